@@ -1,0 +1,1 @@
+"""Count what is used, and lose nothing (001 §10)."""

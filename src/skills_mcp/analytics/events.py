@@ -1,0 +1,68 @@
+"""What an event is (001 §10.1, §10.2)."""
+
+import json
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+EventType = Literal[
+    "no_match",
+    "ambiguous",
+    "skill_served",
+    "asset_served",
+    "script_executed",
+    "skill_feedback",
+    "refresh",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened, in the words of 001 §10.2."""
+
+    type: EventType
+    timestamp: datetime
+    server_id: str
+    data: Mapping[str, Any]
+    event_id: str
+    """Unique, so that a receiver can tell a repetition from a second event."""
+
+    def to_json(self) -> str:
+        """Return the event as one line."""
+        return json.dumps(
+            {
+                "type": self.type,
+                "timestamp": render_time(self.timestamp),
+                "server_id": self.server_id,
+                "data": dict(self.data),
+                "event_id": self.event_id,
+            },
+            ensure_ascii=False,
+        )
+
+
+def new_event_id() -> str:
+    """Return an identifier that no other event has."""
+    return uuid.uuid4().hex
+
+
+def derive_server_id(environment: Mapping[str, str]) -> str:
+    """Return `dev-{username}` (001 §10.1).
+
+    >>> derive_server_id({"USER": "ada"})
+    'dev-ada'
+    """
+    user = environment.get("USER") or environment.get("USERNAME") or "unknown"
+    return f"dev-{user}"
+
+
+def render_time(moment: datetime) -> str:
+    """Return ISO 8601 in UTC with milliseconds, as 001 writes it.
+
+    >>> render_time(datetime(2026, 2, 18, 14, 30, tzinfo=UTC))
+    '2026-02-18T14:30:00.000Z'
+    """
+    text = moment.astimezone(UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")

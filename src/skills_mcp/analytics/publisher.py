@@ -1,0 +1,81 @@
+"""Posts spooled events to the operator's endpoint (001 §10.3).  The only HTTP here."""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import anyio
+
+from skills_mcp.analytics.spool import Spool
+from skills_mcp.config import Analytics
+
+if TYPE_CHECKING:  # imported late: nothing is sent before the first answer
+    import httpx
+
+logger = logging.getLogger(__name__)
+
+INTERVAL_SECONDS = 30.0
+_TIMEOUT_SECONDS = 5.0
+
+
+class Publisher:
+    """Sends what the spool holds, and removes only what was accepted.
+
+    Args:
+        spool: Where the events are.
+        rules: Read before every attempt; without an endpoint events stay here.
+        transport: Stands in for the network in tests.
+    """
+
+    def __init__(
+        self,
+        spool: Spool,
+        rules: Callable[[], Analytics],
+        transport: "httpx.AsyncBaseTransport | None" = None,
+    ) -> None:
+        self._spool = spool
+        self._rules = rules
+        self._transport = transport
+
+    async def run(self) -> None:
+        """Publish every 30 seconds until cancelled."""
+        while True:
+            await anyio.sleep(INTERVAL_SECONDS)
+            try:
+                await self.publish()
+            except Exception:
+                logger.exception("Publishing failed")
+
+    async def publish(self) -> int:
+        """Send everything that can be sent now; return how many events were.
+
+        The first failure ends the attempt: the rest waits for the next one.
+        """
+        rules = self._rules()
+        if not rules.enabled or not rules.endpoint:
+            return 0
+        import httpx
+
+        self._spool.rotate()
+        sent = 0
+        async with httpx.AsyncClient(
+            timeout=_TIMEOUT_SECONDS, transport=self._transport
+        ) as client:
+            for segment in self._spool.take():
+                try:
+                    if segment.events:
+                        answer = await client.post(
+                            rules.endpoint, json={"events": list(segment.events)}
+                        )
+                        answer.raise_for_status()
+                except (httpx.HTTPError, httpx.InvalidURL) as error:
+                    logger.warning("Events stay here for now: %s", _describe(error))
+                    break
+                self._spool.remove(segment)
+                sent += len(segment.events)
+        return sent
+
+
+def _describe(error: Exception) -> str:
+    """One line; some of httpx's errors have an empty message."""
+    return " ".join(str(error).split()) or type(error).__name__

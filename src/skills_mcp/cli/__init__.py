@@ -1,0 +1,155 @@
+"""The program: arguments, exit codes, and what a person reads.
+
+Exit codes: 0 done, 2 wrong usage, 3 the configuration or the content cannot be
+used, 4 the sync failed and there is nothing older to show.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from skills_mcp import DISTRIBUTION, __version__
+from skills_mcp.bootstrap import DEFAULT_BRANCH, Application, Options, build
+from skills_mcp.cli.logs import LEVELS, configure_logging
+from skills_mcp.errors import ConfigError, ContentError, SkillsError
+
+_CONFIG_EXIT = 3
+_SYNC_EXIT = 4
+
+
+class _DefaultToServe(click.Group):
+    """`skills-mcp` alone, or with options only, serves."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        own = {"--help", "-h", "--version"}
+        if not args or (args[0].startswith("-") and args[0] not in own):
+            args = ["serve", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(
+    cls=_DefaultToServe, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.version_option(__version__, prog_name=DISTRIBUTION)
+def program() -> None:
+    """Serve an organisation's engineering knowledge to coding agents over MCP."""
+
+
+def content_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that say where the skills are (001 §11.1)."""
+    options = (
+        click.option(
+            "--skills-dir",
+            envvar="SKILLS_DIR",
+            metavar="FOLDER",
+            help="A folder with skills.",
+        ),
+        click.option(
+            "--repo",
+            envvar="SKILLS_REPO",
+            metavar="URL",
+            help="A Git repository with skills.",
+        ),
+        click.option(
+            "--branch",
+            envvar="SKILLS_BRANCH",
+            metavar="NAME",
+            default=DEFAULT_BRANCH,
+            show_default=True,
+            help="The branch to follow.",
+        ),
+        click.option(
+            "--config",
+            "config_file",
+            metavar="FILE",
+            type=click.Path(path_type=Path),
+            help="Your settings.  [default: ~/.skills-mcp/config.yaml]",
+        ),
+        click.option(
+            "--log-level",
+            envvar="SKILLS_MCP_LOG_LEVEL",
+            type=click.Choice(LEVELS, case_sensitive=False),
+            default="info",
+            show_default=True,
+            help="What to write to standard error.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@program.command()
+@content_options
+def serve(**given: Any) -> None:
+    """Serve MCP on standard input and output (the default)."""
+    application = _build(**given)
+    import anyio
+
+    from skills_mcp.server.app import create_server
+    from skills_mcp.server.stdio import serve_stdio
+
+    server = create_server(application.library)
+    anyio.run(serve_stdio, server, application.library, application.publisher)
+
+
+@program.command()
+@content_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+@click.option("--problems", is_flag=True, help="Show what is wrong in the content.")
+def tree(*, as_json: bool, problems: bool, **given: Any) -> None:
+    """Show all skills, as list_skills does."""
+    from skills_mcp.cli.tree import print_tree
+
+    application = _build(**given)
+    with _exit_codes():
+        print_tree(application, as_json=as_json, with_problems=problems)
+
+
+def main() -> None:
+    """Run the program and leave with its exit code."""
+    program(prog_name="skills-mcp")
+
+
+def _build(
+    *,
+    skills_dir: str | None,
+    repo: str | None,
+    branch: str,
+    config_file: Path | None,
+    log_level: str,
+) -> Application:
+    environment = dict(os.environ)
+    # No child of ours needs it; Git gets it in a way of its own (DESIGN §3.10).
+    configure_logging(log_level, secret=os.environ.pop("GITHUB_TOKEN", None))
+    options = Options(
+        skills_dir=skills_dir, repo=repo, branch=branch, config_file=config_file
+    )
+    with _exit_codes():
+        return build(options, environment)
+
+
+class _exit_codes:  # noqa: N801 - reads as a statement: with _exit_codes()
+    """Turns our errors into a line on standard error and an exit code."""
+
+    def __enter__(self) -> None:
+        """Do nothing."""
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, SkillsError):
+            click.echo(f"skills-mcp: {error}", err=True)
+            sys.exit(_exit_code(error))
+
+
+def _exit_code(error: SkillsError) -> int:
+    match error:
+        case ConfigError():
+            return _CONFIG_EXIT
+        case ContentError():
+            return _SYNC_EXIT
+        case _:
+            return 1

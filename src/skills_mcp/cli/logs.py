@@ -1,0 +1,34 @@
+"""The log: standard error, one line per event, without secrets."""
+
+import logging
+import sys
+from datetime import UTC, datetime
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+class _OneLine(logging.Formatter):
+    """`2026-02-18T14:30:00Z INFO content.refresher: Serving 24 skills`."""
+
+    def __init__(self, secret: str | None) -> None:
+        super().__init__()
+        self._secret = secret
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC)
+        name = record.name.removeprefix("skills_mcp.")
+        message = " ".join(record.getMessage().split())
+        line = f"{moment:%Y-%m-%dT%H:%M:%SZ} {record.levelname} {name}: {message}"
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return line.replace(self._secret, "***") if self._secret else line
+
+
+def configure_logging(level: str, *, secret: str | None) -> None:
+    """Send our log to standard error; `secret` never appears in it."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine(secret))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)  # libraries speak up only when something is wrong
+    logging.getLogger("skills_mcp").setLevel(level.upper())

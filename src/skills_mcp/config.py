@@ -1,0 +1,305 @@
+"""What can be set, where each value came from, and who may set it (001 §11).
+
+Precedence: defaults < `config.yaml` of the content < the operator's file <
+environment < command line (DESIGN §3.12). Content cannot raise its own
+privileges: from a remote repository only `matching`, `assets` and `refresh`
+count, and limits may only be lowered, unless the operator's file says
+`trust_content_config: true`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
+
+from skills_mcp.errors import ConfigError
+from skills_mcp.safe_yaml import YamlError, parse_values
+
+Ratio = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Positive = Annotated[int, Field(ge=1)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True
+    )
+
+
+class Matching(_Section):
+    """How a task finds its skill (001 §5)."""
+
+    min_score: Ratio = 0.2
+    """Skills that score below this are not considered."""
+    max_results: Positive = 3
+    """The most candidates that an ambiguous answer lists."""
+    ambiguity_threshold: Ratio = 0.1
+    """If the best two scores differ by less than this, the answer is ambiguous."""
+
+
+class Refresh(_Section):
+    """When the Git repository is fetched without being asked (001 §9.3)."""
+
+    enabled: bool = True
+    """Whether to fetch at all between two calls of `refresh_skills`."""
+    interval_minutes: Positive = 15
+    """Minutes between two fetches, spread by ten per cent so that windows differ."""
+
+
+class Scripts(_Section):
+    """What `run_script` may do (001 §8.4, §12.2)."""
+
+    enabled: bool = True
+    """The switch for all scripts."""
+    timeout_seconds: Positive = 60
+    """Seconds after which a script and all its children are ended."""
+    max_output_bytes: Positive = 1_048_576
+    """Bytes kept of stdout and of stderr each; the rest is dropped, and said so."""
+    allowed_extensions: tuple[str, ...] = (".sh", ".ts", ".js", ".py")
+    """File extensions that may run."""
+    runners: dict[str, str] = {
+        ".sh": "bash",
+        ".ts": "npx tsx",
+        ".js": "node",
+        ".py": "python3",
+    }
+    """The command for each extension; the script's path is appended."""
+
+
+class Assets(_Section):
+    """How large a file may be (001 §12.3)."""
+
+    max_size_bytes: Positive = 1_048_576
+    """Larger files are refused before they are read."""
+    inline_text_max_bytes: Positive = 10_240
+    """With `responses.format: markdown`, larger texts get a block of their own."""
+
+
+class Analytics(_Section):
+    """What is counted, and who is told (001 §10)."""
+
+    enabled: bool = False
+    """Whether events are written down at all."""
+    endpoint: str = ""
+    """The URL that events are posted to; without one they stay on this machine."""
+
+
+class Responses(_Section):
+    """How replies are shaped (DESIGN §3.14)."""
+
+    format: Literal["json", "markdown"] = "json"
+    """`json`: one block with everything. `markdown`: the text in a second block."""
+
+
+class Config(_Section):
+    """Every setting, with its default."""
+
+    matching: Matching = Matching()
+    refresh: Refresh = Refresh()
+    scripts: Scripts = Scripts()
+    assets: Assets = Assets()
+    analytics: Analytics = Analytics()
+    responses: Responses = Responses()
+    trust_content_config: bool = False
+    """Whether a remote repository's `config.yaml` may set everything, too."""
+
+
+REMOTE_SECTIONS = ("matching", "assets", "refresh")
+"""What a remote repository may set without being trusted."""
+
+_LOWER_ONLY = (("assets", "max_size_bytes"), ("assets", "inline_text_max_bytes"))
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Settings from one place; `origin` is how a person would name that place."""
+
+    origin: str
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The operator's layers, lowest first, waiting for those of the content."""
+
+    layers: tuple[Layer, ...] = ()
+
+    def resolve(self) -> Config:
+        """Return the configuration without any content.
+
+        Raises:
+            ConfigError: Naming every unknown key and wrong value.
+        """
+        try:
+            return Config.model_validate(_merge(self.layers))
+        except ValidationError as error:
+            findings = [self._finding(detail) for detail in error.errors()]
+            raise ConfigError("\n".join(findings)) from error
+
+    def resolve_with(
+        self, content: Layer, *, trusted: bool
+    ) -> tuple[Config, tuple[str, ...]]:
+        """Return the configuration for content with settings of its own.
+
+        A key that the content may not set, or sets wrongly, is ignored and
+        named in the second value: content never stops the server.
+        """
+        operator = self.resolve()
+        values, findings = _valid_part(content.values)
+        if not trusted:
+            values, refused = _harmless_part(values, operator)
+            findings += refused
+        layers = (Layer(content.origin, values), *self.layers)
+        return Config.model_validate(_merge(layers)), tuple(findings)
+
+    def origin_of(self, key: str) -> str:
+        """Name the layer that decides the dotted `key`."""
+        for layer in reversed(self.layers):
+            if _lookup(layer.values, key.split(".")) is not None:
+                return layer.origin
+        return "default"
+
+    def _finding(self, detail: ErrorDetails) -> str:
+        return f"{self.origin_of(_key(detail))}: {describe(detail)}"
+
+
+def load_file(path: Path) -> Layer:
+    """Read a configuration file.
+
+    Raises:
+        ConfigError: The file is no mapping of settings.
+    """
+    try:
+        values = parse_values(path.read_text(encoding="utf-8-sig"))
+    except (OSError, UnicodeDecodeError, YamlError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from error
+    if values is None:
+        return Layer(str(path), {})
+    if not isinstance(values, dict):
+        raise ConfigError(f"{path}: must hold `section: {{key: value}}` pairs")
+    return Layer(str(path), values)
+
+
+def environment_layer(environment: Mapping[str, str]) -> Layer:
+    """Return what environment variables set (001 §11.3).
+
+    Raises:
+        ConfigError: `REFRESH_INTERVAL_MINUTES` is no whole number.
+    """
+    values: dict[str, Any] = {}
+    if endpoint := environment.get("ANALYTICS_ENDPOINT"):
+        values["analytics"] = {"enabled": True, "endpoint": endpoint}
+    if minutes := environment.get("REFRESH_INTERVAL_MINUTES"):
+        if not minutes.strip().isdecimal():
+            raise ConfigError(
+                "environment: REFRESH_INTERVAL_MINUTES must be a whole number of "
+                f"minutes, 1 or more (got {minutes!r})"
+            )
+        values["refresh"] = {"enabled": True, "interval_minutes": int(minutes)}
+    return Layer("environment", values)
+
+
+def describe(detail: ErrorDetails) -> str:
+    """Say in one line which key is wrong and what is allowed there."""
+    key = _key(detail)
+    if detail["type"] == "extra_forbidden":
+        *section, name = key.split(".")
+        allowed = sorted(_allowed(section))
+        guess = get_close_matches(name, allowed, n=1)
+        hint = f"did you mean {guess[0]}? " if guess else ""
+        return f"unknown key {key}; {hint}allowed here: {', '.join(allowed)}"
+    message = detail["msg"].removeprefix("Input should be ")
+    return f"{key}: must be {message} (got {detail['input']!r})"
+
+
+def _key(detail: ErrorDetails) -> str:
+    return ".".join(str(part) for part in detail["loc"])
+
+
+def _allowed(section: list[str]) -> set[str]:
+    model: type[BaseModel] = Config
+    for name in section:
+        annotation = model.model_fields[name].annotation
+        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+            return set()
+        model = annotation
+    return set(model.model_fields)
+
+
+def _merge(layers: tuple[Layer, ...]) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for name, value in layer.values.items():
+            below = merged.get(name)
+            both = isinstance(below, dict) and isinstance(value, Mapping)
+            merged[name] = {**below, **value} if both and below else value
+    return {name: _as_tuples(value) for name, value in merged.items()}
+
+
+def _as_tuples(value: Any) -> Any:
+    """YAML has lists where the frozen models have tuples."""
+    if isinstance(value, Mapping):
+        return {key: _as_tuples(inner) for key, inner in value.items()}
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _valid_part(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Split what is valid from what is not, key by key."""
+    valid: dict[str, Any] = {}
+    findings: list[str] = []
+    for path, value in _leaves(values):
+        single = _nested(path, value)
+        try:
+            Config.model_validate(_merge((Layer("", single),)))
+        except ValidationError as error:
+            findings += [describe(detail) for detail in error.errors()]
+        else:
+            valid = _merge((Layer("", valid), Layer("", single)))
+    return valid, findings
+
+
+def _harmless_part(
+    values: Mapping[str, Any], operator: Config
+) -> tuple[dict[str, Any], list[str]]:
+    """Keep what an untrusted repository may set (DESIGN §3.12)."""
+    harmless = {name: values[name] for name in REMOTE_SECTIONS if name in values}
+    findings = [
+        f"{name} is ignored: only the operator may set it (trust_content_config)"
+        for name in values
+        if name not in REMOTE_SECTIONS
+    ]
+    for section, name in _LOWER_ONLY:
+        limit = getattr(getattr(operator, section), name)
+        wanted = harmless.get(section, {}).get(name, limit)
+        if wanted > limit:
+            harmless[section] = {**harmless[section], name: limit}
+            findings.append(
+                f"{section}.{name}: {wanted} is above the operator's limit; "
+                f"{limit} stays"
+            )
+    return harmless, findings
+
+
+def _leaves(values: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping) and value and name in Config.model_fields:
+            yield from (((str(name), str(key)), inner) for key, inner in value.items())
+        else:
+            yield (str(name),), value
+
+
+def _nested(path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    for name in reversed(path):
+        value = {name: value}
+    return dict(value)
+
+
+def _lookup(values: Any, path: list[str]) -> Any:
+    for name in path:
+        if not isinstance(values, Mapping) or name not in values:
+            return None
+        values = values[name]
+    return values

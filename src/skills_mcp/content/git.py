@@ -1,0 +1,302 @@
+"""A bare Git repository and the files of its commits.  The only module that knows Git.
+
+Rule 1: nothing is ever checked out. Files are written from the object database,
+so no hook, filter or attribute of anybody's runs.
+Rule 2: nothing of the user's project reaches Git: the working directory, the
+environment and, when there is a token, the configuration are ours.
+Rule 3: a token travels in the environment of the child only (see `remote`).
+"""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from skills_mcp.content.remote import TOKEN_VARIABLE, Remote
+from skills_mcp.errors import InvalidPathError, SyncError
+from skills_mcp.process_group import GROUP_OPTIONS, kill_group
+from skills_mcp.safe_path import parse_relative
+
+_REF = "refs/skills/published"
+
+_SETTINGS = (
+    "protocol.allow=never",
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "fetch.fsckObjects=true",
+    "submodule.recurse=false",
+    "http.followRedirects=false",
+    # A stalled transfer ends by itself; a slow one may take until the deadline.
+    "http.lowSpeedLimit=1000",
+    "http.lowSpeedTime=15",
+    "gc.auto=0",
+)
+
+# What Git says, and what a person can do about it. The first that fits is used.
+_ADVICE = (
+    (
+        ("Authentication failed", "could not read Username", "403", "401"),
+        "access was refused. Set GITHUB_TOKEN to a token that may read the repository",
+    ),
+    (
+        ("not found", "404", "does not appear to be a git repository"),
+        "there is no such repository, or the token may not see it. Check SKILLS_REPO",
+    ),
+    (
+        ("couldn't find remote ref",),
+        "the repository has no such branch. Check SKILLS_BRANCH",
+    ),
+    (
+        ("unable to update url base from redirection", "redirect"),
+        "the address has moved. Set SKILLS_REPO to the new one",
+    ),
+    (
+        ("Could not resolve host", "Failed to connect", "Connection refused",
+         "Could not connect", "Connection timed out", "unable to access"),
+        "the host cannot be reached. Check the network and SKILLS_REPO",
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A regular file in a commit."""
+
+    file: str
+    blob: str
+
+
+class GitRepository:
+    """A bare repository that follows one branch of one remote."""
+
+    def __init__(self, directory: Path, remote: Remote) -> None:
+        self._directory = directory
+        self._remote = remote
+        self._closed = False
+        self._running: int | None = None
+
+    def fetch(self, lock: IO[Any], *, timeout_seconds: float) -> str:
+        """Fetch the branch, whatever happened to it, and return its commit.
+
+        The ref is our own and forced, so a force-push or a rollback is followed
+        exactly (DESIGN §3.9).
+
+        Raises:
+            SyncError: With what to do about it.
+        """
+        self._prepare(lock)
+        self._run(
+            "fetch",
+            "--quiet",
+            "--force",
+            "--depth=1",
+            "--no-tags",
+            "--no-recurse-submodules",
+            "--no-write-fetch-head",
+            "--no-auto-maintenance",
+            "--end-of-options",
+            self._remote.url,
+            f"+refs/heads/{self._remote.branch}:{_REF}",
+            lock=lock,
+            timeout_seconds=timeout_seconds,
+        )
+        return self._run("rev-parse", "--verify", f"{_REF}^{{commit}}").decode().strip()
+
+    def entries(self, commit: str) -> Iterator[Entry]:
+        """Iterate over the regular files of a commit, whose names are safe anywhere.
+
+        Links and submodules are left out: a link could point anywhere, and a
+        submodule is another repository.
+
+        Raises:
+            SyncError: The commit is not in the store.
+        """
+        listing = self._run("ls-tree", "-r", "-z", "--full-tree", commit)
+        for line in listing.decode("utf-8", "replace").split("\0")[:-1]:
+            header, _, file = line.partition("\t")
+            mode, _, blob = header.split(" ")
+            if mode.startswith("100") and _is_safe(file):
+                yield Entry(file, blob)
+
+    def write(self, commit: str, directory: Path) -> None:
+        """Write the files of a commit below an empty folder.
+
+        Raises:
+            SyncError: An object is missing or damaged.
+        """
+        entries = list(self.entries(commit))
+        with tempfile.TemporaryFile() as wanted:
+            wanted.write("".join(f"{entry.blob}\n" for entry in entries).encode())
+            wanted.seek(0)
+            process = self._start("cat-file", "--batch", stdin=wanted)
+            try:
+                for entry in entries:
+                    _write_file(directory / entry.file, _next_blob(process.stdout))
+            finally:
+                self._end(process)
+
+    def close(self) -> None:
+        """End the command that is running; every later one fails."""
+        self._closed = True
+        if self._running is not None:
+            kill_group(self._running)
+
+    def _prepare(self, lock: IO[Any]) -> None:
+        """Make sure that there is a usable repository.
+
+        With the lock held nobody else writes here, so every lock file of Git's
+        was left behind by somebody who died.
+        """
+        if not (self._directory / "HEAD").is_file():
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._run("init", "--quiet", "--bare", "--template=", lock=lock)
+        for leftover in (*self._directory.rglob("*.lock"), *self._temporary_packs()):
+            leftover.unlink(missing_ok=True)
+
+    def _temporary_packs(self) -> Iterator[Path]:
+        return self._directory.glob("objects/**/tmp_*")
+
+    def _run(
+        self,
+        *arguments: str,
+        lock: IO[Any] | None = None,
+        timeout_seconds: float = 60,
+    ) -> bytes:
+        process = self._start(*arguments, lock=lock)
+        try:
+            stdout, stderr = process.communicate(timeout=timeout_seconds)
+        except subprocess.TimeoutExpired as error:
+            raise SyncError(
+                f"git {arguments[0]} took longer than {timeout_seconds:.0f} seconds. "
+                "It is tried again later"
+            ) from error
+        finally:
+            self._end(process)
+        if process.returncode != 0:
+            raise SyncError(self._explain(stderr.decode("utf-8", "replace")))
+        return stdout
+
+    def _start(
+        self, *arguments: str, stdin: Any = None, lock: IO[Any] | None = None
+    ) -> "subprocess.Popen[bytes]":
+        if self._closed:
+            raise SyncError("the server is ending")
+        git = _load_gitpython()
+        settings = (*_SETTINGS, self._allowed_protocol)
+        flags = [word for setting in settings for word in ("-c", setting)]
+        inherited = {"pass_fds": (lock.fileno(),)} if lock and _CAN_PASS_FILES else {}
+        try:
+            started = git.Git(self._directory).execute(
+                ["git", f"--git-dir={self._directory}", *flags, *arguments],
+                istream=stdin,
+                as_process=True,
+                env=self._environment(),
+                **GROUP_OPTIONS,
+                **inherited,
+            )
+        except git.GitCommandNotFound as error:
+            raise SyncError("Git is not installed, or not in PATH") from error
+        process: subprocess.Popen[bytes] = started.proc
+        started.proc = None  # its owner is this class; GitPython would end it, too
+        self._running = process.pid
+        return process
+
+    def _end(self, process: "subprocess.Popen[bytes]") -> None:
+        """Leave no process of the group behind, whatever happened."""
+        self._running = None
+        if process.poll() is None:
+            kill_group(process.pid)
+        process.wait()
+        for pipe in (process.stdout, process.stderr):
+            if pipe:
+                pipe.close()
+
+    @property
+    def _allowed_protocol(self) -> str:
+        return f"protocol.{self._remote.scheme}.allow=always"
+
+    def _environment(self) -> Mapping[str, str]:
+        environment = {
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_LFS_SKIP_SMUDGE": "1",
+            "GIT_SSH_COMMAND": "ssh -oBatchMode=yes -oConnectTimeout=10",
+            "GIT_CEILING_DIRECTORIES": str(self._directory.parent),
+        }
+        token = self._remote.usable_token
+        if token is None:
+            return environment  # the user's own configuration and helpers apply
+        settings = self._remote.credential_settings()
+        for number, (key, value) in enumerate(settings.items()):
+            environment[f"GIT_CONFIG_KEY_{number}"] = key
+            environment[f"GIT_CONFIG_VALUE_{number}"] = value
+        return environment | {
+            "GIT_CONFIG_COUNT": str(len(settings)),
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_NOSYSTEM": "1",
+            TOKEN_VARIABLE: token,
+        }
+
+    def _explain(self, stderr: str) -> str:
+        """Say what happened in words that a person can act on, without secrets."""
+        said = " ".join(stderr.split())
+        advice = next(
+            (
+                advice
+                for signs, advice in _ADVICE
+                if any(sign in said for sign in signs)
+            ),
+            "Git failed",
+        )
+        return self._remote.redact(f"{self._remote}: {advice}. Git said: {said}")
+
+
+_CAN_PASS_FILES = hasattr(os, "killpg")  # where there are process groups, files inherit
+
+
+def _load_gitpython() -> Any:
+    """Import GitPython late: the server answers before it needs Git."""
+    os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+    _forget_inherited_variables()
+    import git
+
+    return git
+
+
+def _forget_inherited_variables() -> None:
+    """Remove what a Git hook or a shell set for some other repository.
+
+    GitPython starts children with our environment and can only add to it.
+    """
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        if not name.startswith("GIT_PYTHON_"):
+            del os.environ[name]
+
+
+def _is_safe(file: str) -> bool:
+    try:
+        parse_relative(file)
+    except InvalidPathError:
+        return False
+    return True
+
+
+def _next_blob(stream: IO[bytes] | None) -> bytes:
+    """Read one object of `cat-file --batch`: a header line, the bytes, a newline."""
+    if stream is None:
+        raise SyncError("Git has no output")
+    match stream.readline().split():
+        case [_, b"blob", size]:
+            data = stream.read(int(size))
+        case _:
+            raise SyncError("an object is missing from Git's store")
+    stream.read(1)
+    return data
+
+
+def _write_file(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    path.chmod(0o444)  # a snapshot never changes, not even by accident

@@ -1,0 +1,45 @@
+"""Content in a plain folder: the operator's own, and theirs to change."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from skills_mcp.content.source import Checkout
+from skills_mcp.errors import SyncError
+
+
+class LocalFolder:
+    """A folder that is served as it is (001 §3.1, `SKILLS_DIR`)."""
+
+    mode: Literal["local"] = "local"
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.name = str(directory)
+
+    def published(self) -> Checkout | None:
+        """Return the folder, if it is there."""
+        return self._checkout() if self._directory.is_dir() else None
+
+    def sync(self) -> Checkout:
+        """Look at the folder again.
+
+        Raises:
+            SyncError: It is not there.
+        """
+        if not self._directory.is_dir():
+            raise SyncError(
+                f"SKILLS_DIR is {self._directory}, which is not a folder. Create it, "
+                "or set SKILLS_DIR to the folder that holds the skills."
+            )
+        return self._checkout()
+
+    def count_changes(self, before: Checkout | None, after: Checkout) -> int:  # noqa: ARG002 - the protocol's
+        """Return 0: a folder does not remember what it was."""
+        return 0
+
+    def close(self) -> None:
+        """Do nothing: nothing is running."""
+
+    def _checkout(self) -> Checkout:
+        return Checkout(self._directory, None, datetime.now(UTC))

@@ -1,0 +1,145 @@
+"""Everything that can go wrong, as one tree.
+
+```text
+SkillsError                     code                  whose turn it is
+├── ConfigError                 CONFIG_INVALID        operator
+├── ContentError
+│   ├── SyncError               SYNC_FAILED           nobody: old content stays
+│   └── ContentUnavailableError CONTENT_UNAVAILABLE   nobody: nothing yet
+├── InvalidArgumentsError       INVALID_ARGUMENTS     model
+├── SkillNotFoundError          SKILL_NOT_FOUND       model
+├── FileError
+│   ├── InvalidPathError        INVALID_PATH          model
+│   ├── UndeclaredFileError     FILE_NOT_FOUND        model
+│   ├── MissingFileError        FILE_MISSING          author: declared, not there
+│   └── FileTooLargeError       FILE_TOO_LARGE        operator
+└── ScriptRefusedError
+    ├── ScriptsDisabledError    SCRIPTS_DISABLED      operator
+    ├── UndeclaredScriptError   SCRIPT_NOT_DECLARED   model
+    ├── AgentScriptError        SCRIPT_RUNS_IN_AGENT  model: run it yourself
+    ├── MissingArgumentsError   MISSING_ARGUMENTS     model
+    ├── ExtensionError          EXTENSION_NOT_ALLOWED operator
+    ├── RunnerError             RUNNER_NOT_CONFIGURED operator
+    └── RunnerNotFoundError     RUNNER_NOT_FOUND      operator
+```
+
+Not errors: a file that is no skill (`Problem`), a task that no skill serves
+(`NoMatch`), a script that fails or runs out of time (`ScriptResult`).
+A code is stable; a message is for people and says what to do next.
+"""
+
+from typing import ClassVar
+
+
+class SkillsError(Exception):
+    """Anything that skills-mcp refuses or fails to do, with a stable `code`."""
+
+    code: ClassVar[str] = "SKILLS_ERROR"
+
+
+class ConfigError(SkillsError):
+    """The operator's configuration cannot be used; every finding is in the message."""
+
+    code = "CONFIG_INVALID"
+
+
+class ContentError(SkillsError):
+    """The content could not be brought here."""
+
+
+class SyncError(ContentError):
+    """A sync failed. What was published before stays published."""
+
+    code = "SYNC_FAILED"
+
+
+class ContentUnavailableError(ContentError):
+    """There is no content yet: the first sync is running or has failed."""
+
+    code = "CONTENT_UNAVAILABLE"
+
+
+class InvalidArgumentsError(SkillsError):
+    """A tool was called with arguments that its schema does not allow."""
+
+    code = "INVALID_ARGUMENTS"
+
+
+class SkillNotFoundError(SkillsError):
+    """No skill has this path."""
+
+    code = "SKILL_NOT_FOUND"
+
+
+class FileError(SkillsError):
+    """A file of a skill cannot be handed out."""
+
+
+class InvalidPathError(FileError):
+    """The path could leave the skill's folder, so it was not looked up."""
+
+    code = "INVALID_PATH"
+
+
+class UndeclaredFileError(FileError):
+    """Neither the skill nor a skill that it inherits from declares the file."""
+
+    code = "FILE_NOT_FOUND"
+
+
+class MissingFileError(FileError):
+    """The file is declared, but it is not in the skill's folder."""
+
+    code = "FILE_MISSING"
+
+
+class FileTooLargeError(FileError):
+    """The file is larger than `assets.max_size_bytes`."""
+
+    code = "FILE_TOO_LARGE"
+
+
+class ScriptRefusedError(SkillsError):
+    """A rule forbids this run; nothing was started."""
+
+
+class ScriptsDisabledError(ScriptRefusedError):
+    """`scripts.enabled` is false."""
+
+    code = "SCRIPTS_DISABLED"
+
+
+class UndeclaredScriptError(ScriptRefusedError):
+    """The skill does not declare this script."""
+
+    code = "SCRIPT_NOT_DECLARED"
+
+
+class AgentScriptError(ScriptRefusedError):
+    """The script is declared for the agent's own shell, not for the server."""
+
+    code = "SCRIPT_RUNS_IN_AGENT"
+
+
+class MissingArgumentsError(ScriptRefusedError):
+    """Required arguments are missing; the message lists all of them."""
+
+    code = "MISSING_ARGUMENTS"
+
+
+class ExtensionError(ScriptRefusedError):
+    """`scripts.allowed_extensions` does not hold the script's extension."""
+
+    code = "EXTENSION_NOT_ALLOWED"
+
+
+class RunnerError(ScriptRefusedError):
+    """`scripts.runners` has no command for the script's extension."""
+
+    code = "RUNNER_NOT_CONFIGURED"
+
+
+class RunnerNotFoundError(ScriptRefusedError):
+    """The configured runner is not installed on this machine."""
+
+    code = "RUNNER_NOT_FOUND"

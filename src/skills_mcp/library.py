@@ -1,0 +1,349 @@
+"""Every use case of skills-mcp, free of any protocol.
+
+A request reads as one sentence: the library takes the current snapshot once,
+routes or looks up in it, and tells the tracker what it handed out. A refresh
+replaces the snapshot in one assignment, so no answer mixes two commits.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from fractions import Fraction
+
+import anyio.to_thread
+
+from skills_mcp.analytics.tracker import Tracker
+from skills_mcp.config import Config, Settings
+from skills_mcp.content.refresher import Refresher
+from skills_mcp.content.source import Checkout, ContentSource, Mode
+from skills_mcp.errors import (
+    ContentUnavailableError,
+    SkillsError,
+    UndeclaredFileError,
+)
+from skills_mcp.routing.decision import Ambiguous, Match, NoMatch, decide
+from skills_mcp.safe_path import parse_relative
+from skills_mcp.scripts.permission import ScriptRequest, permit
+from skills_mcp.scripts.runner import ScriptResult, ScriptRunner
+from skills_mcp.skills.assets import Content, read_file
+from skills_mcp.skills.index import SkillIndex
+from skills_mcp.skills.inheritance import (
+    Inherited,
+    compose,
+    find_in_chain,
+    inherited_assets,
+    inherited_scripts,
+)
+from skills_mcp.skills.model import Asset, Script, Skill, SkillPath
+from skills_mcp.skills.tree import TreeNode, build_tree, find_node
+from skills_mcp.snapshot import Snapshot, log_news, take_snapshot
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guidance:
+    """A skill with everything that applies to the task."""
+
+    skill: Skill
+    score: Fraction
+    matched_keywords: tuple[str, ...]
+    content: str
+    inherited_assets: tuple[Inherited[Asset], ...]
+    inherited_scripts: tuple[Inherited[Script], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedFile:
+    """A file as it was asked for; `resolved_from` names the ancestor that has it."""
+
+    skill_path: SkillPath
+    file: str
+    type: str
+    content: Content
+    resolved_from: SkillPath | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refreshed:
+    """How a refresh ended, and what is served now."""
+
+    mode: Mode
+    commit: str | None
+    files_changed: int
+    skills_reindexed: int
+    synced_at: datetime | None
+    error: SkillsError | None
+
+
+class SkillLibrary:
+    """The skills of one source, and all that can be asked of them."""
+
+    def __init__(
+        self,
+        *,
+        source: ContentSource,
+        settings: Settings,
+        tracker: Tracker,
+        runner: ScriptRunner,
+        environment: Mapping[str, str],
+    ) -> None:
+        self._source = source
+        self._settings = settings
+        self._tracker = tracker
+        self._runner = runner
+        self._environment = environment
+        self._operator = settings.resolve()
+        self._snapshot: Snapshot | None = None
+        self._refresher = Refresher(source, self.load, self._interval_minutes)
+
+    @property
+    def config(self) -> Config:
+        """The configuration in force: the operator's, until there is content."""
+        return self._snapshot.config if self._snapshot else self._operator
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What is served now.
+
+        Raises:
+            ContentUnavailableError: Nothing has been loaded yet.
+        """
+        if self._snapshot is None:
+            raise ContentUnavailableError("No skills have been loaded yet.")
+        return self._snapshot
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is content to answer from."""
+        return self._snapshot is not None
+
+    def wake(self) -> None:
+        """Let the background work begin; see `Refresher.wake`."""
+        self._refresher.wake()
+
+    async def run(self) -> None:
+        """Keep the content fresh until cancelled."""
+        await self._refresher.run()
+
+    async def wait_until_ready(self, timeout_seconds: float) -> None:
+        """Return as soon as there is content to answer from.
+
+        Raises:
+            ContentUnavailableError: There is none in time, or the sync failed.
+        """
+        await self._refresher.wait_until_ready(timeout_seconds)
+
+    def close(self) -> None:
+        """End everything that was started: scripts and a running sync."""
+        self._runner.close()
+        self._source.close()
+
+    def load(self, checkout: Checkout) -> None:
+        """Make a checkout what is served (001 §4.6).  Blocking.
+
+        A commit that is served already is not read again: it cannot have changed.
+        """
+        served = self._snapshot
+        if (
+            served
+            and checkout.revision
+            and served.checkout.revision == checkout.revision
+        ):
+            self._snapshot = replace(served, checkout=checkout)
+            return
+        snapshot = take_snapshot(checkout, self._settings, trusted=self._is_trusted)
+        log_news(snapshot, served)
+        self._snapshot = snapshot
+
+    def route(
+        self, context: str, skill_path: str | None = None
+    ) -> Guidance | Ambiguous | NoMatch:
+        """Find the skill for a task, or take the one that the caller picked (001 §8.1).
+
+        Raises:
+            SkillNotFoundError: There is no skill at `skill_path`.
+        """
+        snapshot = self.snapshot
+        candidates = snapshot.matcher.score(context)
+        decision = decide(candidates, snapshot.config.matching)
+        if skill_path is not None:
+            skill = snapshot.index.require(skill_path)
+            own = next((c for c in candidates if c.skill is skill), None)
+            score, words = (
+                (own.score, own.matched_keywords) if own else (Fraction(0), ())
+            )
+            guidance = _guide(snapshot.index, skill, score, words)
+            return self._serve(
+                context, guidance, was_ambiguous=_is_among(skill, decision)
+            )
+        match decision:
+            case NoMatch():
+                self._tracker.track("no_match", context=context)
+                return decision
+            case Ambiguous(ranked):
+                paths = [candidate.skill.path for candidate in ranked]
+                self._tracker.track("ambiguous", context=context, candidates=paths)
+                return decision
+            case Match(best):
+                guidance = _guide(
+                    snapshot.index, best.skill, best.score, best.matched_keywords
+                )
+                return self._serve(context, guidance, was_ambiguous=False)
+
+    def tree(self, path: str | None = None) -> TreeNode:
+        """Return all skills, or those below a folder (001 §8.2).
+
+        Raises:
+            SkillNotFoundError: There is nothing at `path`.
+        """
+        index = self.snapshot.index
+        node = find_node(build_tree(index), path or "")
+        if node is None:
+            raise index.not_found(path or "")
+        return node
+
+    def read_asset(self, skill_path: str, file: str) -> ServedFile:
+        """Read a declared file of a skill or of its ancestors (001 §8.3).  Blocking.
+
+        Raises:
+            SkillNotFoundError: There is no such skill.
+            FileError: The file cannot be handed out; the subclass says why.
+        """
+        snapshot = self.snapshot
+        skill = snapshot.index.require(skill_path)
+        parse_relative(file)
+        located = find_in_chain(snapshot.index, skill, file)
+        if located is None:
+            raise UndeclaredFileError(
+                f"{skill.path} has no file {file!r}. Call get_skill with this "
+                "skill_path to see its assets and scripts."
+            )
+        limit = snapshot.config.assets.max_size_bytes
+        kind = located.entry.type if isinstance(located.entry, Asset) else "script"
+        served = ServedFile(
+            skill_path=skill.path,
+            file=file,
+            type=kind,
+            content=read_file(located.owner, file, max_bytes=limit),
+            resolved_from=located.source,
+        )
+        self._tracker.track(
+            "asset_served",
+            skill_path=skill.path,
+            file=file,
+            asset_type=kind,
+            is_inherited=located.source is not None,
+            size_bytes=len(served.content.data),
+        )
+        return served
+
+    async def run_script(self, request: ScriptRequest) -> ScriptResult:
+        """Run a declared script, if every rule allows it (001 §8.4).
+
+        Raises:
+            SkillsError: Everything that `permit` raises, and `RunnerNotFoundError`.
+        """
+        snapshot = self.snapshot
+        rules = snapshot.config.scripts
+        permitted = await anyio.to_thread.run_sync(
+            permit, request, snapshot.index, rules, self._environment
+        )
+        result = await self._runner.run(permitted.command)
+        self._tracker.track(
+            "script_executed",
+            skill_path=permitted.skill.path,
+            file=permitted.script.file,
+            execution_mode=permitted.script.execution,
+            success=result.success,
+            exit_code=result.exit_code,
+            duration_ms=round(result.duration_seconds * 1000),
+            args_provided=sorted(request.args),
+        )
+        return result
+
+    def report(self, skill_path: str, *, useful: bool, comment: str | None) -> None:
+        """Record what a caller thought of a skill (001 §8.5)."""
+        verdict = "useful" if useful else "not useful"
+        logger.info("Feedback for %s: %s (%s)", skill_path, verdict, comment or "-")
+        self._tracker.track(
+            "skill_feedback", skill_path=skill_path, useful=useful, comment=comment
+        )
+
+    async def refresh(self) -> Refreshed:
+        """Bring the newest content here; failure is a result, too (001 §8.6)."""
+        before = self._snapshot
+        error: SkillsError | None = None
+        try:
+            await self._refresher.refresh()
+        except SkillsError as failure:
+            error = failure
+        after = self._snapshot
+        changed = 0
+        if after and (before is None or before.checkout is not after.checkout):
+            changed = await anyio.to_thread.run_sync(
+                self._source.count_changes,
+                before.checkout if before else None,
+                after.checkout,
+            )
+        refreshed = Refreshed(
+            mode=self._source.mode,
+            commit=after.checkout.revision if after else None,
+            files_changed=changed,
+            skills_reindexed=len(after.index) if after else 0,
+            synced_at=after.checkout.synced_at if after else None,
+            error=error,
+        )
+        self._tracker.track(
+            "refresh",
+            mode=refreshed.mode,
+            success=error is None,
+            commit_hash=refreshed.commit,
+            files_changed=changed,
+            skills_reindexed=refreshed.skills_reindexed,
+        )
+        return refreshed
+
+    def _serve(
+        self, context: str, guidance: Guidance, *, was_ambiguous: bool
+    ) -> Guidance:
+        self._tracker.track(
+            "skill_served",
+            context=context,
+            skill_path=guidance.skill.path,
+            score=float(guidance.score),
+            matched_keywords=guidance.matched_keywords,
+            was_ambiguous=was_ambiguous,
+        )
+        return guidance
+
+    @property
+    def _is_trusted(self) -> bool:
+        """Whether the content may set everything (DESIGN §3.12)."""
+        return self._source.mode == "local" or self._operator.trust_content_config
+
+    def _interval_minutes(self) -> float | None:
+        """001 §9.3 knows a timer for Git only; a folder is read on request."""
+        rules = self.config.refresh
+        timed = rules.enabled and self._source.mode == "git"
+        return rules.interval_minutes if timed else None
+
+
+def _guide(
+    index: SkillIndex, skill: Skill, score: Fraction, words: tuple[str, ...]
+) -> Guidance:
+    return Guidance(
+        skill=skill,
+        score=score,
+        matched_keywords=words,
+        content=compose(index, skill),
+        inherited_assets=inherited_assets(index, skill),
+        inherited_scripts=inherited_scripts(index, skill),
+    )
+
+
+def _is_among(skill: Skill, decision: Match | Ambiguous | NoMatch) -> bool:
+    return isinstance(decision, Ambiguous) and any(
+        candidate.skill is skill for candidate in decision.candidates
+    )

@@ -1,0 +1,39 @@
+"""Words that say nothing about a task, in English and French (001 §5.1).
+
+The list is ours and frozen: a library's update must not change what is found.
+Words that are also technical terms stay out of it (`go`, `use`, `case`, `car`).
+"""
+
+# fmt: off
+ENGLISH = frozenset((
+    "a", "about", "after", "again", "all", "also", "am", "an", "and", "any", "are",
+    "as", "at", "be", "because", "been", "before", "being", "but", "by", "can",
+    "could", "did", "do", "does", "doing", "done", "each", "for", "from", "had",
+    "has", "have", "having", "he", "her", "here", "him", "his", "how", "i", "if",
+    "in", "into", "is", "it", "its", "just", "let", "may", "me", "might", "more",
+    "most", "must", "my", "need", "needs", "no", "nor", "not", "of", "off", "on",
+    "once", "only", "or", "other", "our", "ours", "out", "over", "own", "please",
+    "same", "shall", "she", "should", "so", "some", "such", "than", "that", "the",
+    "their", "them", "then", "there", "these", "they", "this", "those", "to", "too",
+    "under", "until", "up", "us", "very", "want", "was", "we", "were", "what",
+    "when", "where", "which", "while", "who", "whom", "why", "will", "with",
+    "would", "you", "your", "yours",
+))
+
+FRENCH = frozenset((
+    "afin", "ainsi", "alors", "au", "aucun", "aussi", "autre", "aux", "avait",
+    "avec", "avoir", "besoin", "ce", "cela", "celle", "celui", "ces", "cet", "cette",
+    "ceux", "chaque", "comme", "comment", "dans", "de", "depuis", "des", "doit",
+    "donc", "dont", "du", "elle", "elles", "en", "encore", "entre", "es", "est",
+    "et", "été", "être", "eux", "fait", "faut", "ici", "il", "ils", "je", "la",
+    "le", "les", "leur", "leurs", "lors", "lui", "ma", "mais", "me", "mes", "moi",
+    "mon", "même", "ne", "nos", "notre", "nous", "où", "ou", "par", "parce", "pas",
+    "peu", "peut", "plus", "pour", "pourquoi", "quand", "que", "quel", "quelle",
+    "quels", "qui", "quoi", "sa", "sans", "se", "ses", "si", "son", "sont", "sous",
+    "sur", "ta", "te", "tes", "toi", "ton", "tous", "tout", "toute", "toutes",
+    "très", "tu", "un", "une", "veux", "vers", "voici", "vos", "votre", "vous",
+    "y", "à",
+))
+# fmt: on
+
+STOP_WORDS = ENGLISH | FRENCH

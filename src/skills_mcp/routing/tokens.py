@@ -1,0 +1,47 @@
+"""From a task in free text to the words that can find a skill (001 §5.1)."""
+
+import re
+import unicodedata
+from functools import lru_cache
+
+from skills_mcp.routing.stop_words import STOP_WORDS
+
+# "don't", "l'auth" and "qu'une" would leave one-letter tokens behind.
+_APOSTROPHES = str.maketrans({"\N{RIGHT SINGLE QUOTATION MARK}": "'"})
+_NEGATION = re.compile(r"\w+n't\b")
+_CONTRACTION = re.compile(r"(?<=\w)'(?:s|re|ve|ll|d|m)\b")
+_ELISION = re.compile(r"\b(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu)'(?=\w)")
+
+# Hyphens stay (001 §5.1); the underscore stays because identifiers have it.
+_KEPT_MARKS = frozenset("-_")
+_KEPT_CATEGORIES = frozenset("LMN")  # letters, the marks they carry, numbers
+
+
+def tokenize(text: str) -> tuple[str, ...]:
+    """Return the words of `text` that carry meaning, in order, each once.
+
+    Letters of every script are kept (DESIGN §3.5).
+
+    >>> tokenize("Create a React component for the authentication")
+    ('create', 'react', 'component', 'authentication')
+    >>> tokenize("Créer l'authentification de l'API")
+    ('créer', 'authentification', 'api')
+    """
+    folded = fold(text).translate(_APOSTROPHES)
+    for pattern, replacement in ((_NEGATION, " "), (_CONTRACTION, ""), (_ELISION, "")):
+        folded = pattern.sub(replacement, folded)
+    words = "".join(map(_letter_or_space, folded)).split()
+    meaningful = (word.strip("-") for word in words if word not in STOP_WORDS)
+    return tuple(dict.fromkeys(word for word in meaningful if word))
+
+
+def fold(text: str) -> str:
+    """Return the form in which words are compared: NFKC, case-folded."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+
+
+@lru_cache(maxsize=4096)
+def _letter_or_space(character: str) -> str:
+    category = unicodedata.category(character)
+    kept = character in _KEPT_MARKS or category[0] in _KEPT_CATEGORIES
+    return character if kept else " "

@@ -1,0 +1,1 @@
+"""How MCP sees the library.  The only package that knows the protocol."""

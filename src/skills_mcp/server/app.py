@@ -1,0 +1,102 @@
+"""The MCP server around a library: what it says of itself, and one call's way."""
+
+from typing import Any
+
+from mcp.server.caching import CacheHint
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+)
+
+from skills_mcp import __version__
+from skills_mcp.errors import SkillsError
+from skills_mcp.library import SkillLibrary
+from skills_mcp.server.arguments import parse
+from skills_mcp.server.errors import failure
+from skills_mcp.server.progress import reported
+from skills_mcp.server.replies import Reply, render
+from skills_mcp.server.tools import INSTRUCTIONS, TOOLS, ToolSpec
+
+_Context = ServerRequestContext[Any, Any]
+
+# A clone of a large repository over a slow line takes about this long; hosts wait
+# at least as long for a tool, and the message says what to do.
+_FIRST_CONTENT_SECONDS = 55.0
+
+# The tools are part of the program, so a client may keep the list for its life.
+_STATIC = CacheHint(ttl_ms=24 * 60 * 60 * 1000, scope="public")
+
+
+def create_server(library: SkillLibrary) -> Server[Any]:
+    """Return a server for both protocol eras; `library.run` must run beside it."""
+    specs = {spec.name: spec for spec in TOOLS}
+    tools = [spec.advertise() for spec in TOOLS]
+
+    async def list_tools(
+        _: _Context, __: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        return ListToolsResult(tools=tools)
+
+    async def call_tool(
+        context: _Context, params: CallToolRequestParams
+    ) -> CallToolResult:
+        spec = specs.get(params.name)
+        if spec is None:
+            known = ", ".join(specs)
+            raise MCPError(
+                code=INVALID_PARAMS,
+                message=f"Unknown tool: {params.name}. There are: {known}",
+            )
+        reply = await _call(library, spec, context, params.arguments or {})
+        return render(reply, library.config.responses.format)
+
+    async def wake_after_the_first_answer(
+        ctx: _Context, call_next: CallNext
+    ) -> HandlerResult:
+        # DESIGN §3.7: nothing is read or fetched before a client has its answer.
+        try:
+            return await call_next(ctx)
+        finally:
+            library.wake()
+
+    server: Server[Any] = Server(
+        "skills-mcp",
+        version=__version__,
+        title="Skills of this organisation",
+        instructions=INSTRUCTIONS,
+        cache_hints={"tools/list": _STATIC, "server/discover": _STATIC},
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+    server.middleware.append(wake_after_the_first_answer)
+    return server
+
+
+async def _call(
+    library: SkillLibrary, spec: ToolSpec, context: _Context, given: dict[str, Any]
+) -> Reply:
+    """Answer a call; one that may take long shows that it is alive."""
+    is_waiting = spec.needs_content and not library.is_ready
+    if not is_waiting and not spec.is_slow:
+        return await _answer(library, spec, given)
+    doing = "Waiting for the first sync" if is_waiting else spec.title
+    async with reported(context.session, doing):
+        return await _answer(library, spec, given)
+
+
+async def _answer(
+    library: SkillLibrary, spec: ToolSpec, given: dict[str, Any]
+) -> Reply:
+    try:
+        arguments = parse(spec.arguments, spec.name, given)
+        if spec.needs_content:
+            await library.wait_until_ready(_FIRST_CONTENT_SECONDS)
+        return await spec.handler(library, arguments)
+    except SkillsError as error:
+        return failure(error)

@@ -1,0 +1,139 @@
+"""What each tool may be called with: one model per tool, advertised as its schema."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import ErrorDetails
+
+from skills_mcp.errors import InvalidArgumentsError
+
+# Long enough for a pasted ticket, short enough that routing stays instant.
+_MAX_TEXT = 10_000
+
+Text = Annotated[str, Field(max_length=_MAX_TEXT)]
+# A host may send null for what it leaves out; the schema need not say so.
+OptionalText = Text | SkipJsonSchema[None]
+
+
+class Arguments(BaseModel):
+    """Strict: no conversion, no unknown names."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class GetSkill(Arguments):
+    """Arguments of `get_skill`."""
+
+    context: Text = Field(
+        description="The task in your own words, with the technologies involved: "
+        '"add login to the React app".'
+    )
+    skill_path: OptionalText = Field(
+        default=None,
+        description="A path from an ambiguous answer or from list_skills, to get "
+        "exactly that skill.",
+    )
+
+
+class ListSkills(Arguments):
+    """Arguments of `list_skills`."""
+
+    path: OptionalText = Field(
+        default=None, description='Only this part of the tree: "ui" or "api/_index".'
+    )
+
+
+class GetAsset(Arguments):
+    """Arguments of `get_asset`."""
+
+    skill_path: Text = Field(description="The skill_path that get_skill returned.")
+    file: Text = Field(description="The file exactly as get_skill lists it.")
+
+
+class RunScript(Arguments):
+    """Arguments of `run_script`."""
+
+    skill_path: Text = Field(description="The skill_path that get_skill returned.")
+    file: Text = Field(description="The script exactly as get_skill lists it.")
+    args: dict[str, str] = Field(
+        description="The script's arguments by name, all as strings; {} for none."
+    )
+    cwd: OptionalText = Field(
+        default=None,
+        description="Absolute path of the folder to run in, such as the project's.",
+    )
+
+
+class ReportUsage(Arguments):
+    """Arguments of `report_usage`."""
+
+    skill_path: Text = Field(description="The skill you used.")
+    useful: bool = Field(description="Whether it helped with the task.")
+    comment: OptionalText = Field(
+        default=None, description="What was missing, wrong or especially good."
+    )
+
+
+class RefreshSkills(Arguments):
+    """Arguments of `refresh_skills`: none."""
+
+
+Model = TypeVar("Model", bound=Arguments)
+
+
+def parse(model: type[Model], tool: str, given: Mapping[str, Any]) -> Model:
+    """Return the arguments as the tool wants them.
+
+    Raises:
+        InvalidArgumentsError: Naming every argument that is wrong, and the right ones.
+    """
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        findings = "; ".join(map(_describe, error.errors()))
+        fields = model.model_fields.items()
+        takes = ", ".join(
+            name if field.is_required() else f"{name} (optional)"
+            for name, field in fields
+        )
+        raise InvalidArgumentsError(
+            f"{tool}: {findings}. It takes: {takes or 'no arguments'}."
+        ) from error
+
+
+def input_schema(model: type[Arguments]) -> dict[str, Any]:
+    """Return the JSON Schema that a host sees: small, and portable between hosts."""
+    schema = model.model_json_schema()
+    properties = {
+        name: _without(field, "title", "default")
+        for name, field in schema.get("properties", {}).items()
+    }
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": schema.get("required", []),
+        "additionalProperties": False,
+    }
+
+
+def _without(schema: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in schema.items() if key not in keys}
+
+
+def _describe(detail: ErrorDetails) -> str:
+    name = ".".join(str(part) for part in detail["loc"])
+    match detail["type"]:
+        case "missing":
+            return f"{name} is missing"
+        case "extra_forbidden":
+            return f"{name} is unknown"
+        case _:
+            message = detail["msg"].removeprefix("Input should be ")
+            return f"{name} must be {message} (got {_shorten(detail['input'])})"
+
+
+def _shorten(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004 - one line

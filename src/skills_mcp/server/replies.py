@@ -1,0 +1,170 @@
+"""From what the library answers to the JSON of 001 §8.  Pure."""
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mcp_types import CallToolResult, TextContent
+
+from skills_mcp.analytics.events import render_time
+from skills_mcp.library import Guidance, Refreshed, ServedFile
+from skills_mcp.routing.decision import Ambiguous, Candidate
+from skills_mcp.scripts.runner import ScriptResult
+from skills_mcp.skills.model import Asset, Script
+from skills_mcp.skills.tree import TreeNode, render_node
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A JSON object, and which of its texts is worth reading unescaped."""
+
+    data: Mapping[str, Any]
+    prose: str | None = None
+    """The key of the text that `responses.format: markdown` puts into a block."""
+    is_error: bool = False
+
+
+def render(reply: Reply, style: Literal["json", "markdown"]) -> CallToolResult:
+    """Return the reply as a host gets it (DESIGN §3.14).
+
+    There is never any `structuredContent`: hosts show it instead of the text.
+    """
+    data = dict(reply.data)
+    texts = []
+    if style == "markdown" and reply.prose:
+        texts.append(data.pop(reply.prose))
+    texts.insert(0, json.dumps(data, ensure_ascii=False))
+    blocks = [TextContent(type="text", text=text) for text in texts]
+    return CallToolResult(content=list(blocks), is_error=reply.is_error)
+
+
+def no_match() -> Reply:
+    """001 §8.1, no match."""
+    return Reply({"no_match": True, "message": "No skill matches the given context."})
+
+
+def ambiguous(decision: Ambiguous) -> Reply:
+    """001 §8.1, ambiguous."""
+    return Reply(
+        {
+            "ambiguous": True,
+            "candidates": [_candidate(each) for each in decision.candidates],
+            "message": "Multiple skills match. Specify your need or pick a skill_path.",
+        }
+    )
+
+
+def match(guidance: Guidance) -> Reply:
+    """001 §8.1, single match."""
+    skill = guidance.skill
+    return Reply(
+        {
+            "skill_path": skill.path,
+            "score": float(guidance.score),
+            "matched_keywords": list(guidance.matched_keywords),
+            "content": guidance.content,
+            "assets": [_asset(asset) for asset in skill.assets],
+            "scripts": [_script(script) for script in skill.scripts],
+            "inherited_assets": [
+                {**_asset(item.entry), "from": item.source}
+                for item in guidance.inherited_assets
+            ],
+            "inherited_scripts": [
+                {**_script(item.entry), "from": item.source}
+                for item in guidance.inherited_scripts
+            ],
+        },
+        prose="content",
+    )
+
+
+def tree(node: TreeNode) -> Reply:
+    """001 §8.2."""
+    return Reply({"tree": render_node(node)})
+
+
+def asset(served: ServedFile, inline_text_max_bytes: int) -> Reply:
+    """001 §8.3: text, binary and inherited."""
+    size = len(served.content.data)
+    data: dict[str, Any] = {"skill_path": served.skill_path, "file": served.file}
+    if served.content.is_binary:
+        data["content_base64"] = base64.b64encode(served.content.data).decode("ascii")
+    else:
+        data["content"] = served.content.data.decode("utf-8")
+    data |= {"size_bytes": size, "type": served.type}
+    if served.content.is_binary:
+        data["mime_type"] = served.content.mime_type
+    if served.resolved_from:
+        data["resolved_from"] = served.resolved_from
+    is_long_text = not served.content.is_binary and size > inline_text_max_bytes
+    return Reply(data, prose="content" if is_long_text else None)
+
+
+def script_result(file: str, result: ScriptResult) -> Reply:
+    """001 §8.4: success, failure and timeout."""
+    return Reply(
+        {
+            "success": result.success,
+            "exit_code": result.exit_code,
+            "stdout": result.stdout,
+            "stderr": result.stderr,
+            "duration_ms": round(result.duration_seconds * 1000),
+            "script": file,
+        }
+    )
+
+
+def feedback(skill_path: str) -> Reply:
+    """001 §8.5."""
+    return Reply({"recorded": True, "message": f"Feedback recorded for {skill_path}"})
+
+
+def refreshed(result: Refreshed) -> Reply:
+    """001 §8.6: git mode and local mode; a failure says what is served instead."""
+    if result.mode == "git":
+        synced_at = render_time(result.synced_at) if result.synced_at else None
+        data: dict[str, Any] = {
+            "success": result.error is None,
+            "commit_hash": result.commit,
+            "files_changed": result.files_changed,
+            "skills_reindexed": result.skills_reindexed,
+            "last_sync": synced_at,
+        }
+    else:
+        data = {
+            "success": result.error is None,
+            "mode": "local",
+            "skills_reindexed": result.skills_reindexed,
+        }
+        if result.error is None:
+            data["message"] = "Reindexed from local directory (no git sync configured)."
+    if result.error:
+        data["error"] = {"code": result.error.code, "message": str(result.error)}
+    return Reply(data, is_error=result.error is not None)
+
+
+def _candidate(candidate: Candidate) -> dict[str, Any]:
+    return {
+        "skill_path": candidate.skill.path,
+        "score": float(candidate.score),
+        "description": candidate.skill.description,
+        "matched_keywords": list(candidate.matched_keywords),
+    }
+
+
+def _asset(asset: Asset) -> dict[str, Any]:
+    return {"file": asset.file, "description": asset.description, "type": asset.type}
+
+
+def _script(script: Script) -> dict[str, Any]:
+    return {
+        "file": script.file,
+        "description": script.description,
+        "execution": script.execution,
+        "args": [
+            {"name": a.name, "description": a.description, "required": a.required}
+            for a in script.args
+        ],
+    }

@@ -1,0 +1,84 @@
+"""One server on standard input and output, from the first line to a clean end.
+
+There is one way to end, whatever the reason: the client has closed our input, a
+signal has come, or the parent is gone (DESIGN §3.7, promise 40). Children are
+ended, the spool is written already, and unsent events get one second.
+"""
+
+import logging
+import os
+import signal
+from typing import Any
+
+import anyio
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+
+from skills_mcp.analytics.publisher import Publisher
+from skills_mcp.library import SkillLibrary
+
+logger = logging.getLogger(__name__)
+
+_LAST_PUBLISH_SECONDS = 1.0
+_PARENT_CHECK_SECONDS = 1.0
+
+
+async def serve_stdio(
+    server: Server[Any], library: SkillLibrary, publisher: Publisher
+) -> None:
+    """Serve until there is a reason to end, then end everything that was started.
+
+    The caller has to leave the process without waiting for its threads: one of
+    them still blocks in reading standard input, which nothing can interrupt.
+    """
+    ending = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_watch_signals, ending)
+        tasks.start_soon(_watch_parent, ending)
+        tasks.start_soon(library.run)
+        tasks.start_soon(publisher.run)
+        tasks.start_soon(_serve, server, ending)
+        await ending.wait()
+        library.close()
+        with anyio.move_on_after(_LAST_PUBLISH_SECONDS):
+            await publisher.publish()
+        leave()
+
+
+def leave() -> None:
+    """End the process now. Nothing is left to clean up."""
+    logging.shutdown()
+    os._exit(0)
+
+
+async def _serve(server: Server[Any], ending: anyio.Event) -> None:
+    try:
+        async with stdio_server() as (read, write):
+            await server.run(read, write, server.create_initialization_options())
+            logger.info("The client has closed the connection")
+            ending.set()
+    except* OSError as group:
+        # The client no longer reads: writing fails before our input ends.
+        logger.info("The client is gone: %s", group.exceptions[0])
+        ending.set()
+
+
+async def _watch_signals(ending: anyio.Event) -> None:
+    names = ("SIGTERM", "SIGINT", "SIGHUP")
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    try:
+        with anyio.open_signal_receiver(*numbers) as received:
+            async for number in received:
+                logger.info("Ending on %s", signal.Signals(number).name)
+                ending.set()
+    except NotImplementedError:
+        return  # Windows: the end of our input is the only sign
+
+
+async def _watch_parent(ending: anyio.Event) -> None:
+    """Notice a client that died without closing our input (a sibling holds it)."""
+    parent = os.getppid()
+    while os.getppid() == parent:  # noqa: ASYNC110 - nothing tells us; we have to look
+        await anyio.sleep(_PARENT_CHECK_SECONDS)
+    logger.info("The parent process is gone")
+    ending.set()

@@ -1,0 +1,122 @@
+"""Files that skills hand out: what they are, and reading them (001 §7.2, §7.4)."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from skills_mcp.errors import FileTooLargeError, MissingFileError
+from skills_mcp.safe_path import open_inside, parse_relative
+from skills_mcp.skills.model import Skill
+
+BINARY_EXTENSIONS = frozenset(
+    [
+        ".png",
+        ".jpg",
+        ".jpeg",
+        ".gif",
+        ".svg",
+        ".ico",
+        ".webp",
+        ".pdf",
+        ".zip",
+        ".woff",
+        ".woff2",
+    ]
+)
+"""Files that are served as Base64 whatever they hold (001 §7.2)."""
+
+MIME_TYPES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".svg": "image/svg+xml",
+    ".pdf": "application/pdf",
+    ".zip": "application/zip",
+    ".woff": "font/woff",
+    ".woff2": "font/woff2",
+}
+_OTHER_MIME_TYPE = "application/octet-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The bytes of a file, and how they are to be shown."""
+
+    data: bytes
+    is_binary: bool
+    mime_type: str
+
+
+def is_binary(file: str, data: bytes) -> bool:
+    """Whether the file is served as Base64.
+
+    001 §7.2 judges by the extension alone; a font or an archive that it does not
+    list would arrive as broken text, so bytes that are no UTF-8 count as binary.
+    """
+    return _extension(file) in BINARY_EXTENSIONS or not _is_text(data)
+
+
+def mime_type(file: str) -> str:
+    """Return the MIME type of a binary file."""
+    return MIME_TYPES.get(_extension(file), _OTHER_MIME_TYPE)
+
+
+def read_file(skill: Skill, file: str, *, max_bytes: int) -> Content:
+    """Read a file from the skill's folder.
+
+    Raises:
+        InvalidPathError: `file` could leave the folder.
+        MissingFileError: It is declared, but not there.
+        FileTooLargeError: It has more than `max_bytes` bytes.
+    """
+    if skill.directory is None:
+        raise _missing(skill, file)
+    try:
+        with open_inside(skill.directory, parse_relative(file)) as handle:
+            size = os.fstat(handle.fileno()).st_size
+            if size > max_bytes:
+                raise FileTooLargeError(
+                    f"{file!r} has {size:,} bytes; the limit is {max_bytes:,}. "
+                    "The operator can raise assets.max_size_bytes."
+                )
+            data = handle.read(max_bytes)
+    except MissingFileError as error:
+        raise _missing(skill, file) from error
+    return Content(data, is_binary(file, data), mime_type(file))
+
+
+def locate(skill: Skill, file: str) -> Path:
+    """Return the absolute path of a file that exists in the skill's folder.
+
+    Raises:
+        InvalidPathError: `file` could leave the folder.
+        MissingFileError: It is declared, but not there.
+    """
+    parts = parse_relative(file)
+    if skill.directory is None:
+        raise _missing(skill, file)
+    try:
+        open_inside(skill.directory, parts).close()
+    except MissingFileError as error:
+        raise _missing(skill, file) from error
+    return skill.directory.joinpath(*parts)
+
+
+def _missing(skill: Skill, file: str) -> MissingFileError:
+    return MissingFileError(
+        f"{skill.path} declares {file!r}, but its folder has no such file. "
+        "Go on without it, and tell the skill's author."
+    )
+
+
+def _extension(file: str) -> str:
+    return PurePosixPath(file).suffix.lower()
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,111 @@
+"""Which files of a folder are skills (001 §4.1), and reading all of them.
+
+Nothing outside the folder is ever read: links are not followed, and a file that
+cannot be a skill becomes a `Problem` while all others are served.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from skills_mcp.errors import MissingFileError
+from skills_mcp.safe_path import open_inside
+from skills_mcp.skills.frontmatter import parse_skill
+from skills_mcp.skills.index import SkillIndex
+from skills_mcp.skills.model import Problem, Skill
+
+MAX_SKILL_BYTES = 1024 * 1024
+"""Four times the largest skill known; more is a mistake, not a text to read."""
+
+_MAX_DEPTH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a folder holds: the skills that can be served, and what is wrong."""
+
+    index: SkillIndex
+    problems: tuple[Problem, ...]
+
+
+def load_skills(directory: Path) -> Loaded:
+    """Read every skill below `directory`, in path order (001 §4.6)."""
+    skills: list[Skill] = []
+    problems: list[Problem] = []
+    for found in _walk(directory, ""):
+        if isinstance(found, Problem):
+            problems.append(found)
+            continue
+        skill, findings = _load(directory, found)
+        problems.extend(findings)
+        if skill:
+            skills.append(skill)
+    return Loaded(SkillIndex(skills), tuple(sorted(problems, key=lambda p: p.file)))
+
+
+def skills_root(directory: Path) -> Path:
+    """Return where the skills of a content repository begin.
+
+    A repository keeps them in `skills/` (001 §3.1) or at its top.
+    """
+    inner = directory / "skills"
+    is_nested = inner.is_dir() and not (directory / "_root.md").is_file()
+    return inner if is_nested else directory
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    file: str
+    directory: Path | None
+
+
+def _walk(root: Path, prefix: str) -> Iterator[_Found | Problem]:
+    """Yield Markdown files; folders that belong to a file are its resources."""
+    try:
+        with os.scandir(root / prefix) as scan:
+            entries = {entry.name: entry for entry in scan if entry.name[0] != "."}
+    except OSError as error:
+        yield Problem(prefix or ".", f"cannot be listed: {error.strerror}", "check it")
+        return
+    folders = {name for name, e in entries.items() if e.is_dir(follow_symlinks=False)}
+    for name in sorted(entries):
+        file = prefix + name
+        stem = name.removesuffix(".md")
+        if name in folders:
+            if f"{name}.md" in entries:
+                yield from _hidden_category(root, file)
+            elif file.count("/") < _MAX_DEPTH:
+                yield from _walk(root, f"{file}/")
+        elif entries[name].is_symlink() and stem != name:
+            yield Problem(file, "is a link", "put the file itself into the repository")
+        elif stem != name:
+            yield _Found(file, root / prefix / stem if stem in folders else None)
+
+
+def _hidden_category(root: Path, folder: str) -> Iterator[Problem]:
+    """Report skills that nobody sees because their folder belongs to a file."""
+    if (root / folder / "_index.md").is_file():
+        yield Problem(
+            f"{folder}/_index.md",
+            f"is not served: {folder}/ is the resource folder of {folder}.md",
+            f"move {folder}.md to {folder}/_index.md, or rename one of the two",
+        )
+
+
+def _load(root: Path, found: _Found) -> tuple[Skill | None, tuple[Problem, ...]]:
+    try:
+        with open_inside(root, tuple(found.file.split("/"))) as handle:
+            raw = handle.read(MAX_SKILL_BYTES + 1)
+    except (OSError, MissingFileError) as error:
+        return None, (Problem(found.file, f"cannot be read: {error}", "check it"),)
+    if len(raw) > MAX_SKILL_BYTES:
+        hint = "move examples and references into files of its folder"
+        reason = f"is larger than {MAX_SKILL_BYTES:,} bytes"
+        return None, (Problem(found.file, reason, hint),)
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        reason = f"is not UTF-8 text (byte {error.start})"
+        return None, (Problem(found.file, reason, "save the file as UTF-8"),)
+    return parse_skill(text, file=found.file, directory=found.directory)

@@ -1,0 +1,84 @@
+"""One revision of the content, ready to answer from: what a refresh replaces."""
+
+import logging
+import os
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from skills_mcp.config import Config, Layer, Settings, load_file
+from skills_mcp.content.source import Checkout
+from skills_mcp.errors import ConfigError
+from skills_mcp.routing.keywords import KeywordMatcher
+from skills_mcp.skills.discovery import load_skills, skills_root
+from skills_mcp.skills.index import SkillIndex
+from skills_mcp.skills.model import Problem
+
+logger = logging.getLogger(__name__)
+
+_LOGGED_PROBLEMS = 20
+"""A tree full of README files would bury every other line of the log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The skills, settings and problems of one checkout.  Never changes."""
+
+    checkout: Checkout
+    index: SkillIndex
+    matcher: KeywordMatcher
+    config: Config
+    problems: tuple[Problem, ...]
+    taken_at: datetime
+
+
+def take_snapshot(checkout: Checkout, settings: Settings, *, trusted: bool) -> Snapshot:
+    """Read a checkout (001 §4.6).  Blocking; what is wrong becomes a `Problem`.
+
+    Args:
+        checkout: The files.
+        settings: The operator's, which the content's own are merged into.
+        trusted: Whether the content may set everything (DESIGN §3.12).
+    """
+    root = skills_root(checkout.directory)
+    loaded = load_skills(root)
+    config, findings = _configure(checkout, root, settings, trusted=trusted)
+    return Snapshot(
+        checkout=checkout,
+        index=loaded.index,
+        matcher=KeywordMatcher(loaded.index),
+        config=config,
+        problems=(*findings, *loaded.problems),
+        taken_at=datetime.now(UTC),
+    )
+
+
+def log_news(snapshot: Snapshot, before: Snapshot | None) -> None:
+    """Say what is served, and each problem once."""
+    revision = snapshot.checkout.revision or os.fspath(snapshot.checkout.directory)
+    logger.info("Serving %d skills at %s", len(snapshot.index), revision)
+    known = set(before.problems) if before else set()
+    fresh = [problem for problem in snapshot.problems if problem not in known]
+    for problem in fresh[:_LOGGED_PROBLEMS]:
+        logger.warning("%s", problem)
+    if len(fresh) > _LOGGED_PROBLEMS:
+        more = len(fresh) - _LOGGED_PROBLEMS
+        logger.warning("%d more problems: see `skills-mcp tree --problems`", more)
+
+
+def _configure(
+    checkout: Checkout, root: Path, settings: Settings, *, trusted: bool
+) -> tuple[Config, tuple[Problem, ...]]:
+    """Merge the content's own `config.yaml`: beside its skills or at its top."""
+    places = (root / "config.yaml", checkout.directory / "config.yaml")
+    file = next((place for place in places if place.is_file()), None)
+    try:
+        layer = load_file(file) if file else Layer("config.yaml", {})
+    except ConfigError as error:
+        return settings.resolve(), (_problem(str(error)),)
+    config, findings = settings.resolve_with(layer, trusted=trusted)
+    return config, tuple(map(_problem, findings))
+
+
+def _problem(finding: str) -> Problem:
+    return Problem("config.yaml", finding, "see the reference of settings", "warning")

@@ -1,0 +1,41 @@
+"""Fixtures: a home that is not yours, an environment that is empty, a real remote."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from skills_mcp.analytics.spool import Spool
+from tests.support import Upstream
+
+_OURS = ("SKILLS_", "GITHUB_TOKEN", "ANALYTICS_", "REFRESH_", "GIT_")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A new home for every test, so that nobody's real cache is touched."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    for name in [name for name in os.environ if name.startswith(_OURS)]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("USERPROFILE", str(folder))
+    monkeypatch.setenv("USER", "ada")
+    monkeypatch.setenv("SKILLS_MCP_HOME", str(folder / ".skills-mcp"))
+    return folder
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Upstream:
+    """A Git repository that others fetch from; empty, on the branch main."""
+    return Upstream.create(tmp_path)
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Spool:
+    return Spool(tmp_path / "spool")

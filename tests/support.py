@@ -1,0 +1,168 @@
+"""What tests share and is no fixture: real files, real repositories, a real library."""
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from skills_mcp.analytics.spool import Spool
+from skills_mcp.analytics.tracker import Tracker
+from skills_mcp.config import Layer, Settings
+from skills_mcp.content.local import LocalFolder
+from skills_mcp.content.source import ContentSource
+from skills_mcp.library import SkillLibrary
+from skills_mcp.scripts.runner import ScriptRunner
+from skills_mcp.skills.model import Skill, SkillPath
+
+PROJECT = Path(__file__).parent.parent
+SKILLS_CONTENT = PROJECT / "fixtures" / "skills-content"
+BROKEN = PROJECT / "fixtures" / "broken"
+
+GIT_IDENTITY = {
+    "GIT_AUTHOR_NAME": "Ada",
+    "GIT_AUTHOR_EMAIL": "ada@example.com",
+    "GIT_COMMITTER_NAME": "Ada",
+    "GIT_COMMITTER_EMAIL": "ada@example.com",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+}
+
+
+def write(path: Path, text: str | bytes = "") -> Path:
+    """Write a file and the folders above it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def skill_text(
+    *,
+    keywords: Sequence[object] = ("example",),
+    description: str = "An example",
+    body: str = "The rules.",
+    **fields: object,
+) -> str:
+    """Return a valid skill file."""
+    data = {"description": description, "keywords": list(keywords), **fields}
+    return f"---\n{yaml.safe_dump(data, allow_unicode=True)}---\n\n{body}\n"
+
+
+def write_skill(root: Path, file: str, **fields: Any) -> Path:
+    """Write a valid skill file below `root`."""
+    return write(root / file, skill_text(**fields))
+
+
+def make_skill(
+    path: str, *, keywords: Sequence[str] = ("example",), **fields: Any
+) -> Skill:
+    """Return a skill that never was a file."""
+    values: dict[str, Any] = {
+        "path": SkillPath(path),
+        "file": f"{path}.md",
+        "name": path.rsplit("/", 1)[-1],
+        "description": f"About {path}",
+        "keywords": tuple(keywords),
+        "body": f"Rules of {path}.",
+        "inherit": True,
+        "priority": 0,
+        "assets": (),
+        "scripts": (),
+        "directory": None,
+    }
+    return Skill(**{**values, **fields})
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """A bare repository that others fetch from, and the clone that pushes to it."""
+
+    bare: Path
+    work: Path
+
+    @classmethod
+    def create(cls, folder: Path, *, branch: str = "main") -> "Upstream":
+        upstream = cls(folder / "upstream.git", folder / "upstream-work")
+        upstream.bare.mkdir(parents=True)
+        upstream.work.mkdir(parents=True)
+        git("init", "-q", "--bare", f"--initial-branch={branch}", cwd=upstream.bare)
+        git("init", "-q", f"--initial-branch={branch}", cwd=upstream.work)
+        git("remote", "add", "origin", str(upstream.bare), cwd=upstream.work)
+        return upstream
+
+    @property
+    def url(self) -> str:
+        return f"file://{self.bare}"
+
+    def commit(self, files: Mapping[str, str | None], *, push: bool = True) -> str:
+        """Write files (None deletes one), commit, push; return the commit."""
+        for file, text in files.items():
+            if text is None:
+                (self.work / file).unlink()
+            else:
+                write(self.work / file, text)
+        git("add", "--all", "--force", ".", cwd=self.work)
+        git("commit", "-q", "--allow-empty", "-m", "Change", cwd=self.work)
+        if push:
+            git("push", "-q", "--force", "origin", "HEAD", cwd=self.work)
+        return git("rev-parse", "HEAD", cwd=self.work)
+
+    def reset(self, commit: str) -> None:
+        """Take history back and force-push."""
+        git("reset", "-q", "--hard", commit, cwd=self.work)
+        git("push", "-q", "--force", "origin", "HEAD", cwd=self.work)
+
+
+def git(*arguments: str, cwd: Path) -> str:
+    """Run the real Git, untouched by the developer's configuration."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    done = subprocess.run(
+        ["git", *arguments],
+        cwd=cwd,
+        env=environment | GIT_IDENTITY,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return done.stdout.strip()
+
+
+def open_library(
+    source: ContentSource | Path,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    spool: Spool | None = None,
+    environment: Mapping[str, str] | None = None,
+    load: bool = True,
+) -> SkillLibrary:
+    """Wire a library as bootstrap does; loaded, so that no background is needed.
+
+    Args:
+        source: A folder stands for `SKILLS_DIR`.
+        settings: The operator's, as `config.yaml` would hold them.
+        spool: Where events go; they are counted only if `settings` says so.
+        environment: Of the server; scripts get their share of it.
+        load: False leaves the first snapshot to `library.run()`.
+    """
+    if isinstance(source, Path):
+        source = LocalFolder(source)
+    spool = spool or Spool(Path(os.environ["SKILLS_MCP_HOME"]) / "spool")
+    library = SkillLibrary(
+        source=source,
+        settings=Settings((Layer("test", settings or {}),)),
+        tracker=Tracker(spool, lambda: library.config.analytics, "dev-ada"),
+        runner=ScriptRunner(),
+        environment=os.environ if environment is None else environment,
+    )
+    if load:
+        library.load(source.sync())
+    return library
+
+
+def spooled(spool: Spool) -> list[dict[str, Any]]:
+    """Return every event that waits to be sent."""
+    spool.rotate()
+    return [event for segment in spool.take() for event in segment.events]

@@ -24,74 +24,95 @@ Positive = Annotated[int, Field(ge=1)]
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class Matching(_Section):
     """How a task finds its skill (001 §5)."""
 
-    min_score: Ratio = 0.2
-    """Skills that score below this are not considered."""
-    max_results: Positive = 3
-    """The most candidates that an ambiguous answer lists."""
-    ambiguity_threshold: Ratio = 0.1
-    """If the best two scores differ by less than this, the answer is ambiguous."""
+    min_score: Ratio = Field(
+        default=0.2, description="Skills that score below this are not considered."
+    )
+    max_results: Positive = Field(
+        default=3, description="The most candidates that an ambiguous answer lists."
+    )
+    ambiguity_threshold: Ratio = Field(
+        default=0.1,
+        description="If the best two scores differ by less, the answer is ambiguous.",
+    )
 
 
 class Refresh(_Section):
     """When the Git repository is fetched without being asked (001 §9.3)."""
 
-    enabled: bool = True
-    """Whether to fetch at all between two calls of `refresh_skills`."""
-    interval_minutes: Positive = 15
-    """Minutes between two fetches, spread by ten per cent so that windows differ."""
+    enabled: bool = Field(
+        default=True,
+        description="Whether to fetch at all between two calls of `refresh_skills`.",
+    )
+    interval_minutes: Positive = Field(
+        default=15,
+        description="Minutes between two fetches, give or take ten per cent.",
+    )
 
 
 class Scripts(_Section):
     """What `run_script` may do (001 §8.4, §12.2)."""
 
-    enabled: bool = True
-    """The switch for all scripts."""
-    timeout_seconds: Positive = 60
-    """Seconds after which a script and all its children are ended."""
-    max_output_bytes: Positive = 1_048_576
-    """Bytes kept of stdout and of stderr each; the rest is dropped, and said so."""
-    allowed_extensions: tuple[str, ...] = (".sh", ".ts", ".js", ".py")
-    """File extensions that may run."""
-    runners: dict[str, str] = {
-        ".sh": "bash",
-        ".ts": "npx tsx",
-        ".js": "node",
-        ".py": "python3",
-    }
-    """The command for each extension; the script's path is appended."""
+    enabled: bool = Field(default=True, description="The switch for all scripts.")
+    timeout_seconds: Positive = Field(
+        default=60,
+        description="Seconds after which a script and all its children are ended.",
+    )
+    max_output_bytes: Positive = Field(
+        default=1_048_576,
+        description="Bytes kept of stdout and of stderr each; the rest is dropped.",
+    )
+    allowed_extensions: tuple[str, ...] = Field(
+        default=(".sh", ".ts", ".js", ".py"),
+        description="File extensions that may run.",
+    )
+    runners: dict[str, str] = Field(
+        default={
+            ".sh": "bash",
+            ".ts": "npx tsx",
+            ".js": "node",
+            ".py": "python3",
+        },
+        description="The command for each extension; the script's path is appended.",
+    )
 
 
 class Assets(_Section):
     """How large a file may be (001 §12.3)."""
 
-    max_size_bytes: Positive = 1_048_576
-    """Larger files are refused before they are read."""
-    inline_text_max_bytes: Positive = 10_240
-    """With `responses.format: markdown`, larger texts get a block of their own."""
+    max_size_bytes: Positive = Field(
+        default=1_048_576, description="Larger files are refused before they are read."
+    )
+    inline_text_max_bytes: Positive = Field(
+        default=10_240,
+        description="With responses.format markdown, larger texts get their own block.",
+    )
 
 
 class Analytics(_Section):
     """What is counted, and who is told (001 §10)."""
 
-    enabled: bool = False
-    """Whether events are written down at all."""
-    endpoint: str = ""
-    """The URL that events are posted to; without one they stay on this machine."""
+    enabled: bool = Field(
+        default=False, description="Whether events are written down at all."
+    )
+    endpoint: str = Field(
+        default="",
+        description="The URL that events are posted to; without one they stay here.",
+    )
 
 
 class Responses(_Section):
     """How replies are shaped (DESIGN §3.14)."""
 
-    format: Literal["json", "markdown"] = "json"
-    """`json`: one block with everything. `markdown`: the text in a second block."""
+    format: Literal["json", "markdown"] = Field(
+        default="json",
+        description="json: one block. markdown: the text in a block of its own.",
+    )
 
 
 class Config(_Section):
@@ -103,8 +124,10 @@ class Config(_Section):
     assets: Assets = Assets()
     analytics: Analytics = Analytics()
     responses: Responses = Responses()
-    trust_content_config: bool = False
-    """Whether a remote repository's `config.yaml` may set everything, too."""
+    trust_content_config: bool = Field(
+        default=False,
+        description="Whether a remote repository's config.yaml may set everything.",
+    )
 
 
 REMOTE_SECTIONS = ("matching", "assets", "refresh")

@@ -7,6 +7,7 @@ than 0.1, whatever binary floating point makes of it (DESIGN §3.4).
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
 from skills_mcp.config import Matching
 from skills_mcp.skills.model import Skill
@@ -57,6 +58,7 @@ def decide(candidates: Iterable[Candidate], matching: Matching) -> Decision:
     return Match(ranked[0])
 
 
+@cache
 def exact(setting: float) -> Fraction:
     """Return the number that a person wrote, not its binary neighbour."""
     return Fraction(str(setting))

@@ -4,6 +4,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import lru_cache
 
 from skills_mcp.routing.decision import Candidate
 from skills_mcp.routing.tokens import fold, tokenize
@@ -16,6 +17,7 @@ _SHORT_WITHOUT_ALPHABET = 2
 _NO_ALPHABET = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL")
 
 _PRIORITY_UNIT = Fraction(1, 1000)
+_REMEMBERED_TOKENS = 4096
 
 
 class KeywordMatcher:
@@ -32,6 +34,8 @@ class KeywordMatcher:
             for keyword in skill.keywords:
                 self._declared_by[fold(keyword)].append((skill, keyword))
         self._long = [word for word in self._declared_by if not _is_short(word)]
+        # Tasks share their words, so most tokens have been compared before.
+        self._keywords_of = lru_cache(maxsize=_REMEMBERED_TOKENS)(self._compare)
 
     def score(self, context: str) -> tuple[Candidate, ...]:
         """Return every skill of which at least one keyword matches, unordered.
@@ -40,33 +44,32 @@ class KeywordMatcher:
         thousandth of its priority.
         """
         matched: dict[SkillPath, set[str]] = defaultdict(set)
-        for keyword in self._matching(tokenize(context)):
+        for keyword in frozenset().union(*map(self._keywords_of, tokenize(context))):
             for skill, declared in self._declared_by[keyword]:
                 matched[skill.path].add(declared)
         return tuple(
             _candidate(self._skills[path], words) for path, words in matched.items()
         )
 
-    def _matching(self, tokens: tuple[str, ...]) -> set[str]:
+    def _compare(self, token: str) -> frozenset[str]:
         """Return the keywords that equal, contain or are contained in a token.
 
         If either is short, only equality counts (DESIGN §3.3): `go` is not
         `golang`, and `golang` is not `go`.
         """
-        long = [token for token in tokens if not _is_short(token)]
-        equal = {token for token in tokens if token in self._declared_by}
-        overlapping = {
-            keyword
-            for keyword in self._long
-            if any(token in keyword or keyword in token for token in long)
-        }
-        return equal | overlapping
+        equal = {token} & self._declared_by.keys()
+        if _is_short(token):
+            return frozenset(equal)
+        overlapping = (word for word in self._long if token in word or word in token)
+        return frozenset(equal.union(overlapping))
 
 
 def _candidate(skill: Skill, matched: set[str]) -> Candidate:
     words = tuple(word for word in skill.keywords if word in matched)
-    share = Fraction(len(words), len(skill.keywords))
-    return Candidate(skill, share + skill.priority * _PRIORITY_UNIT, words)
+    score = Fraction(len(words), len(skill.keywords))
+    if skill.priority:
+        score += skill.priority * _PRIORITY_UNIT
+    return Candidate(skill, score, words)
 
 
 def _is_short(word: str) -> bool:

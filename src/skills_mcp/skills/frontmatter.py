@@ -8,10 +8,9 @@ value anywhere else is reported, and its default is used.
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
-
-from frontmatter.default_handlers import YAMLHandler
 
 from skills_mcp.errors import InvalidPathError
 from skills_mcp.safe_path import parse_relative
@@ -34,7 +33,6 @@ _EMPTY = frozenset({"", "~", "null"})
 _MAX_PRIORITY = 1000
 _INTEGER = re.compile(r"[+-]?\d{1,5}")
 
-_SPLITTER = YAMLHandler()
 _EXAMPLE = "start the file with --- / description: … / keywords: [one, two] / ---"
 
 
@@ -108,14 +106,22 @@ class _Report:
         return tuple(self._found)
 
 
+@cache
+def _splitter() -> Any:
+    from frontmatter.default_handlers import YAMLHandler  # late, as in `safe_yaml`
+
+    return YAMLHandler()
+
+
 def _split(text: str, report: _Report) -> tuple[str, str] | None:
     """Return the frontmatter block and the body."""
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").lstrip()
-    if not _SPLITTER.detect(text):
+    splitter = _splitter()
+    if not splitter.detect(text):
         report.fail("has no frontmatter", _EXAMPLE)
         return None
     try:
-        block, body = _SPLITTER.split(text)
+        block, body = splitter.split(text)
     except ValueError:
         report.fail("has a frontmatter that never ends", "close it with a line of ---")
         return None

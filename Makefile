@@ -1,0 +1,56 @@
+# The front door. Every target sets up what it needs, in .venv, by itself.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format-check lint types arrows fix bench test-lowest clean
+
+help: ## Show what there is
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+
+demo: $(READY) ## The main job on the sample content, through a real MCP client
+	@$(BIN)/python demo/run.py
+
+test: $(READY) ## All tests
+	$(BIN)/pytest
+
+check: format-check lint types arrows test ## Everything that CI runs
+
+format-check: $(READY)
+	$(BIN)/ruff format --check
+
+lint: $(READY)
+	$(BIN)/ruff check
+
+types: $(READY)
+	$(BIN)/mypy
+
+arrows: $(READY) ## Which module may import which
+	$(BIN)/lint-imports
+
+fix: $(READY) ## Format, and repair what can be repaired
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+bench: $(READY) ## Ratios against a minimal server, one line each
+	@$(BIN)/python benchmarks/run.py
+
+test-lowest: ## All tests with the oldest dependencies that pyproject.toml allows
+	@$(MAKE) --no-print-directory test VENV=.venv-lowest CONSTRAINTS=constraints-lowest.txt
+
+clean: ## Remove what the targets above have made
+	rm -rf .venv .venv-lowest .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+
+CONSTRAINTS ?= constraints.txt
+
+$(READY): pyproject.toml $(CONSTRAINTS)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or newer is needed: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@echo "Setting up $(VENV) (once, about half a minute)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --upgrade pip
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --group dev --editable .
+	@touch $@

@@ -3,6 +3,7 @@
 The only module that chooses implementations.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,7 +88,9 @@ def _source(
 ) -> ContentSource:
     """Choose the source; a folder wins over a repository (001 §3.1)."""
     if options.skills_dir:
-        return LocalFolder(Path(options.skills_dir).expanduser().absolute())
+        # Not resolved: a link that is moved to another folder is followed later.
+        folder = os.path.abspath(os.path.expanduser(options.skills_dir))  # noqa: PTH100, PTH111
+        return LocalFolder(Path(folder))
     if options.repo:
         token = environment.get("GITHUB_TOKEN") or None
         remote = Remote.parse(options.repo, options.branch, token)

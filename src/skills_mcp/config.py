@@ -7,17 +7,18 @@ count, and limits may only be lowered, unless the operator's file says
 `trust_content_config: true`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from skills_mcp.errors import ConfigError
-from skills_mcp.safe_yaml import YamlError, parse_values
+from skills_mcp.safe_yaml import MAX_YAML_CHARACTERS, YamlError, parse_values
 
 Ratio = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Positive = Annotated[int, Field(ge=1)]
@@ -133,6 +134,16 @@ class Config(_Section):
 REMOTE_SECTIONS = ("matching", "assets", "refresh")
 """What a remote repository may set without being trusted."""
 
+_SECTIONS = frozenset(Config.model_fields) - {"trust_content_config"}
+"""Without a value, as after commenting out every key, a section sets nothing."""
+
+_IN_YAML = {
+    "dict_type": "a mapping of `key: value` lines",
+    "model_type": "a section of `key: value` lines",
+    "tuple_type": "a list",
+}
+"""What pydantic says in the words of Python."""
+
 _LOWER_ONLY = (("assets", "max_size_bytes"), ("assets", "inline_text_max_bytes"))
 
 
@@ -180,13 +191,17 @@ class Settings:
 
     def origin_of(self, key: str) -> str:
         """Name the layer that decides the dotted `key`."""
+        return self._origin(key.split("."))
+
+    def _origin(self, path: Sequence[object]) -> str:
+        # What is deeper than `section.key` comes with it, from one layer.
         for layer in reversed(self.layers):
-            if _lookup(layer.values, key.split(".")) is not None:
+            if _holds(layer.values, path[:2]):
                 return layer.origin
         return "default"
 
     def _finding(self, detail: ErrorDetails) -> str:
-        return f"{self.origin_of(_key(detail))}: {describe(detail)}"
+        return f"{self._origin(detail['loc'])}: {describe(detail)}"
 
 
 def load_file(path: Path) -> Layer:
@@ -196,14 +211,28 @@ def load_file(path: Path) -> Layer:
         ConfigError: The file is no mapping of settings.
     """
     try:
-        values = parse_values(path.read_text(encoding="utf-8-sig"))
-    except (OSError, UnicodeDecodeError, YamlError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error
+        with path.open("rb") as handle:
+            return read_layer(str(path), handle)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def read_layer(origin: str, handle: BinaryIO) -> Layer:
+    """Read settings from an open file that a person calls `origin`.
+
+    Raises:
+        ConfigError: The file is no mapping of settings.
+    """
+    try:
+        text = TextIOWrapper(handle, "utf-8-sig").read(MAX_YAML_CHARACTERS + 1)
+        values = parse_values(text)
+    except (UnicodeDecodeError, YamlError) as error:
+        raise ConfigError(f"{origin}: cannot be read: {error}") from error
     if values is None:
-        return Layer(str(path), {})
+        return Layer(origin, {})
     if not isinstance(values, dict):
-        raise ConfigError(f"{path}: must hold `section: {{key: value}}` pairs")
-    return Layer(str(path), values)
+        raise ConfigError(f"{origin}: must hold `section: {{key: value}}` pairs")
+    return Layer(origin, values)
 
 
 def environment_layer(environment: Mapping[str, str]) -> Layer:
@@ -225,31 +254,39 @@ def environment_layer(environment: Mapping[str, str]) -> Layer:
     return Layer("environment", values)
 
 
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of `config.yaml`, for editors that complete and check."""
+    schema = _without_titles(Config.model_json_schema())
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
 def describe(detail: ErrorDetails) -> str:
     """Say in one line which key is wrong and what is allowed there."""
-    key = _key(detail)
-    if detail["type"] == "extra_forbidden":
-        *section, name = key.split(".")
+    *section, name = map(str, detail["loc"])
+    key = ".".join([*section, name])
+    if detail["type"] in {"extra_forbidden", "invalid_key"}:
         allowed = sorted(_allowed(section))
         guess = get_close_matches(name, allowed, n=1)
         hint = f"did you mean {guess[0]}? " if guess else ""
         return f"unknown key {key}; {hint}allowed here: {', '.join(allowed)}"
     message = detail["msg"].removeprefix("Input should be ")
-    return f"{key}: must be {message} (got {detail['input']!r})"
+    allowed_here = _IN_YAML.get(detail["type"], message)
+    return f"{key}: must be {allowed_here} (got {detail['input']!r})"
 
 
-def _key(detail: ErrorDetails) -> str:
-    return ".".join(str(part) for part in detail["loc"])
+def _allowed(section: Sequence[str]) -> set[str]:
+    """Return the keys of a section, or the names of all sections."""
+    model = getattr(Config(), section[0]) if section else Config()
+    return set(type(model).model_fields)
 
 
-def _allowed(section: list[str]) -> set[str]:
-    model: type[BaseModel] = Config
-    for name in section:
-        annotation = model.model_fields[name].annotation
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-            return set()
-        model = annotation
-    return set(model.model_fields)
+def _without_titles(node: Any) -> Any:
+    """Drop what only repeats the name of a key."""
+    if isinstance(node, list):
+        return [_without_titles(inner) for inner in node]
+    if not isinstance(node, dict):
+        return node
+    return {key: _without_titles(node[key]) for key in node if key != "title"}
 
 
 def _merge(layers: tuple[Layer, ...]) -> dict[str, Any]:
@@ -257,8 +294,10 @@ def _merge(layers: tuple[Layer, ...]) -> dict[str, Any]:
     for layer in layers:
         for name, value in layer.values.items():
             below = merged.get(name)
-            both = isinstance(below, dict) and isinstance(value, Mapping)
-            merged[name] = {**below, **value} if both and below else value
+            if isinstance(below, dict) and isinstance(value, Mapping):
+                merged[name] = {**below, **value}
+            elif value is not None or name not in _SECTIONS:
+                merged[name] = value
     return {name: _as_tuples(value) for name, value in merged.items()}
 
 
@@ -320,9 +359,9 @@ def _nested(path: tuple[str, ...], value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-def _lookup(values: Any, path: list[str]) -> Any:
+def _holds(values: Any, path: Sequence[object]) -> bool:
     for name in path:
         if not isinstance(values, Mapping) or name not in values:
-            return None
+            return False
         values = values[name]
-    return values
+    return True

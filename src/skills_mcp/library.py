@@ -22,7 +22,7 @@ from skills_mcp.errors import (
     SkillsError,
     UndeclaredFileError,
 )
-from skills_mcp.routing.decision import Ambiguous, Match, NoMatch, decide
+from skills_mcp.routing.decision import Ambiguous, Match, NoMatch, decide, exact
 from skills_mcp.safe_path import parse_relative
 from skills_mcp.scripts.permission import ScriptRequest, permit
 from skills_mcp.scripts.runner import ScriptResult, ScriptRunner
@@ -166,8 +166,11 @@ class SkillLibrary:
             SkillNotFoundError: There is no skill at `skill_path`.
         """
         snapshot = self.snapshot
-        candidates = snapshot.matcher.score(context)
-        decision = decide(candidates, snapshot.config.matching)
+        matching = snapshot.config.matching
+        # A skill that was picked keeps its score, however low.
+        least = exact(matching.min_score) if skill_path is None else Fraction(0)
+        candidates = snapshot.matcher.score(context, least)
+        decision = decide(candidates, matching)
         if skill_path is not None:
             skill = snapshot.index.require(skill_path)
             own = next((c for c in candidates if c.skill is skill), None)

@@ -19,6 +19,7 @@ _FORBIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _DEVICE = re.compile(
     r"(?:con|prn|aux|nul|conin\$|conout\$|clock\$|(?:com|lpt)[^a-z])", re.IGNORECASE
 )
+_NO_NAMES = frozenset({"", ".", ".."})
 _MAX_LENGTH = 1024
 _MAX_PART_BYTES = 255  # the limit of every common file system
 
@@ -54,7 +55,7 @@ def open_inside(directory: Path, parts: tuple[str, ...]) -> BinaryIO:
     name = "/".join(parts)
     try:
         handle = _open_file(directory, parts)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise MissingFileError(f"There is no readable file {name!r}") from error
     if not stat.S_ISREG(os.fstat(handle.fileno()).st_mode):
         handle.close()
@@ -64,13 +65,14 @@ def open_inside(directory: Path, parts: tuple[str, ...]) -> BinaryIO:
 
 def _is_unsafe(part: str) -> bool:
     return (
-        part in {"", ".", ".."}
+        part in _NO_NAMES
         or part != part.strip()
         or part.endswith(".")
         or any(character in '\\:*?"<>|' for character in part)
         or any(unicodedata.category(c) in _FORBIDDEN_CATEGORIES for c in part)
         or len(part.encode("utf-8")) > _MAX_PART_BYTES
-        or part.lower().startswith((".git", "git~"))
+        or part.lower() == ".git"
+        or part.lower().startswith("git~")  # what Windows calls .git, too
         or _is_device(part)
     )
 
@@ -81,6 +83,8 @@ def _is_device(part: str) -> bool:
 
 
 def _open_file(directory: Path, parts: tuple[str, ...]) -> BinaryIO:
+    if not parts or any(part in _NO_NAMES or "/" in part for part in parts):
+        raise FileNotFoundError(parts)
     if os.open not in os.supports_dir_fd:
         return _open_checked(directory, parts)
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -91,9 +95,14 @@ def _open_file(directory: Path, parts: tuple[str, ...]) -> BinaryIO:
             os.close(folder)
             folder = inner
         # Without O_NONBLOCK a named pipe would block the open itself.
-        return os.fdopen(os.open(parts[-1], flags | os.O_NONBLOCK, dir_fd=folder), "rb")
+        file = os.open(parts[-1], flags | os.O_NONBLOCK, dir_fd=folder)
     finally:
         os.close(folder)
+    try:
+        return os.fdopen(file, "rb")
+    except OSError:  # a folder: nobody else would close it
+        os.close(file)
+        raise
 
 
 def _open_checked(directory: Path, parts: tuple[str, ...]) -> BinaryIO:

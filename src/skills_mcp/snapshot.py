@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from skills_mcp.config import Config, Layer, Settings, load_file
+from skills_mcp.config import Config, Layer, Settings, read_layer
 from skills_mcp.content.source import Checkout
-from skills_mcp.errors import ConfigError
+from skills_mcp.errors import ConfigError, MissingFileError
 from skills_mcp.routing.keywords import KeywordMatcher
+from skills_mcp.safe_path import open_inside
 from skills_mcp.skills.discovery import load_skills, skills_root
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Problem
 
 logger = logging.getLogger(__name__)
 
+_CONFIG = "config.yaml"
 _LOGGED_PROBLEMS = 20
 """A tree full of README files would bury every other line of the log."""
 
@@ -70,15 +72,21 @@ def _configure(
     checkout: Checkout, root: Path, settings: Settings, *, trusted: bool
 ) -> tuple[Config, tuple[Problem, ...]]:
     """Merge the content's own `config.yaml`: beside its skills or at its top."""
-    places = (root / "config.yaml", checkout.directory / "config.yaml")
-    file = next((place for place in places if place.is_file()), None)
+    places = (root, checkout.directory)
+    folder = next((p for p in places if os.path.lexists(p / _CONFIG)), None)
     try:
-        layer = load_file(file) if file else Layer("config.yaml", {})
-    except ConfigError as error:
+        layer = _read_config(folder) if folder else Layer(_CONFIG, {})
+    except (ConfigError, MissingFileError) as error:
         return settings.resolve(), (_problem(str(error)),)
     config, findings = settings.resolve_with(layer, trusted=trusted)
     return config, tuple(map(_problem, findings))
 
 
+def _read_config(folder: Path) -> Layer:
+    with open_inside(folder, (_CONFIG,)) as handle:
+        return read_layer(_CONFIG, handle)
+
+
 def _problem(finding: str) -> Problem:
-    return Problem("config.yaml", finding, "see the reference of settings", "warning")
+    reason = finding.removeprefix(f"{_CONFIG}: ")
+    return Problem(_CONFIG, reason, "see the reference of settings", "warning")

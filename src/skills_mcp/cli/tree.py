@@ -17,6 +17,8 @@ from skills_mcp.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 
+_WHOLE_LINES = 2000
+
 
 def print_tree(application: Application, *, as_json: bool, with_problems: bool) -> None:
     """Sync, then print the skills to standard output.
@@ -29,8 +31,8 @@ def print_tree(application: Application, *, as_json: bool, with_problems: bool) 
     if as_json:
         print_json(tree, snapshot.problems if with_problems else None)
         return
-    console = Console(soft_wrap=True)
-    console.print(_branch(tree))
+    console = _console()
+    console.print(_branch(tree), no_wrap=True, overflow="ellipsis")
     console.print(_summary(snapshot))
     if with_problems and snapshot.problems:
         console.print(_problems(snapshot.problems))
@@ -42,6 +44,12 @@ def print_json(tree: TreeNode, problems: tuple[Problem, ...] | None) -> None:
     if problems is not None:
         data["problems"] = [asdict(problem) for problem in problems]
     print(json.dumps(data, ensure_ascii=False, indent=2))  # noqa: T201 - the result
+
+
+def _console() -> Console:
+    """Fit the lines to a terminal; a file or a pipe gets them whole."""
+    console = Console()
+    return console if console.is_terminal else Console(width=_WHOLE_LINES)
 
 
 def _load(application: Application) -> Snapshot:

@@ -3,9 +3,9 @@
 import hashlib
 import time
 from pathlib import Path
-from typing import Literal
+from typing import IO, Any, Literal
 
-from skills_mcp.content.git import GitRepository
+from skills_mcp.content.git import DamagedStoreError, GitRepository
 from skills_mcp.content.remote import Remote
 from skills_mcp.content.source import Checkout
 from skills_mcp.content.store import Current, SnapshotStore
@@ -40,20 +40,12 @@ class RemoteBranch:
         asked_at = time.time()
         try:
             with self._store.exclusive(timeout_seconds=_FETCH_TIMEOUT_SECONDS) as lock:
-                current = self._store.current()
-                if current is None or current.fetched_at < asked_at:
-                    started_at = time.time()
-                    commit = self._repository.fetch(
-                        lock, timeout_seconds=_FETCH_TIMEOUT_SECONDS
-                    )
-                    self._store.stage(
-                        commit, lambda folder: self._repository.write(commit, folder)
-                    )
-                    self._store.publish(Current(commit, started_at))
+                if not self._was_fetched_since(asked_at):
+                    self._fetch(lock)
                 self._store.collect()
+            checkout = self._store.open_current()
         except OSError as error:
             raise SyncError(f"the cache cannot be written: {error}") from error
-        checkout = self._store.open_current()
         if checkout is None:
             raise SyncError("the published commit was deleted by somebody else")
         return checkout
@@ -67,6 +59,27 @@ class RemoteBranch:
     def close(self) -> None:
         """End a fetch that is running."""
         self._repository.close()
+
+    def _was_fetched_since(self, moment: float) -> bool:
+        current = self._store.current()
+        # A time to come was written while the clock was wrong; it proves nothing.
+        return current is not None and moment <= current.fetched_at <= time.time()
+
+    def _fetch(self, lock: IO[Any]) -> None:
+        """Publish the remote's commit; a damaged store is made anew once."""
+        started_at = time.time()
+        try:
+            commit = self._stage(lock)
+        except DamagedStoreError:
+            self._store.discard_objects()
+            commit = self._stage(lock)
+        self._store.publish(Current(commit, started_at))
+
+    def _stage(self, lock: IO[Any]) -> str:
+        repository = self._repository
+        commit = repository.fetch(lock, timeout_seconds=_FETCH_TIMEOUT_SECONDS)
+        self._store.stage(commit, lambda folder: repository.write(commit, folder))
+        return commit
 
     def _blobs(self, commit: str | None) -> dict[str, str]:
         """Return the content of each file; nothing for a commit long forgotten."""

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from skills_mcp.content.remote import TOKEN_VARIABLE, Remote
+from skills_mcp.content.advice import find_advice
+from skills_mcp.content.remote import TOKEN_VARIABLE, USER_VARIABLE, Remote
 from skills_mcp.errors import InvalidPathError, SyncError
 from skills_mcp.process_group import GROUP_OPTIONS, kill_group
 from skills_mcp.safe_path import parse_relative
@@ -35,30 +36,12 @@ _SETTINGS = (
     "gc.auto=0",
 )
 
-# What Git says, and what a person can do about it. The first that fits is used.
-_ADVICE = (
-    (
-        ("Authentication failed", "could not read Username", "403", "401"),
-        "access was refused. Set GITHUB_TOKEN to a token that may read the repository",
-    ),
-    (
-        ("not found", "404", "does not appear to be a git repository"),
-        "there is no such repository, or the token may not see it. Check SKILLS_REPO",
-    ),
-    (
-        ("couldn't find remote ref",),
-        "the repository has no such branch. Check SKILLS_BRANCH",
-    ),
-    (
-        ("unable to update url base from redirection", "redirect"),
-        "the address has moved. Set SKILLS_REPO to the new one",
-    ),
-    (
-        ("Could not resolve host", "Failed to connect", "Connection refused",
-         "Could not connect", "Connection timed out", "unable to access"),
-        "the host cannot be reached. Check the network and SKILLS_REPO",
-    ),
-)  # fmt: skip
+# Where the certificates are says nothing about any repository.
+_KEPT_VARIABLES = frozenset({"GIT_SSL_CAINFO", "GIT_SSL_CAPATH"})
+
+
+class DamagedStoreError(SyncError):
+    """Git cannot work with its store; with a new one it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +69,7 @@ class GitRepository:
 
         Raises:
             SyncError: With what to do about it.
+            DamagedStoreError: The cause is not the remote.
         """
         self._prepare(lock)
         self._run(
@@ -115,7 +99,7 @@ class GitRepository:
             SyncError: The commit is not in the store.
         """
         listing = self._run("ls-tree", "-r", "-z", "--full-tree", commit)
-        for line in listing.decode("utf-8", "replace").split("\0")[:-1]:
+        for line in listing.decode("utf-8", "surrogateescape").split("\0")[:-1]:
             header, _, file = line.partition("\t")
             mode, _, blob = header.split(" ")
             if mode.startswith("100") and _is_safe(file):
@@ -125,7 +109,7 @@ class GitRepository:
         """Write the files of a commit below an empty folder.
 
         Raises:
-            SyncError: An object is missing or damaged.
+            DamagedStoreError: An object is missing.
         """
         entries = list(self.entries(commit))
         with tempfile.TemporaryFile() as wanted:
@@ -176,7 +160,7 @@ class GitRepository:
         finally:
             self._end(process)
         if process.returncode != 0:
-            raise SyncError(self._explain(stderr.decode("utf-8", "replace")))
+            raise self._explain(stderr.decode("utf-8", "replace"))
         return stdout
 
     def _start(
@@ -202,13 +186,16 @@ class GitRepository:
         process: subprocess.Popen[bytes] = started.proc
         started.proc = None  # its owner is this class; GitPython would end it, too
         self._running = process.pid
+        if self._closed:  # look again: `close` may have come before the line above
+            kill_group(process.pid)
         return process
 
     def _end(self, process: "subprocess.Popen[bytes]") -> None:
         """Leave no process of the group behind, whatever happened."""
         self._running = None
-        if process.poll() is None:
-            kill_group(process.pid)
+        # Also when Git itself has ended: a helper that it left in the background
+        # (`credential-cache--daemon`) would hold the lock that it inherited.
+        kill_group(process.pid)
         process.wait()
         for pipe in (process.stdout, process.stderr):
             if pipe:
@@ -237,20 +224,16 @@ class GitRepository:
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CONFIG_NOSYSTEM": "1",
             TOKEN_VARIABLE: token,
+            USER_VARIABLE: self._remote.user,
         }
 
-    def _explain(self, stderr: str) -> str:
+    def _explain(self, stderr: str) -> SyncError:
         """Say what happened in words that a person can act on, without secrets."""
         said = " ".join(stderr.split())
-        advice = next(
-            (
-                advice
-                for signs, advice in _ADVICE
-                if any(sign in said for sign in signs)
-            ),
-            "Git failed",
-        )
-        return self._remote.redact(f"{self._remote}: {advice}. Git said: {said}")
+        advice = find_advice(said)
+        kind = SyncError if advice else DamagedStoreError
+        message = f"{self._remote}: {advice or 'Git failed'}. Git said: {said}"
+        return kind(self._remote.redact(message))
 
 
 _CAN_PASS_FILES = hasattr(os, "killpg")  # where there are process groups, files inherit
@@ -271,7 +254,7 @@ def _forget_inherited_variables() -> None:
     GitPython starts children with our environment and can only add to it.
     """
     for name in [name for name in os.environ if name.startswith("GIT_")]:
-        if not name.startswith("GIT_PYTHON_"):
+        if name not in _KEPT_VARIABLES and not name.startswith("GIT_PYTHON_"):
             del os.environ[name]
 
 
@@ -286,12 +269,12 @@ def _is_safe(file: str) -> bool:
 def _next_blob(stream: IO[bytes] | None) -> bytes:
     """Read one object of `cat-file --batch`: a header line, the bytes, a newline."""
     if stream is None:
-        raise SyncError("Git has no output")
+        raise DamagedStoreError("Git has no output")
     match stream.readline().split():
         case [_, b"blob", size]:
             data = stream.read(int(size))
         case _:
-            raise SyncError("an object is missing from Git's store")
+            raise DamagedStoreError("an object is missing from Git's store")
     stream.read(1)
     return data
 

@@ -110,13 +110,15 @@ class Refresher:
 
     async def _open_published(self) -> None:
         """Serve the last good content before asking for anything newer."""
-        checkout = await anyio.to_thread.run_sync(self._source.published)
-        if checkout is None:
-            return
         try:
+            checkout = await anyio.to_thread.run_sync(self._source.published)
+            if checkout is None:
+                return
             await anyio.to_thread.run_sync(self._load, checkout, abandon_on_cancel=True)
         except SkillsError as error:
             logger.warning("Cannot serve %s: %s", self._source.name, error)
+        except Exception:
+            logger.exception("Cannot serve what is here; the first sync may heal it")
         else:
             self._settle()
 
@@ -146,6 +148,9 @@ class Refresher:
         except Exception:
             logger.exception("Sync failed unexpectedly")
             flight.error = SyncError("an unexpected error, see the server's log")
+        except anyio.get_cancelled_exc_class():
+            flight.error = SyncError("the server is ending")
+            raise
         finally:
             self._last_error = flight.error
             self._flight = None

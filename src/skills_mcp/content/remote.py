@@ -6,10 +6,14 @@ The token reaches Git through a credential helper that answers for one host only
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 TOKEN_VARIABLE = "SKILLS_MCP_GIT_TOKEN"  # noqa: S105 - a name, not a secret
+USER_VARIABLE = "SKILLS_MCP_GIT_USER"
 """What the credential helper reads; set in the environment of Git alone."""
+
+# GitHub wants this name beside a token (001 §9.2); other forges take any.
+_TOKEN_USER = "x-access-token"  # noqa: S105 - a name, not a secret
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -21,19 +25,26 @@ class Remote:
     url: str
     branch: str
     token: str | None = field(default=None, repr=False)
+    user: str = _TOKEN_USER
 
     def __str__(self) -> str:
         return f"{self.url} ({self.branch})"
 
     @classmethod
     def parse(cls, url: str, branch: str, token: str | None = None) -> "Remote":
-        """Take a secret out of the URL, where a person may have put it."""
+        """Take a secret out of the URL, where a person may have put it.
+
+        There, a pair is a user and a password, and a lone name is a token.
+        """
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or "@" not in parts.netloc:
             return cls(url, branch, token)
         userinfo, _, host = parts.netloc.rpartition("@")
-        secret = userinfo.rpartition(":")[2]
-        return cls(urlunsplit(parts._replace(netloc=host)), branch, token or secret)
+        clean = urlunsplit(parts._replace(netloc=host))
+        user, is_pair, password = map(unquote, userinfo.partition(":"))
+        if token or not is_pair:
+            return cls(clean, branch, token or user)
+        return cls(clean, branch, password, user)
 
     @property
     def scheme(self) -> str:
@@ -63,7 +74,7 @@ class Remote:
         return {
             "credential.helper": "",  # forget every helper configured before
             f"credential.{parts.scheme}://{parts.netloc}.helper": (
-                '!f(){ test "$1" = get && echo username=x-access-token && '
+                f'!f(){{ test "$1" = get && echo "username=${USER_VARIABLE}" && '
                 f'echo "password=${TOKEN_VARIABLE}"; }}; f'
             ),
             "credential.interactive": "false",

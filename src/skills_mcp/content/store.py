@@ -15,6 +15,7 @@ one, and each points to a folder that was complete before it got its name.
 
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -37,6 +38,9 @@ _LEASE_SUFFIX = ".lease"
 # A pointer that is replaced between reading it and taking the lease is rare, and
 # twice in a row means that somebody deletes snapshots by hand.
 _LEASE_ATTEMPTS = 5
+
+# Whatever else stands in the pointer is no name of a folder of ours.
+_COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +92,11 @@ class SnapshotStore:
         try:
             pointer = json.loads((self._directory / "current.json").read_bytes())
             current = Current(str(pointer["commit"]), float(pointer["fetched_at"]))
-        except (OSError, ValueError, KeyError, TypeError):
+            datetime.fromtimestamp(current.fetched_at, UTC)  # or it is no time
+        except (OSError, ValueError, KeyError, TypeError, OverflowError):
             return None
-        return current if self._folder(current.commit).is_dir() else None
+        is_ours = _COMMIT.fullmatch(current.commit)
+        return current if is_ours and self._folder(current.commit).is_dir() else None
 
     def stage(self, commit: str, write: Callable[[Path], None]) -> None:
         """Make the folder of a commit; `write` fills it before it has its name.

@@ -1,14 +1,15 @@
 """The keyword algorithm, literally (001 §5.2)."""
 
 import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from fractions import Fraction
 from functools import lru_cache
+from itertools import chain
 
 from skills_mcp.routing.decision import Candidate
 from skills_mcp.routing.tokens import fold, tokenize
-from skills_mcp.skills.model import Skill, SkillPath
+from skills_mcp.skills.model import Skill
 
 # Two letters of an alphabet are inside half of all words; two characters of a
 # script that writes syllables or ideas are a word of their own.
@@ -28,27 +29,31 @@ class KeywordMatcher:
     """
 
     def __init__(self, skills: Iterable[Skill]) -> None:
-        self._skills = {skill.path: skill for skill in skills}
-        self._declared_by: dict[str, list[tuple[Skill, str]]] = defaultdict(list)
-        for skill in self._skills.values():
+        self._skills = tuple(skills)
+        self._declared_by: dict[str, list[int]] = defaultdict(list)
+        for number, skill in enumerate(self._skills):
             for keyword in skill.keywords:
-                self._declared_by[fold(keyword)].append((skill, keyword))
+                self._declared_by[fold(keyword)].append(number)
         self._long = [word for word in self._declared_by if not _is_short(word)]
         # Tasks share their words, so most tokens have been compared before.
         self._keywords_of = lru_cache(maxsize=_REMEMBERED_TOKENS)(self._compare)
 
-    def score(self, context: str) -> tuple[Candidate, ...]:
-        """Return every skill of which at least one keyword matches, unordered.
+    def score(
+        self, context: str, least: Fraction = Fraction(0)
+    ) -> tuple[Candidate, ...]:
+        """Return the skills of which at least one keyword matches, unordered.
 
         The score is the share of the skill's keywords that match, plus a
-        thousandth of its priority.
+        thousandth of its priority. Skills that score below `least` are left out.
         """
-        matched: dict[SkillPath, set[str]] = defaultdict(set)
-        for keyword in frozenset().union(*map(self._keywords_of, tokenize(context))):
-            for skill, declared in self._declared_by[keyword]:
-                matched[skill.path].add(declared)
+        matched = frozenset().union(*map(self._keywords_of, tokenize(context)))
+        counts = Counter(
+            chain.from_iterable(self._declared_by[word] for word in matched)
+        )
         return tuple(
-            _candidate(self._skills[path], words) for path, words in matched.items()
+            _candidate(self._skills[number], matched)
+            for number, count in counts.items()
+            if _reaches(self._skills[number], count, least)
         )
 
     def _compare(self, token: str) -> frozenset[str]:
@@ -64,8 +69,15 @@ class KeywordMatcher:
         return frozenset(equal.union(overlapping))
 
 
-def _candidate(skill: Skill, matched: set[str]) -> Candidate:
-    words = tuple(word for word in skill.keywords if word in matched)
+def _reaches(skill: Skill, matched: int, least: Fraction) -> bool:
+    """Whether the score is at least `least`; exact, in whole numbers, for speed."""
+    total = len(skill.keywords)
+    thousandths = 1000 * matched + skill.priority * total
+    return thousandths * least.denominator >= least.numerator * 1000 * total
+
+
+def _candidate(skill: Skill, matched: frozenset[str]) -> Candidate:
+    words = tuple(word for word in skill.keywords if fold(word) in matched)
     score = Fraction(len(words), len(skill.keywords))
     if skill.priority:
         score += skill.priority * _PRIORITY_UNIT

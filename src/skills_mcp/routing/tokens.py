@@ -8,7 +8,7 @@ from skills_mcp.routing.stop_words import STOP_WORDS
 
 # "don't", "l'auth" and "qu'une" would leave one-letter tokens behind.
 _APOSTROPHES = str.maketrans({"\N{RIGHT SINGLE QUOTATION MARK}": "'"})
-_NEGATION = re.compile(r"\w+n't\b")
+_NEGATION = re.compile(r"\b\w+n't\b")  # \b: a long word is tried once, not n times
 _CONTRACTION = re.compile(r"(?<=\w)'(?:s|re|ve|ll|d|m)\b")
 _ELISION = re.compile(r"\b(?:[cdjlmnst]|qu|jusqu|lorsqu|puisqu)'(?=\w)")
 
@@ -31,8 +31,8 @@ def tokenize(text: str) -> tuple[str, ...]:
     for pattern, replacement in ((_NEGATION, " "), (_CONTRACTION, ""), (_ELISION, "")):
         folded = pattern.sub(replacement, folded)
     words = "".join(map(_letter_or_space, folded)).split()
-    meaningful = (word.strip("-") for word in words if word not in STOP_WORDS)
-    return tuple(dict.fromkeys(word for word in meaningful if word))
+    distinct = dict.fromkeys(word.strip("-") for word in words)
+    return tuple(word for word in distinct if word and word not in STOP_WORDS)
 
 
 def fold(text: str) -> str:

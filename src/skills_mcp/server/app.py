@@ -1,5 +1,7 @@
 """The MCP server around a library: what it says of itself, and one call's way."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from mcp.server.caching import CacheHint
@@ -17,7 +19,7 @@ from mcp_types import (
 from skills_mcp import __version__
 from skills_mcp.errors import SkillsError
 from skills_mcp.library import SkillLibrary
-from skills_mcp.server.arguments import parse
+from skills_mcp.server.arguments import NOT_AN_OBJECT, parse
 from skills_mcp.server.errors import failure
 from skills_mcp.server.progress import reported
 from skills_mcp.server.replies import Reply, render
@@ -74,8 +76,20 @@ def create_server(library: SkillLibrary) -> Server[Any]:
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
-    server.middleware.append(wake_after_the_first_answer)
+    server.middleware += [wake_after_the_first_answer, _keep_arguments_readable]
     return server
+
+
+async def _keep_arguments_readable(ctx: _Context, call_next: CallNext) -> HandlerResult:
+    """Let `parse` explain arguments that are no object.
+
+    The SDK would answer them with a protocol error, which no model ever sees.
+    """
+    given = (ctx.params or {}).get("arguments")
+    if ctx.method == "tools/call" and not isinstance(given, Mapping | None):
+        arguments = {NOT_AN_OBJECT: given}
+        ctx = replace(ctx, params={**(ctx.params or {}), "arguments": arguments})
+    return await call_next(ctx)
 
 
 async def _call(
@@ -95,7 +109,7 @@ async def _answer(
 ) -> Reply:
     try:
         arguments = parse(spec.arguments, spec.name, given)
-        if spec.needs_content:
+        if spec.needs_content and not library.is_ready:
             await library.wait_until_ready(_FIRST_CONTENT_SECONDS)
         return await spec.handler(library, arguments)
     except SkillsError as error:

@@ -12,6 +12,9 @@ from skills_mcp.errors import InvalidArgumentsError
 # Long enough for a pasted ticket, short enough that routing stays instant.
 _MAX_TEXT = 10_000
 
+NOT_AN_OBJECT = "arguments that are no object"
+"""The name under which `parse` is given whatever came instead of an object."""
+
 Text = Annotated[str, Field(max_length=_MAX_TEXT)]
 # A host may send null for what it leaves out; the schema need not say so.
 OptionalText = Text | SkipJsonSchema[None]
@@ -127,6 +130,10 @@ def _describe(detail: ErrorDetails) -> str:
     match detail["type"]:
         case "missing":
             return f"{name} is missing"
+        case "extra_forbidden" if name == NOT_AN_OBJECT:
+            return f"the arguments must be an object (got {_shorten(detail['input'])})"
+        case "string_too_long":
+            return f"{name} must have at most {_MAX_TEXT:,} characters"
         case "extra_forbidden":
             return f"{name} is unknown"
         case _:

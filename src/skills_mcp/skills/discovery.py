@@ -50,7 +50,8 @@ def skills_root(directory: Path) -> Path:
     A repository keeps them in `skills/` (001 §3.1) or at its top.
     """
     inner = directory / "skills"
-    is_nested = inner.is_dir() and not (directory / "_root.md").is_file()
+    is_folder = inner.is_dir() and not inner.is_symlink()
+    is_nested = is_folder and not (directory / "_root.md").is_file()
     return inner if is_nested else directory
 
 
@@ -94,6 +95,11 @@ def _hidden_category(root: Path, folder: str) -> Iterator[Problem]:
 
 
 def _load(root: Path, found: _Found) -> tuple[Skill | None, tuple[Problem, ...]]:
+    if not found.file.isprintable():
+        # Nobody can type it, and not every log or terminal survives it.
+        name = found.file.encode("ascii", "backslashreplace").decode()
+        reason = "has a name with invisible characters, or one that is not UTF-8"
+        return None, (Problem(name, reason, "rename it"),)
     try:
         with open_inside(root, tuple(found.file.split("/"))) as handle:
             raw = handle.read(MAX_SKILL_BYTES + 1)

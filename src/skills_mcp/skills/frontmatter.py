@@ -152,7 +152,9 @@ def _keywords(fields: Mapping[str, Any], report: _Report) -> tuple[str, ...]:
         report.fail(reason, "write a list: keywords: [react, auth, login]")
         return ()
     texts = [item.strip() for item in value if isinstance(item, str)]
-    kept = tuple({word.casefold(): word for word in reversed(texts) if word}.values())
+    kept: dict[str, str] = {}
+    for word in filter(None, texts):
+        kept.setdefault(word.casefold(), word)
     if not kept:
         report.fail("has no keywords", "write what a developer would type: [react]")
     elif len(kept) < len(value):
@@ -160,7 +162,7 @@ def _keywords(fields: Mapping[str, Any], report: _Report) -> tuple[str, ...]:
             "has keywords that are empty, repeated or no text",
             "keep each word once",
         )
-    return kept[::-1]
+    return tuple(kept.values())
 
 
 def _description(fields: Mapping[str, Any], report: _Report) -> str:
@@ -177,24 +179,23 @@ def _description(fields: Mapping[str, Any], report: _Report) -> str:
 def _flag(
     fields: Mapping[str, Any], key: str, report: _Report, *, default: bool
 ) -> bool:
-    value = fields.get(key)
-    word = value.strip().casefold() if isinstance(value, str) else value
-    if word is None or word in _EMPTY:
-        return default
+    value = fields.get(key, "")
+    word = value.strip().casefold() if isinstance(value, str) else "no scalar"
     if word in _TRUE | _FALSE:
         return word in _TRUE
-    report.warn(f"has {key}: {value!r}, so {default} is used", "write true or false")
+    if word not in _EMPTY:
+        reason = f"has {key}: {value!r}, so {str(default).lower()} is used"
+        report.warn(reason, "write true or false")
     return default
 
 
 def _priority(fields: Mapping[str, Any], report: _Report) -> int:
-    value = fields.get("priority")
-    if value is None or value in _EMPTY:
+    value = fields.get("priority", "")
+    word = value.strip().casefold() if isinstance(value, str) else "no scalar"
+    if word in _EMPTY:
         return 0
-    if isinstance(value, str) and _INTEGER.fullmatch(value.strip()):
-        number = int(value)
-        if abs(number) <= _MAX_PRIORITY:
-            return number
+    if _INTEGER.fullmatch(word) and abs(int(word)) <= _MAX_PRIORITY:
+        return int(word)
     report.warn(
         f"has priority: {value!r}, so 0 is used",
         f"write a whole number from -{_MAX_PRIORITY} to {_MAX_PRIORITY}",

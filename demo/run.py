@@ -1,0 +1,298 @@
+"""The main job, end to end: a Git remote, the real server, the official MCP client.
+
+Everything happens in a temporary folder with a home of its own; nothing of yours
+is read or changed. Run it with `make demo`.
+"""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp_types import TextContent
+from rich.console import Console
+from rich.markup import escape
+from rich.rule import Rule
+from rich.tree import Tree
+
+CONTENT = Path(__file__).parent.parent / "fixtures" / "skills-content"
+LINES_SHOWN = 6
+
+NEW_SKILL = """\
+---
+description: Feature flags in the web app, from naming to removal
+keywords: [feature-flag, toggle, experiment, flag]
+---
+
+# Feature flags
+
+- Name a flag after the behaviour it turns on, not after the ticket.
+- Every flag has an owner and a removal date in its definition.
+"""
+
+
+class Transcript:
+    """What was asked, what came back, and how long it took."""
+
+    def __init__(self, client: Client, console: Console) -> None:
+        self._client = client
+        self._console = console
+        self._step = 0
+
+    def heading(self, text: str) -> None:
+        """Begin a step."""
+        self._step += 1
+        self._console.print()
+        self._console.print(Rule(f"{self._step}. {text}", align="left", style="cyan"))
+
+    async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Call a tool and show the question; return the JSON of the answer."""
+        shown = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+        self._console.print(f"[bold]→ {tool}[/]({escape(shown)})", soft_wrap=True)
+        started = time.perf_counter()
+        result = await self._client.call_tool(tool, arguments)
+        milliseconds = (time.perf_counter() - started) * 1000
+        block = result.content[0]
+        if not isinstance(block, TextContent):
+            raise SystemExit(f"{tool} returned no text")
+        if result.is_error:
+            raise SystemExit(f"{tool} failed: {block.text}")
+        self._console.print(f"[green]✓[/] [dim]{milliseconds:.1f} ms[/]")
+        answer: dict[str, Any] = json.loads(block.text)
+        return answer
+
+    def say(self, text: str) -> None:
+        """Show a line of the answer."""
+        self._console.print(f"  {text}", soft_wrap=True)
+
+    def show(self, tree: Tree) -> None:
+        """Show a tree, each node on one line."""
+        self._console.print(tree, no_wrap=True, overflow="ellipsis")
+
+    def quote(self, text: str, lines: int = LINES_SHOWN) -> None:
+        """Show the beginning of a text."""
+        kept = [line for line in text.splitlines() if line.strip()]
+        for line in kept[:lines]:
+            self.say(f"[dim]│[/] {escape(line)}")
+        if len(kept) > lines:
+            self.say(f"[dim]│ … {len(kept) - lines} more lines[/]")
+
+
+def main() -> None:
+    """Set the stage, play, and clean up."""
+    with tempfile.TemporaryDirectory(prefix="skills-mcp-demo-") as folder:
+        stage = Path(folder)
+        publish(stage)
+        anyio.run(play, stage, Console(highlight=False))
+
+
+def publish(stage: Path) -> None:
+    """Make a bare Git remote out of the sample content, and a clone to push from."""
+    clone = stage / "clone"
+    git("init", "-q", "--bare", "--initial-branch=main", str(stage / "skills.git"))
+    shutil.copytree(CONTENT, clone)
+    git("init", "-q", "--initial-branch=main", cwd=clone)
+    git("remote", "add", "origin", str(stage / "skills.git"), cwd=clone)
+    push(clone, "Our skills")
+
+
+def push(clone: Path, message: str) -> None:
+    """Commit everything and push it, as a merged pull request would."""
+    git("add", "--all", cwd=clone)
+    git("commit", "-q", "-m", message, cwd=clone)
+    git("push", "-q", "origin", "HEAD", cwd=clone)
+
+
+def git(*arguments: str, cwd: Path | None = None) -> None:
+    """Run Git as nobody in particular, without anybody's configuration."""
+    identity = {
+        f"GIT_{role}_{key}": value
+        for role in ("AUTHOR", "COMMITTER")
+        for key, value in (("NAME", "Ada"), ("EMAIL", "ada@example.com"))
+    }
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+    nobody = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    environment = clean | identity | nobody
+    subprocess.run(["git", *arguments], cwd=cwd, env=environment, check=True)
+
+
+async def play(stage: Path, console: Console) -> None:
+    """Start the server on the remote and use every tool once."""
+    home = stage / "home"
+    home.mkdir()
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "skills_mcp"],
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            "USER": "ada",
+            "SKILLS_REPO": f"file://{stage / 'skills.git'}",
+            "SKILLS_MCP_LOG_LEVEL": "warning",
+        },
+        cwd=str(stage),
+    )
+    started = time.perf_counter()
+    async with Client(stdio_client(server)) as client:
+        seconds = time.perf_counter() - started
+        console.print("[bold]skills-mcp[/], the real server over stdio")
+        console.print(f"Content: a Git remote made from {CONTENT.name}/")
+        console.print(f"First answer after {seconds:.2f} s, before any sync")
+        transcript = Transcript(client, console)
+        await browse(transcript)
+        await route(transcript)
+        await fetch(transcript)
+        await run(transcript)
+        await refresh(transcript, stage / "clone")
+    console.print()
+    console.print("[bold green]Done.[/] Now with your own skills: see README.md.")
+
+
+async def browse(transcript: Transcript) -> None:
+    """Show the tree."""
+    transcript.heading("What is there?")
+    answer = await transcript.call("list_skills")
+    transcript.show(branch(answer["tree"]))
+
+
+def branch(node: Mapping[str, Any]) -> Tree:
+    """Draw a node of `list_skills`."""
+    counts = ((node["assetCount"], "asset"), (node["scriptCount"], "script"))
+    files = "".join(
+        f" [cyan]{plural(count, noun)}[/]" for count, noun in counts if count
+    )
+    summary = escape(node["description"])
+    label = f"[bold]{escape(node['name'])}[/]{files}  [dim]{summary}[/]"
+    tree = Tree(label, guide_style="dim")
+    for child in node["children"]:
+        tree.children.append(branch(child))
+    return tree
+
+
+def plural(count: int, noun: str) -> str:
+    """Return `1 asset` or `2 assets`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+async def route(transcript: Transcript) -> None:
+    """Ask for skills: one match, one that is ambiguous, one that has no skill."""
+    transcript.heading("A task finds its skill, with every rule above it")
+    task = "add auth to a react component"
+    answer = await transcript.call("get_skill", context=task)
+    say_match(transcript, answer)
+    for line in answer["content"].splitlines():
+        if line.startswith("=== "):
+            transcript.say(f"[green]{escape(line)}[/]")
+    transcript.quote(answer["content"].rpartition(" ===")[2])
+
+    transcript.heading("Too close to call: the agent picks")
+    answer = await transcript.call("get_skill", context="fix the auth")
+    for candidate in answer["candidates"]:
+        transcript.say(
+            f"{candidate['score']:.2f}  [bold]{candidate['skill_path']}[/]  "
+            f"[dim]{escape(candidate['description'])}[/]"
+        )
+    picked = answer["candidates"][0]["skill_path"]
+    answer = await transcript.call(
+        "get_skill", context="fix the auth", skill_path=picked
+    )
+    say_match(transcript, answer)
+
+    transcript.heading("No skill for this: the agent goes on without")
+    answer = await transcript.call("get_skill", context="bake a chocolate cake")
+    transcript.say(answer["message"])
+
+
+def say_match(transcript: Transcript, answer: Mapping[str, Any]) -> None:
+    """Show what a match offers."""
+    words = ", ".join(answer["matched_keywords"])
+    transcript.say(f"[bold]{answer['skill_path']}[/]  {answer['score']:.2f}  {words}")
+    own = [*answer["assets"], *answer["scripts"]]
+    inherited = [*answer["inherited_assets"], *answer["inherited_scripts"]]
+    for file in own:
+        transcript.say(f"{file['file']}  [dim]{escape(file['description'])}[/]")
+    for file in inherited:
+        transcript.say(f"{file['file']}  [cyan]from {file['from']}[/]")
+
+
+async def fetch(transcript: Transcript) -> None:
+    """Fetch a text, a picture and an inherited file."""
+    transcript.heading("Templates instead of memory: a text asset")
+    answer = await transcript.call(
+        "get_asset", skill_path="ui/react/auth", file="assets/AuthProvider.tsx.template"
+    )
+    transcript.say(f"{answer['type']}, {answer['size_bytes']:,} bytes")
+    transcript.quote(answer["content"])
+
+    transcript.heading("A binary asset")
+    answer = await transcript.call(
+        "get_asset", skill_path="data/_index", file="assets/event-flow.png"
+    )
+    picture = base64.b64decode(answer["content_base64"])
+    width, height = (int.from_bytes(picture[at : at + 4]) for at in (16, 20))
+    transcript.say(
+        f"{answer['mime_type']}, {answer['size_bytes']:,} bytes, "
+        f"{width} x {height} pixels"
+    )
+
+    transcript.heading("An inherited asset")
+    answer = await transcript.call(
+        "get_asset", skill_path="ui/react/auth", file="assets/design-tokens.json"
+    )
+    transcript.say(f"from [cyan]{answer['resolved_from']}[/]")
+    transcript.quote(answer["content"], lines=4)
+
+
+async def run(transcript: Transcript) -> None:
+    """Run a script that the content declares, and give feedback."""
+    transcript.heading("A checked script, run by the server")
+    answer = await transcript.call(
+        "run_script",
+        skill_path="ui/react/auth",
+        file="scripts/validate-auth-config.py",
+        args={
+            "client_id": "np-web-local",
+            "redirect_uri": "http://localhost:5173/auth/callback",
+        },
+    )
+    transcript.say(f"exit code {answer['exit_code']}, {answer['duration_ms']} ms")
+    transcript.quote(answer["stdout"] + answer["stderr"])
+
+    transcript.heading("Feedback for the authors")
+    answer = await transcript.call(
+        "report_usage", skill_path="ui/react/auth", useful=True, comment="Saved an hour"
+    )
+    transcript.say(answer["message"])
+
+
+async def refresh(transcript: Transcript, clone: Path) -> None:
+    """Merge a change upstream and have it served."""
+    transcript.heading("A pull request is merged; refresh_skills serves it")
+    task = "hide the new page behind a feature-flag"
+    before = await transcript.call("get_skill", context=task)
+    transcript.say(before.get("message", ""))
+    (clone / "skills" / "ui" / "feature-flags.md").write_text(NEW_SKILL)
+    push(clone, "Add rules for feature flags")
+    transcript.say("[dim]$ git push[/]")
+    answer = await transcript.call("refresh_skills")
+    transcript.say(
+        f"commit {answer['commit_hash'][:12]}, "
+        f"{plural(answer['files_changed'], 'file')} changed, "
+        f"{plural(answer['skills_reindexed'], 'skill')} served"
+    )
+    after = await transcript.call("get_skill", context=task)
+    say_match(transcript, after)
+
+
+if __name__ == "__main__":
+    main()

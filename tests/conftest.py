@@ -1,6 +1,7 @@
 """Fixtures: a home that is not yours, an environment that is empty, a real remote."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,5 +38,8 @@ def upstream(tmp_path: Path) -> Upstream:
 
 
 @pytest.fixture
-def spool(tmp_path: Path) -> Spool:
-    return Spool(tmp_path / "spool")
+def spool(tmp_path: Path) -> Iterator[Spool]:
+    """A spool of its own; its last segment is closed with the test."""
+    spool = Spool(tmp_path / "spool")
+    yield spool
+    spool.rotate()

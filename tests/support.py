@@ -2,11 +2,15 @@
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import anyio
 import yaml
 
 from skills_mcp.analytics.spool import Spool
@@ -30,6 +34,8 @@ GIT_IDENTITY = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
 }
+
+_POLL_SECONDS = 0.01
 
 
 def write(path: Path, text: str | bytes = "") -> Path:
@@ -166,3 +172,73 @@ def spooled(spool: Spool) -> list[dict[str, Any]]:
     """Return every event that waits to be sent."""
     spool.rotate()
     return [event for segment in spool.take() for event in segment.events]
+
+
+def wait_for(condition: Callable[[], object], *, seconds: float = 20) -> None:
+    """Poll until the condition holds; fail if it never does."""
+    for _ in range(round(seconds / _POLL_SECONDS)):
+        if condition():
+            return
+        threading.Event().wait(_POLL_SECONDS)
+    raise AssertionError(f"not within {seconds} seconds: {condition}")
+
+
+async def until(condition: Callable[[], object], *, seconds: float = 20) -> None:
+    """Poll until the condition holds, without blocking the event loop."""
+    with anyio.fail_after(seconds):
+        while not condition():  # noqa: ASYNC110 - processes set no event
+            await anyio.sleep(_POLL_SECONDS)
+
+
+def group_members(group: int) -> list[int]:
+    """Return the processes of a group that still run; a zombie does not."""
+    listing = subprocess.run(
+        ["ps", "-A", "-o", "pid=,pgid=,stat="],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    rows = [line.split() for line in listing.stdout.splitlines()]
+    return [
+        int(pid) for pid, pgid, state in rows if pgid == str(group) and state[0] != "Z"
+    ]
+
+
+def is_running(pid: int) -> bool:
+    """Whether the process is there and has not ended; a zombie has."""
+    listing = subprocess.run(
+        ["ps", "-o", "stat=", "-p", str(pid)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    return listing.stdout.strip()[:1] not in {"", "Z"}
+
+
+@contextmanager
+def running_python(
+    code: str, *arguments: object
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """Start another Python process; it is ended with the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def run_python(code: str, *arguments: object) -> str:
+    """Run another Python process to its end and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=60,
+    )
+    return done.stdout.strip()

@@ -10,7 +10,6 @@ count, and limits may only be lowered, unless the operator's file says
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Literal
 
@@ -134,6 +133,8 @@ class Config(_Section):
 REMOTE_SECTIONS = ("matching", "assets", "refresh")
 """What a remote repository may set without being trusted."""
 
+_MAX_BYTES = 4 * MAX_YAML_CHARACTERS  # no character of UTF-8 is wider
+
 _SECTIONS = frozenset(Config.model_fields) - {"trust_content_config"}
 """Without a value, as after commenting out every key, a section sets nothing."""
 
@@ -196,7 +197,7 @@ class Settings:
     def _origin(self, path: Sequence[object]) -> str:
         # What is deeper than `section.key` comes with it, from one layer.
         for layer in reversed(self.layers):
-            if _holds(layer.values, path[:2]):
+            if _holds(_plain(layer.values), path[:2]):
                 return layer.origin
         return "default"
 
@@ -224,8 +225,7 @@ def read_layer(origin: str, handle: BinaryIO) -> Layer:
         ConfigError: The file is no mapping of settings.
     """
     try:
-        text = TextIOWrapper(handle, "utf-8-sig").read(MAX_YAML_CHARACTERS + 1)
-        values = parse_values(text)
+        values = parse_values(handle.read(_MAX_BYTES + 1).decode("utf-8-sig"))
     except (UnicodeDecodeError, YamlError) as error:
         raise ConfigError(f"{origin}: cannot be read: {error}") from error
     if values is None:
@@ -264,7 +264,7 @@ def describe(detail: ErrorDetails) -> str:
     """Say in one line which key is wrong and what is allowed there."""
     *section, name = map(str, detail["loc"])
     key = ".".join([*section, name])
-    if detail["type"] in {"extra_forbidden", "invalid_key"}:
+    if detail["type"] == "extra_forbidden":
         allowed = sorted(_allowed(section))
         guess = get_close_matches(name, allowed, n=1)
         hint = f"did you mean {guess[0]}? " if guess else ""
@@ -292,19 +292,19 @@ def _without_titles(node: Any) -> Any:
 def _merge(layers: tuple[Layer, ...]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for layer in layers:
-        for name, value in layer.values.items():
+        for name, value in _plain(layer.values).items():
             below = merged.get(name)
-            if isinstance(below, dict) and isinstance(value, Mapping):
+            if isinstance(below, dict) and isinstance(value, dict):
                 merged[name] = {**below, **value}
             elif value is not None or name not in _SECTIONS:
                 merged[name] = value
-    return {name: _as_tuples(value) for name, value in merged.items()}
+    return merged
 
 
-def _as_tuples(value: Any) -> Any:
-    """YAML has lists where the frozen models have tuples."""
+def _plain(value: Any) -> Any:
+    """YAML has lists where the frozen models have tuples, and keys of any type."""
     if isinstance(value, Mapping):
-        return {key: _as_tuples(inner) for key, inner in value.items()}
+        return {str(key): _plain(inner) for key, inner in value.items()}
     return tuple(value) if isinstance(value, list) else value
 
 

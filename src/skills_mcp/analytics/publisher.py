@@ -1,12 +1,13 @@
 """Posts spooled events to the operator's endpoint (001 §10.3).  The only HTTP here."""
 
+import json
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import anyio
 
-from skills_mcp.analytics.spool import Spool
+from skills_mcp.analytics.spool import Segment, Spool
 from skills_mcp.config import Analytics
 
 if TYPE_CHECKING:  # imported late: nothing is sent before the first answer
@@ -16,6 +17,7 @@ logger = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 30.0
 _TIMEOUT_SECONDS = 5.0
+_JSON = {"Content-Type": "application/json"}
 
 
 class Publisher:
@@ -25,6 +27,7 @@ class Publisher:
         spool: Where the events are.
         rules: Read before every attempt; without an endpoint events stay here.
         transport: Stands in for the network in tests.
+        interval_seconds: Between two attempts (001 §10.3).
     """
 
     def __init__(
@@ -32,15 +35,17 @@ class Publisher:
         spool: Spool,
         rules: Callable[[], Analytics],
         transport: "httpx.AsyncBaseTransport | None" = None,
+        interval_seconds: float = INTERVAL_SECONDS,
     ) -> None:
         self._spool = spool
         self._rules = rules
         self._transport = transport
+        self._interval_seconds = interval_seconds
 
     async def run(self) -> None:
-        """Publish every 30 seconds until cancelled."""
+        """Publish now and again until cancelled."""
         while True:
-            await anyio.sleep(INTERVAL_SECONDS)
+            await anyio.sleep(self._interval_seconds)
             try:
                 await self.publish()
             except Exception:
@@ -65,7 +70,7 @@ class Publisher:
                 try:
                     if segment.events:
                         answer = await client.post(
-                            rules.endpoint, json={"events": list(segment.events)}
+                            rules.endpoint, content=_render(segment), headers=_JSON
                         )
                         answer.raise_for_status()
                 except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -74,6 +79,11 @@ class Publisher:
                 self._spool.remove(segment)
                 sent += len(segment.events)
         return sent
+
+
+def _render(segment: Segment) -> bytes:
+    """Return the body of 001 §10.3 in ASCII, which carries any text there is."""
+    return json.dumps({"events": segment.events}).encode("ascii")
 
 
 def _describe(error: Exception) -> str:

@@ -6,9 +6,11 @@ holds a lock on it. A sender takes only segments that nobody holds: its own afte
 with a process, and never sent by two.
 """
 
+import errno
 import json
 import logging
 import os
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -26,6 +28,9 @@ _EXCLUSIVE = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKIN
 # Small enough for one request, large enough that a day of work is a few files.
 _MAX_SEGMENT_BYTES = 256 * 1024
 
+# To lose a new file to a sender is rare; where nothing can be locked, give up.
+_OPEN_ATTEMPTS = 5
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
@@ -42,6 +47,7 @@ class Spool:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._own: IO[bytes] | None = None
+        self._guard = threading.Lock()  # events also happen on worker threads
 
     def append(self, line: str) -> None:
         """Write one event down.
@@ -49,18 +55,21 @@ class Spool:
         Raises:
             OSError: The disk does not take it.
         """
-        if self._own is None:
-            self._own = self._open_segment()
-        # One unbuffered write in append mode: it is with the system when we return.
-        self._own.write(line.encode("utf-8") + b"\n")
-        if self._own.tell() > _MAX_SEGMENT_BYTES:
-            self.rotate()
+        data = line.encode("utf-8", "replace") + b"\n"  # half a surrogate pair: "?"
+        with self._guard:
+            if self._own is None:
+                self._own = self._open_segment()
+            # One unbuffered write in append mode: the system has it when we return.
+            if _write(self._own, data) < len(data):
+                self._finish()  # nothing may be appended to half a line
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if self._own.tell() > _MAX_SEGMENT_BYTES:
+                self._finish()
 
     def rotate(self) -> None:
         """Finish the segment of this process, so that it can be sent."""
-        if self._own is not None:
-            self._own.close()
-            self._own = None
+        with self._guard:
+            self._finish()
 
     def take(self) -> Iterator[Segment]:
         """Iterate over what can be sent, oldest first.
@@ -81,21 +90,46 @@ class Spool:
         """Forget a segment that was accepted."""
         segment.path.unlink(missing_ok=True)
 
+    def _finish(self) -> None:
+        if self._own is not None:
+            self._own.close()
+            self._own = None
+
     def _open_segment(self) -> IO[bytes]:
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        name = f"{time.time_ns():020d}-{os.getpid()}-{uuid.uuid4().hex[:8]}.jsonl"
-        handle = (self._directory / name).open("ab", buffering=0)
-        portalocker.lock(handle, _EXCLUSIVE)
-        return handle
+        for _ in range(_OPEN_ATTEMPTS):
+            name = f"{time.time_ns():020d}-{os.getpid()}-{uuid.uuid4().hex[:8]}.jsonl"
+            path = self._directory / name
+            handle = path.open("ab", buffering=0)
+            with suppress(portalocker.LockException):
+                portalocker.lock(handle, _EXCLUSIVE)
+                # Look again: a sender may have taken it for finished, being empty.
+                if path.exists():
+                    return handle
+            handle.close()
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+
+def _write(handle: IO[bytes], data: bytes) -> int:
+    """Return how many bytes the disk took."""
+    try:
+        return handle.write(data)
+    except OSError:
+        return 0
 
 
 def _events(handle: IO[bytes], path: Path) -> Iterator[dict[str, Any]]:
     """Iterate over whole lines; one that is broken never blocks the others."""
     for number, line in enumerate(handle, start=1):
         try:
-            event = json.loads(line)
-        except ValueError:
+            event = json.loads(line, parse_constant=_refuse)
+        except (ValueError, RecursionError):
             logger.warning("%s:%d is no event and is skipped", path.name, number)
             continue
         if isinstance(event, dict):
             yield event
+
+
+def _refuse(constant: str) -> None:
+    """Take `NaN` for what it is: no JSON, and nothing that could be posted."""
+    raise ValueError(constant)

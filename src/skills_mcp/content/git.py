@@ -193,8 +193,8 @@ class GitRepository:
     def _end(self, process: "subprocess.Popen[bytes]") -> None:
         """Leave no process of the group behind, whatever happened."""
         self._running = None
-        # Also when Git itself has ended: a helper that it left in the background
-        # (`credential-cache--daemon`) would hold the lock that it inherited.
+        # Also when Git itself has ended: its transport, or a helper that it left in
+        # the background, may still be there, with the lock that it inherited.
         kill_group(process.pid)
         process.wait()
         for pipe in (process.stdout, process.stderr):

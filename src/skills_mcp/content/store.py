@@ -89,14 +89,8 @@ class SnapshotStore:
 
     def current(self) -> Current | None:
         """Return what is published, or None when nothing usable is."""
-        try:
-            pointer = json.loads((self._directory / "current.json").read_bytes())
-            current = Current(str(pointer["commit"]), float(pointer["fetched_at"]))
-            datetime.fromtimestamp(current.fetched_at, UTC)  # or it is no time
-        except (OSError, ValueError, KeyError, TypeError, OverflowError):
-            return None
-        is_ours = _COMMIT.fullmatch(current.commit)
-        return current if is_ours and self._folder(current.commit).is_dir() else None
+        pointer = self._read_pointer()
+        return pointer if pointer and self._folder(pointer.commit).is_dir() else None
 
     def stage(self, commit: str, write: Callable[[Path], None]) -> None:
         """Make the folder of a commit; `write` fills it before it has its name.
@@ -126,7 +120,7 @@ class SnapshotStore:
     def open_current(self) -> Checkout | None:
         """Return the published commit, protected for as long as it is referenced."""
         for _ in range(_LEASE_ATTEMPTS):
-            current = self.current()
+            current = self._read_pointer()
             if current is None:
                 return None
             lease = self._take_lease(current.commit)
@@ -153,6 +147,15 @@ class SnapshotStore:
         """Delete Git's own store, so that the next fetch makes a new one."""
         shutil.rmtree(self.objects, ignore_errors=True)
 
+    def _read_pointer(self) -> Current | None:
+        try:
+            pointer = json.loads((self._directory / "current.json").read_bytes())
+            current = Current(str(pointer["commit"]), float(pointer["fetched_at"]))
+            datetime.fromtimestamp(current.fetched_at, UTC)  # or it is no time
+        except (OSError, ValueError, KeyError, TypeError, OverflowError):
+            return None
+        return current if _COMMIT.fullmatch(current.commit) else None
+
     def _folder(self, commit: str) -> Path:
         return self._snapshots / commit
 
@@ -161,7 +164,12 @@ class SnapshotStore:
 
     def _take_lease(self, commit: str) -> IO[bytes] | None:
         """Lock the commit for reading; None if it was deleted meanwhile."""
-        handle = self._lease_file(commit).open("ab")
+        if not self._folder(commit).is_dir():
+            return None  # and leave no lease behind for what is not there
+        try:
+            handle = self._lease_file(commit).open("ab")
+        except OSError:
+            return None  # not even ours to open: as good as not there
         try:
             portalocker.lock(
                 handle,

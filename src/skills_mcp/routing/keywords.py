@@ -15,7 +15,7 @@ from skills_mcp.skills.model import Skill
 # script that writes syllables or ideas are a word of their own.
 _SHORT = 3
 _SHORT_WITHOUT_ALPHABET = 2
-_NO_ALPHABET = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL")
+_NO_ALPHABET = ("CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "HANGUL")
 
 _PRIORITY_UNIT = Fraction(1, 1000)
 _REMEMBERED_TOKENS = 4096

@@ -1,5 +1,6 @@
 """From a request to a command, through the cascade of 001 §8.4 in its order."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,10 +75,10 @@ def permit(
 def _working_directory(cwd: str | None) -> Path:
     if cwd is None:
         return Path.cwd()
-    path = Path(cwd)
-    if "\0" in cwd or not path.is_absolute() or not path.is_dir():
+    # os.path: a name that no file system takes is no folder, and no exception.
+    if not os.path.isabs(cwd) or not os.path.isdir(cwd):  # noqa: PTH112, PTH117
         raise InvalidArgumentsError(
             "cwd: must be the absolute path of a folder that exists. Leave it out to "
             "run where the server runs."
         )
-    return path
+    return Path(cwd)

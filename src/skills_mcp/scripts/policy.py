@@ -25,6 +25,8 @@ ENVIRONMENT_ALLOWED = (
 )  # fmt: skip
 """What a script sees of our environment: no token, no key, no agent's secret."""
 
+# NUL ends a C string; a lone surrogate is no character, so it has no bytes.
+_NOT_IN_A_VALUE = re.compile("[\0\ud800-\udfff]")
 _NOT_IN_A_NAME = re.compile(r"[^A-Z0-9_]")
 
 
@@ -74,7 +76,7 @@ def require_arguments(script: Script, given: Mapping[str, str]) -> None:
 
     Raises:
         MissingArgumentsError: Naming all that are missing.
-        InvalidArgumentsError: A value holds a NUL, which no environment can carry.
+        InvalidArgumentsError: One holds what no environment can carry.
     """
     missing = [a for a in script.args if a.required and a.name not in given]
     if missing:
@@ -84,10 +86,13 @@ def require_arguments(script: Script, given: Mapping[str, str]) -> None:
         raise MissingArgumentsError(
             f"{script.file!r} needs these arguments, too: {listed}. Pass them in args."
         )
-    unusable = [name for name, value in given.items() if "\0" in name + value]
+    unusable = [
+        name for name, value in given.items() if _NOT_IN_A_VALUE.search(name + value)
+    ]
     if unusable:
         raise InvalidArgumentsError(
-            f"args: {', '.join(map(repr, unusable))} holds a NUL character. Remove it."
+            f"args: {', '.join(map(ascii, unusable))} holds a NUL character or half a "
+            "surrogate pair. Remove it."
         )
 
 

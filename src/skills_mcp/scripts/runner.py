@@ -4,6 +4,7 @@ Output is read as it comes and kept up to a limit, so a script that never stops
 printing costs no memory.
 """
 
+import errno
 import shutil
 import subprocess
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 import anyio
 from anyio.abc import ByteReceiveStream, Process
 
-from skills_mcp.errors import RunnerNotFoundError
+from skills_mcp.errors import InvalidArgumentsError, RunnerNotFoundError
 from skills_mcp.process_group import GROUP_OPTIONS, kill_group, terminate_group
 
 TIMEOUT_EXIT_CODE = 137
@@ -67,6 +68,7 @@ class ScriptRunner:
 
         Raises:
             RunnerNotFoundError: The runner is not installed.
+            InvalidArgumentsError: The arguments are longer than the system allows.
         """
         started = time.monotonic()
         process = await _start(command)
@@ -149,6 +151,11 @@ async def _start(command: Command) -> Process:
             **GROUP_OPTIONS,
         )
     except OSError as error:
+        if error.errno == errno.E2BIG:
+            raise InvalidArgumentsError(
+                "args: too long for this machine. Shorten them, or put the text into "
+                "a file and pass its path."
+            ) from error
         raise RunnerNotFoundError(
             f"{command.runner[0]!r} cannot be started: {error.strerror}"
         ) from error

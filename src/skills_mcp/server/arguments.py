@@ -20,6 +20,11 @@ Text = Annotated[str, Field(max_length=_MAX_TEXT)]
 OptionalText = Text | SkipJsonSchema[None]
 
 
+# What pydantic says of a wrong optional text: that it is no text, and no null.
+_ALSO_NO_NULL = "none_required"
+_MEMBER_OF_UNION = "constrained-str"
+
+
 class Arguments(BaseModel):
     """Strict: no conversion, no unknown names."""
 
@@ -95,7 +100,8 @@ def parse(model: type[Model], tool: str, given: Mapping[str, Any]) -> Model:
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        findings = "; ".join(map(_describe, error.errors()))
+        details = [d for d in error.errors() if d["type"] != _ALSO_NO_NULL]
+        findings = "; ".join(map(_describe, details))
         fields = model.model_fields.items()
         takes = ", ".join(
             name if field.is_required() else f"{name} (optional)"
@@ -126,7 +132,7 @@ def _without(schema: Mapping[str, Any], *keys: str) -> dict[str, Any]:
 
 
 def _describe(detail: ErrorDetails) -> str:
-    name = ".".join(str(part) for part in detail["loc"])
+    name = ".".join(str(part) for part in detail["loc"] if part != _MEMBER_OF_UNION)
     match detail["type"]:
         case "missing":
             return f"{name} is missing"

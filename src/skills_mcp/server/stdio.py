@@ -1,8 +1,8 @@
 """One server on standard input and output, from the first line to a clean end.
 
 There is one way to end, whatever the reason: the client has closed our input, a
-signal has come, or the parent is gone (DESIGN §3.7, promise 40). Children are
-ended, the spool is written already, and unsent events get one second.
+signal has come, or the parent is gone (DESIGN §3.7, promise 40). Calls and children
+are ended, the spool is written already, and unsent events get one second.
 """
 
 import logging
@@ -19,6 +19,7 @@ from skills_mcp.library import SkillLibrary
 
 logger = logging.getLogger(__name__)
 
+_LAST_CALLS_SECONDS = 1.0
 _LAST_PUBLISH_SECONDS = 1.0
 _PARENT_CHECK_SECONDS = 1.0
 
@@ -31,14 +32,19 @@ async def serve_stdio(
     The caller has to leave the process without waiting for its threads: one of
     them still blocks in reading standard input, which nothing can interrupt.
     """
-    ending = anyio.Event()
+    ending, answered = anyio.Event(), anyio.Event()
+    serving = anyio.CancelScope()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_watch_signals, ending)
         tasks.start_soon(_watch_parent, ending)
         tasks.start_soon(library.run)
         tasks.start_soon(publisher.run)
-        tasks.start_soon(_serve, server, ending)
+        tasks.start_soon(_serve, server, serving, ending, answered)
         await ending.wait()
+        # A script that is just being started is known only to its own call.
+        serving.cancel()
+        with anyio.move_on_after(_LAST_CALLS_SECONDS):
+            await answered.wait()
         library.close()
         with anyio.move_on_after(_LAST_PUBLISH_SECONDS):
             await publisher.publish()
@@ -51,16 +57,23 @@ def leave() -> None:
     os._exit(0)
 
 
-async def _serve(server: Server[Any], ending: anyio.Event) -> None:
-    try:
+async def _serve(
+    server: Server[Any],
+    serving: anyio.CancelScope,
+    ending: anyio.Event,
+    answered: anyio.Event,
+) -> None:
+    """Answer until the client is gone or `serving` is cancelled."""
+    with serving:
         async with stdio_server() as (read, write):
-            await server.run(read, write, server.create_initialization_options())
-            logger.info("The client has closed the connection")
-            ending.set()
-    except* OSError as group:
-        # The client no longer reads: writing fails before our input ends.
-        logger.info("The client is gone: %s", group.exceptions[0])
-        ending.set()
+            try:
+                await server.run(read, write, server.create_initialization_options())
+                logger.info("The client has closed the connection")
+            finally:
+                # Not after the block: it waits for the end of our input, which
+                # may never come when a client only stops reading.
+                ending.set()
+                answered.set()
 
 
 async def _watch_signals(ending: anyio.Event) -> None:

@@ -70,10 +70,11 @@ def read_file(skill: Skill, file: str, *, max_bytes: int) -> Content:
         MissingFileError: It is declared, but not there.
         FileTooLargeError: It has more than `max_bytes` bytes.
     """
+    parts = parse_relative(file)
     if skill.directory is None:
         raise _missing(skill, file)
     try:
-        with open_inside(skill.directory, parse_relative(file)) as handle:
+        with open_inside(skill.directory, parts) as handle:
             size = os.fstat(handle.fileno()).st_size
             if size > max_bytes:
                 raise FileTooLargeError(

@@ -70,18 +70,27 @@ def _walk(root: Path, prefix: str) -> Iterator[_Found | Problem]:
         yield Problem(prefix or ".", f"cannot be listed: {error.strerror}", "check it")
         return
     folders = {name for name, e in entries.items() if e.is_dir(follow_symlinks=False)}
-    for name in sorted(entries):
-        file = prefix + name
-        stem = name.removesuffix(".md")
-        if name in folders:
-            if f"{name}.md" in entries:
-                yield from _hidden_category(root, file)
-            elif file.count("/") < _MAX_DEPTH:
-                yield from _walk(root, f"{file}/")
-        elif entries[name].is_symlink() and stem != name:
-            yield Problem(file, "is a link", "put the file itself into the repository")
-        elif stem != name:
+    for name, entry in sorted(entries.items()):
+        file, stem = prefix + name, name.removesuffix(".md")
+        if stem == name and not entry.is_dir():
+            continue
+        if not name.isprintable():
+            yield _unreadable(file)
+        elif entry.is_symlink():
+            yield Problem(file, "is a link", "put what it leads to in its place")
+        elif name not in folders:
             yield _Found(file, root / prefix / stem if stem in folders else None)
+        elif f"{name}.md" in entries:
+            yield from _hidden_category(root, file)
+        elif file.count("/") < _MAX_DEPTH:
+            yield from _walk(root, f"{file}/")
+
+
+def _unreadable(file: str) -> Problem:
+    """Report a name that nobody can type and not every terminal survives."""
+    name = file.encode("unicode_escape").decode()
+    reason = "has a name with invisible characters, or one that is not UTF-8"
+    return Problem(name, reason, "rename it")
 
 
 def _hidden_category(root: Path, folder: str) -> Iterator[Problem]:
@@ -95,11 +104,6 @@ def _hidden_category(root: Path, folder: str) -> Iterator[Problem]:
 
 
 def _load(root: Path, found: _Found) -> tuple[Skill | None, tuple[Problem, ...]]:
-    if not found.file.isprintable():
-        # Nobody can type it, and not every log or terminal survives it.
-        name = found.file.encode("ascii", "backslashreplace").decode()
-        reason = "has a name with invisible characters, or one that is not UTF-8"
-        return None, (Problem(name, reason, "rename it"),)
     try:
         with open_inside(root, tuple(found.file.split("/"))) as handle:
             raw = handle.read(MAX_SKILL_BYTES + 1)

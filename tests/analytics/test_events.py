@@ -1,0 +1,88 @@
+import json
+from datetime import UTC, datetime, timedelta, timezone
+from typing import get_args
+
+import pytest
+
+from skills_mcp.analytics.events import (
+    Event,
+    EventType,
+    derive_server_id,
+    new_event_id,
+    render_time,
+)
+
+
+def an_event(**fields: object) -> Event:
+    return Event(
+        type="no_match",
+        timestamp=datetime(2026, 2, 18, 14, 30, tzinfo=UTC),
+        server_id="dev-ada",
+        data=fields,
+        event_id="7",
+    )
+
+
+@pytest.mark.spec("10.1")
+def test_an_event_holds_what_the_specification_names() -> None:
+    line = an_event(context="a task").to_json()
+
+    assert json.loads(line) == {
+        "type": "no_match",
+        "timestamp": "2026-02-18T14:30:00.000Z",
+        "server_id": "dev-ada",
+        "data": {"context": "a task"},
+        "event_id": "7",
+    }
+
+
+@pytest.mark.spec("10.4")
+@pytest.mark.parametrize("text", ["a\nb", "a\r\nb", "a\u2028b", "créer", "日本"])
+def test_an_event_is_one_line_and_keeps_its_text(text: str) -> None:
+    line = an_event(context=text).to_json()
+
+    assert "\n" not in line
+    assert json.loads(line)["data"]["context"] == text
+
+
+@pytest.mark.spec("10.2")
+def test_the_types_are_those_of_the_specification() -> None:
+    assert set(get_args(EventType)) == {
+        "no_match",
+        "ambiguous",
+        "skill_served",
+        "asset_served",
+        "script_executed",
+        "skill_feedback",
+        "refresh",
+    }
+
+
+@pytest.mark.spec("10.1")
+@pytest.mark.parametrize(
+    "environment, server_id",
+    [
+        ({"USER": "ada"}, "dev-ada"),
+        ({"USERNAME": "grace"}, "dev-grace"),
+        ({"USER": "ada", "USERNAME": "grace"}, "dev-ada"),
+        ({"USER": "", "USERNAME": "grace"}, "dev-grace"),
+        ({}, "dev-unknown"),
+    ],
+)
+def test_the_server_is_named_after_its_user(
+    environment: dict[str, str], server_id: str
+) -> None:
+    assert derive_server_id(environment) == server_id
+
+
+@pytest.mark.spec("10.1")
+def test_times_are_in_utc_wherever_the_server_is() -> None:
+    in_kolkata = timezone(timedelta(hours=5, minutes=30))
+
+    text = render_time(datetime(2026, 2, 18, 20, 0, 0, 123_456, tzinfo=in_kolkata))
+
+    assert text == "2026-02-18T14:30:00.123Z"
+
+
+def test_no_two_events_have_the_same_identifier() -> None:
+    assert len({new_event_id() for _ in range(1000)}) == 1000

@@ -1,0 +1,143 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from skills_mcp import DISTRIBUTION, __version__
+from tests.cli.conftest import Run
+from tests.support import SKILLS_CONTENT, write
+
+
+@pytest.mark.spec("3.1")
+def test_without_content_it_says_what_to_set(run: Run) -> None:
+    done = run()
+
+    assert done.returncode == 3
+    assert "Set SKILLS_REPO" in done.stderr
+    assert "SKILLS_DIR" in done.stderr
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [(), ("serve",), ("--log-level", "warning")])
+def test_without_a_verb_it_serves_until_its_input_ends(
+    run: Run, arguments: tuple[str, ...]
+) -> None:
+    done = run(*arguments, SKILLS_DIR=str(SKILLS_CONTENT))
+
+    assert done.returncode == 0
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (("--bogus",), "--bogus"),
+        (("serve", "--bogus"), "--bogus"),
+        (("tree", "--bogus"), "--bogus"),
+        (("bogus",), "bogus"),
+        (("tree", "surplus"), "surplus"),
+        (("--log-level", "loud"), "debug"),
+    ],
+)
+def test_wrong_usage_has_a_status_of_its_own(
+    run: Run, arguments: tuple[str, ...], said: str
+) -> None:
+    done = run(*arguments)
+
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stdout == ""
+
+
+def test_it_says_its_version(run: Run) -> None:
+    done = run("--version")
+
+    assert done.returncode == 0
+    assert done.stdout.split() == [f"{DISTRIBUTION},", "version", __version__]
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_names_the_verbs(run: Run, option: str) -> None:
+    done = run(option)
+
+    assert done.returncode == 0
+    assert "serve" in done.stdout
+    assert "tree" in done.stdout
+
+
+@pytest.mark.spec("11.1")
+def test_help_names_what_can_be_set(run: Run) -> None:
+    done = run("serve", "--help")
+
+    for option in ("--skills-dir", "--repo", "--branch", "--config", "--log-level"):
+        assert option in done.stdout
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("matching: {min_scroe: 0.3}", "did you mean min_score?"),
+        ("matching: {min_score: 3}", "matching.min_score: must be less than or equal"),
+        ("scripts: {enabled: sometimes}", "scripts.enabled: must be a valid boolean"),
+        ("responses: {format: html}", "'json' or 'markdown'"),
+        ("[1, 2]", "must hold"),
+        ("a: [", "cannot be read"),
+    ],
+)
+@pytest.mark.spec("11.2")
+def test_a_wrong_setting_is_named_with_its_file_and_what_is_allowed(
+    run: Run, home: Path, text: str, said: str
+) -> None:
+    file = write(home / ".skills-mcp/config.yaml", text)
+
+    done = run(SKILLS_DIR=str(SKILLS_CONTENT))
+
+    assert done.returncode == 3
+    assert str(file) in done.stderr
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_every_wrong_setting_is_named_at_once(run: Run, tmp_path: Path) -> None:
+    file = write(tmp_path / "mine.yaml", "a: 1\nassets: {max_size_bytes: -1}")
+
+    done = run("--config", str(file), SKILLS_DIR=str(SKILLS_CONTENT))
+
+    assert done.returncode == 3
+    assert "unknown key a" in done.stderr
+    assert "assets.max_size_bytes" in done.stderr
+
+
+def test_a_configuration_file_that_is_not_there_is_an_error(
+    run: Run, tmp_path: Path
+) -> None:
+    file = tmp_path / "nothing.yaml"
+
+    done = run("--config", str(file), SKILLS_DIR=str(SKILLS_CONTENT))
+
+    assert done.returncode == 3
+    assert str(file) in done.stderr
+
+
+def test_a_wrong_environment_variable_is_named(run: Run) -> None:
+    done = run(SKILLS_DIR=str(SKILLS_CONTENT), REFRESH_INTERVAL_MINUTES="soon")
+
+    assert done.returncode == 3
+    assert "REFRESH_INTERVAL_MINUTES" in done.stderr
+    assert "'soon'" in done.stderr
+
+
+def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
+    listing = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", "import skills_mcp.cli"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+
+    imported = {line.rpartition("|")[2].strip() for line in listing.stderr.splitlines()}
+    heavy = {"git", "httpx", "rich", "yaml", "frontmatter", "mcp", "mcp_types"}
+    assert "skills_mcp.cli" in imported
+    assert imported & heavy == set()

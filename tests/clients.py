@@ -1,0 +1,274 @@
+"""Clients: in memory, in both protocol eras, and what they need around them."""
+
+import itertools
+import json
+import os
+import queue
+import select
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+from mcp.client.client import Client
+from mcp_types import TextContent
+
+from skills_mcp.content.source import Checkout
+from skills_mcp.library import SkillLibrary
+from skills_mcp.process_group import kill_group
+from skills_mcp.server.app import create_server
+
+ERAS = {"auto": "2026-07-28", "legacy": "2025-11-25"}
+"""How a client opens a connection, and the protocol revision that it then speaks."""
+
+MODERN = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+"""What every request of 2026-07-28 says about its sender."""
+
+
+@asynccontextmanager
+async def connected(library: SkillLibrary, era: str) -> AsyncIterator[Client]:
+    """Serve a library in memory, with its background work, to a client of an era."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(library.run)
+        try:
+            async with Client(create_server(library), mode=era) as client:
+                yield client
+        finally:
+            library.close()
+            tasks.cancel_scope.cancel()
+
+
+async def ask(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    """Call a tool and return the one JSON object that it answers with."""
+    with anyio.fail_after(10):
+        result = await client.call_tool(tool, arguments)
+    [block] = result.content
+    assert isinstance(block, TextContent)
+    reply: dict[str, Any] = json.loads(block.text)
+    assert result.is_error is ("error" in reply)
+    return reply
+
+
+class Reports:
+    """What a client is told about the progress of a call.
+
+    Args:
+        then: What to do with every report.
+    """
+
+    def __init__(self, then: Callable[[], object] = lambda: None) -> None:
+        self.seconds: list[float] = []
+        self.messages: list[str | None] = []
+        self._then = then
+
+    async def __call__(
+        self, progress: float, total: float | None, message: str | None
+    ) -> None:
+        assert total is None
+        self.seconds.append(progress)
+        self.messages.append(message)
+        self._then()
+
+
+class SlowSource:
+    """A folder that arrives when a test says so."""
+
+    mode: Literal["local"] = "local"
+    name = "a slow remote"
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.asked = threading.Semaphore(0)
+        self.arrived = threading.Event()
+        self.syncs = 0
+
+    def published(self) -> Checkout | None:
+        return None
+
+    def sync(self) -> Checkout:
+        self.syncs += 1
+        self.asked.release()
+        assert self.arrived.wait(timeout=10)
+        return Checkout(self._directory, None, datetime.now(UTC))
+
+    def count_changes(self, _: Checkout | None, __: Checkout) -> int:
+        return 0
+
+    def close(self) -> None:
+        self.arrived.set()
+
+
+class Lifeline:
+    """A named pipe that a script and all its children hold open while they live."""
+
+    def __init__(self, path: Path) -> None:
+        os.mkfifo(path)
+        self.path = path
+        self._end = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        self._group: int | None = None
+
+    def script(self) -> str:
+        """Return a script that never ends by itself, and neither does its child."""
+        return f'exec 9>"{self.path}"\nsleep 600 &\necho $$ >&9\nwait\n'
+
+    def wait_for_start(self) -> None:
+        self._group = int(self._next())
+
+    def wait_for_end(self) -> None:
+        """Return when nobody is left."""
+        assert self._next() == b""
+        self._group = None
+
+    def close(self) -> None:
+        """End what a failed test has left."""
+        os.close(self._end)
+        if self._group is not None:
+            kill_group(self._group)
+
+    def _next(self) -> bytes:
+        poll = select.poll()
+        poll.register(self._end, select.POLLIN)
+        assert poll.poll(10_000), "nothing happened in ten seconds"
+        return os.read(self._end, 100)
+
+
+class HangingRemote:
+    """A host that takes connections and never says a word."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.settimeout(10)
+        self._connection: socket.socket | None = None
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/skills.git"
+
+    def wait_for_request(self) -> None:
+        """Return when somebody has asked for something."""
+        self._connection, _ = self._listener.accept()
+        self._connection.settimeout(10)
+        assert self._connection.recv(1)
+
+    def wait_for_hang_up(self) -> None:
+        """Return when no process holds the connection any more."""
+        assert self._connection is not None
+        with suppress(ConnectionResetError):
+            while self._connection.recv(4096):
+                pass
+
+    def close(self) -> None:
+        self._listener.close()
+        if self._connection:
+            self._connection.close()
+
+
+class ServerProcess:
+    """A real server, and a client that writes and reads single lines.
+
+    Args:
+        arguments: Of the program.
+        environment: Added to that of the test.
+        log: The file that gets standard error.
+        prefix: The command that starts the server's command, if not we do.
+    """
+
+    def __init__(
+        self,
+        *arguments: str,
+        environment: Mapping[str, str],
+        log: Path,
+        prefix: Sequence[str] = (),
+    ) -> None:
+        self.lines: list[str] = []
+        self._log = log
+        self._numbers = itertools.count(1)
+        self._arrived: queue.Queue[str] = queue.Queue()
+        command = [*prefix, sys.executable, "-m", "skills_mcp", *arguments]
+        with log.open("wb") as stderr:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                env=os.environ | environment,
+                text=True,
+                start_new_session=True,
+            )
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    @property
+    def log(self) -> str:
+        """What was written to standard error."""
+        return self._log.read_text()
+
+    def write(self, line: str) -> None:
+        """Send a line, whatever it is."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def notify(self, method: str, **params: Any) -> None:
+        self.write(json.dumps({"jsonrpc": "2.0", "method": method, "params": params}))
+
+    def send(self, method: str, **params: Any) -> int:
+        """Send a request in the way of 2026-07-28 and return its id."""
+        number = next(self._numbers)
+        message = {"jsonrpc": "2.0", "id": number, "method": method}
+        self.write(json.dumps(message | {"params": {"_meta": MODERN, **params}}))
+        return number
+
+    def receive(self) -> dict[str, Any]:
+        """Return the next message from the server."""
+        message: dict[str, Any] = json.loads(self._arrived.get(timeout=20))
+        return message
+
+    def request(self, method: str, **params: Any) -> dict[str, Any]:
+        """Send a request and return its answer; what comes before it is skipped."""
+        number = self.send(method, **params)
+        while True:
+            message = self.receive()
+            if message.get("id") == number:
+                return message
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """Call a tool and return the JSON object that it answers with."""
+        answer = self.request("tools/call", name=tool, arguments=arguments)
+        reply: dict[str, Any] = json.loads(answer["result"]["content"][0]["text"])
+        return reply
+
+    def close_input(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    def wait(self) -> int:
+        """Return the exit status; fail if the process does not end."""
+        return self.process.wait(timeout=10)
+
+    def wait_for_end_of_output(self) -> None:
+        """Return when no process can write to our pipe any more."""
+        self._reader.join(timeout=10)
+        assert not self._reader.is_alive()
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(timeout=10)
+        self._reader.join(timeout=10)
+        for pipe in (self.process.stdin, self.process.stdout):
+            with suppress(BrokenPipeError):
+                assert pipe is not None
+                pipe.close()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line)
+            self._arrived.put(line)

@@ -1,0 +1,475 @@
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.remote import Remote
+from skills_mcp.content.source import Checkout
+from skills_mcp.errors import SyncError
+from tests.support import Upstream, git, running_python, wait_for, write
+
+SYNC = """
+import sys
+from pathlib import Path
+from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.remote import Remote
+source = RemoteBranch(Remote(sys.argv[1], "main"), Path(sys.argv[2]))
+print("ready", flush=True)
+sys.stdin.readline()
+checkout = source.sync()
+text = (checkout.directory / "a.md").read_text()
+print(checkout.revision, text, flush=True)
+"""
+
+
+@pytest.fixture
+def source(upstream: Upstream, tmp_path: Path) -> RemoteBranch:
+    return open_branch(upstream, tmp_path)
+
+
+def open_branch(
+    upstream: Upstream, tmp_path: Path, branch: str = "main"
+) -> RemoteBranch:
+    return RemoteBranch(Remote(upstream.url, branch), tmp_path / "cache")
+
+
+def store_of(tmp_path: Path) -> Path:
+    [store] = (tmp_path / "cache").iterdir()
+    return store
+
+
+def snapshots(tmp_path: Path) -> set[str]:
+    return {p.name for p in (store_of(tmp_path) / "snap").iterdir() if p.is_dir()}
+
+
+def text(checkout: Checkout, file: str = "a.md") -> str:
+    return (checkout.directory / file).read_text()
+
+
+@pytest.mark.spec("9.1")
+def test_the_first_sync_publishes_the_branchs_commit(
+    upstream: Upstream, source: RemoteBranch, tmp_path: Path
+) -> None:
+    commit = upstream.commit({"skills/_root.md": "Rules", "config.yaml": ""})
+
+    checkout = source.sync()
+
+    assert checkout.revision == commit
+    assert checkout.directory == store_of(tmp_path) / "snap" / commit
+    assert text(checkout, "skills/_root.md") == "Rules"
+    assert (store_of(tmp_path) / "current.json").is_file()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes of POSIX")
+def test_files_of_a_snapshot_are_read_only(
+    upstream: Upstream, source: RemoteBranch
+) -> None:
+    upstream.commit({"a.md": "A", "b/run.sh": "#!/bin/sh"})
+
+    directory = source.sync().directory
+
+    modes = {stat.S_IMODE(p.stat().st_mode) for p in directory.rglob("*.*")}
+    assert modes == {0o444}
+
+
+@pytest.mark.spec("9.1")
+def test_a_source_that_never_synced_publishes_nothing(source: RemoteBranch) -> None:
+    assert source.published() is None
+
+
+@pytest.mark.spec("9.1")
+def test_another_server_finds_what_is_published_without_the_remote(
+    upstream: Upstream, source: RemoteBranch, tmp_path: Path
+) -> None:
+    commit = upstream.commit({"a.md": "A"})
+    source.sync()
+    shutil.rmtree(upstream.bare)
+
+    published = open_branch(upstream, tmp_path).published()
+
+    assert published is not None
+    assert published.revision == commit
+
+
+@pytest.mark.spec("9.4")
+def test_an_old_checkout_still_reads_its_old_bytes_after_the_next_sync(
+    upstream: Upstream, source: RemoteBranch, tmp_path: Path
+) -> None:
+    first = upstream.commit({"a.md": "old"})
+    old = source.sync()
+    second = upstream.commit({"a.md": "new"})
+
+    new = source.sync()
+
+    assert (text(old), text(new)) == ("old", "new")
+    assert snapshots(tmp_path) == {first, second}
+
+
+def test_an_old_checkout_that_nobody_holds_is_collected_by_the_next_sync(
+    upstream: Upstream, source: RemoteBranch, tmp_path: Path
+) -> None:
+    upstream.commit({"a.md": "old"})
+    source.sync()
+    second = upstream.commit({"a.md": "new"})
+
+    source.sync()
+
+    assert snapshots(tmp_path) == {second}
+
+
+@pytest.mark.spec("9.4")
+def test_a_sync_without_news_keeps_the_commit_and_moves_the_time(
+    upstream: Upstream, source: RemoteBranch
+) -> None:
+    upstream.commit({"a.md": "A"})
+
+    first, second = source.sync(), source.sync()
+
+    assert first.revision == second.revision
+    assert first.synced_at < second.synced_at
+
+
+@pytest.mark.spec("9.4")
+def test_a_force_push_converges_in_one_sync(
+    upstream: Upstream, source: RemoteBranch
+) -> None:
+    base = upstream.commit({"a.md": "1"})
+    upstream.commit({"a.md": "2"})
+    source.sync()
+    upstream.reset(base)
+    pushed = upstream.commit({"a.md": "3"})
+
+    checkout = source.sync()
+
+    assert (checkout.revision, text(checkout)) == (pushed, "3")
+
+
+@pytest.mark.spec("9.4")
+def test_a_rollback_converges_in_one_sync(
+    upstream: Upstream, source: RemoteBranch
+) -> None:
+    good = upstream.commit({"a.md": "good"})
+    upstream.commit({"a.md": "bad", "b.md": "bad"})
+    source.sync()
+    upstream.reset(good)
+
+    checkout = source.sync()
+
+    assert (checkout.revision, text(checkout)) == (good, "good")
+    assert not (checkout.directory / "b.md").exists()
+
+
+@pytest.mark.spec("9.4")
+def test_unrelated_history_converges_in_one_sync(
+    upstream: Upstream, source: RemoteBranch
+) -> None:
+    upstream.commit({"a.md": "old", "gone.md": "old"})
+    source.sync()
+    git("checkout", "-q", "--orphan", "fresh", cwd=upstream.work)
+    git("rm", "-qrf", ".", cwd=upstream.work)
+    write(upstream.work / "a.md", "new")
+    git("add", ".", cwd=upstream.work)
+    git("commit", "-qm", "Fresh", cwd=upstream.work)
+    git("push", "-qf", "origin", "HEAD:main", cwd=upstream.work)
+
+    checkout = source.sync()
+
+    assert [path.name for path in checkout.directory.iterdir()] == ["a.md"]
+    assert text(checkout) == "new"
+
+
+@pytest.mark.spec("13")
+@pytest.mark.parametrize(
+    "branch, breakage, advice",
+    [
+        ("main", "repository", "Check SKILLS_REPO"),
+        ("main", "branch", "Check SKILLS_BRANCH"),
+        ("main", "host", "Check the network"),
+    ],
+)
+def test_a_sync_that_fails_says_what_to_do_and_keeps_what_is_published(
+    branch: str, breakage: str, advice: str, upstream: Upstream, tmp_path: Path
+) -> None:
+    commit = upstream.commit({"a.md": "A"})
+    source = open_branch(upstream, tmp_path, branch)
+    source.sync()
+    if breakage == "repository":
+        shutil.rmtree(upstream.bare)
+    elif breakage == "branch":
+        git("update-ref", "-d", "refs/heads/main", cwd=upstream.bare)
+    else:  # the same store, whose remote is now a port that is closed
+        closed = Remote("http://127.0.0.1:1/skills.git", branch)
+        source._repository._remote = closed
+
+    with pytest.raises(SyncError, match=advice):
+        source.sync()
+
+    published = source.published()
+    assert published is not None
+    assert (published.revision, text(published)) == (commit, "A")
+
+
+@pytest.mark.spec("9.1")
+def test_a_branch_that_never_was_is_said_at_the_first_sync(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit({"a.md": "A"})
+    source = open_branch(upstream, tmp_path, "release")
+
+    with pytest.raises(SyncError, match="no such branch"):
+        source.sync()
+
+    assert source.published() is None
+
+
+@pytest.mark.spec("9.1")
+def test_another_branch_never_shares_a_store(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit({"a.md": "main"})
+    git("checkout", "-q", "-b", "release", cwd=upstream.work)
+    upstream.commit({"a.md": "release"})
+
+    main = open_branch(upstream, tmp_path).sync()
+    release = open_branch(upstream, tmp_path, "release").sync()
+
+    assert (text(main), text(release)) == ("main", "release")
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+
+
+@pytest.mark.spec("9.1")
+def test_another_repository_never_shares_a_store(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        Upstream.create(tmp_path / name).commit({"a.md": name})
+
+    checkouts = [
+        RemoteBranch(
+            Remote(f"file://{tmp_path}/{name}/upstream.git", "main"), tmp_path / "cache"
+        ).sync()
+        for name in ("one", "two")
+    ]
+
+    assert [text(checkout) for checkout in checkouts] == ["one", "two"]
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+
+
+def test_lock_files_that_a_dead_git_left_behind_do_not_matter(
+    upstream: Upstream, source: RemoteBranch, tmp_path: Path
+) -> None:
+    upstream.commit({"a.md": "1"})
+    source.sync()
+    objects = store_of(tmp_path) / "objects.git"
+    for leftover in ("shallow.lock", "config.lock", "HEAD.lock", "packed-refs.lock"):
+        write(objects / leftover)
+    write(objects / "refs/skills/published.lock")
+    write(objects / "objects/pack/tmp_pack_dead", "half a pack")
+    write(objects / "marker", "not made anew")
+    upstream.commit({"a.md": "2"})
+
+    assert text(source.sync()) == "2"
+    assert not list(objects.rglob("tmp_pack_dead"))
+    assert (objects / "marker").exists()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["no HEAD", "empty HEAD", "empty folder", "no objects", "no refs", "empty pack"],
+)
+def test_a_damaged_object_store_is_made_anew(
+    damage: str, upstream: Upstream, source: RemoteBranch, tmp_path: Path
+) -> None:
+    upstream.commit({"a.md": "1"})
+    source.sync()
+    objects = store_of(tmp_path) / "objects.git"
+    match damage:
+        case "no HEAD":
+            (objects / "HEAD").unlink()
+        case "empty HEAD":
+            write(objects / "HEAD")
+        case "empty folder":
+            shutil.rmtree(objects)
+            objects.mkdir()
+        case "empty pack":
+            for file in (objects / "objects/pack").iterdir():
+                file.chmod(0o600)
+                write(file)
+        case _:
+            shutil.rmtree(objects / damage.removeprefix("no "))
+    upstream.commit({"a.md": "2"})
+
+    assert text(source.sync()) == "2"
+
+
+def test_a_blob_that_is_missing_heals_at_the_next_sync(
+    upstream: Upstream, source: RemoteBranch, tmp_path: Path
+) -> None:
+    commit = upstream.commit({"a.md": "1"})
+    source.sync()
+    store = store_of(tmp_path)
+    for pack in (store / "objects.git/objects/pack").glob("*.pack"):
+        pack.rename(tmp_path / "away.pack")
+    for file in (store / "objects.git/objects/pack").iterdir():
+        file.unlink()
+    unpack = ["git", f"--git-dir={store}/objects.git", "unpack-objects", "-q"]
+    with (tmp_path / "away.pack").open("rb") as pack_file:
+        subprocess.run(unpack, stdin=pack_file, check=True)
+    blob = git("rev-parse", "HEAD:a.md", cwd=upstream.work)
+    (store / "objects.git/objects" / blob[:2] / blob[2:]).unlink()
+    shutil.rmtree(store / "snap" / commit)
+
+    assert text(source.sync()) == "1"
+
+
+@pytest.mark.parametrize("pointer", ["garbage", "missing", "from the future"])
+def test_a_damaged_pointer_heals_at_the_next_sync(
+    pointer: str, upstream: Upstream, source: RemoteBranch, tmp_path: Path
+) -> None:
+    commit = upstream.commit({"a.md": "1"})
+    source.sync()
+    file = store_of(tmp_path) / "current.json"
+    match pointer:
+        case "garbage":
+            write(file, "{")
+        case "missing":
+            file.unlink()
+        case _:
+            write(file, f'{{"commit": "{commit}", "fetched_at": 99999999999}}')
+            commit = upstream.commit({"a.md": "2"})
+
+    assert source.sync().revision == commit
+    published = source.published()
+    assert published is not None
+    assert published.revision == commit
+
+
+def test_a_snapshot_folder_that_was_deleted_heals_at_the_next_sync(
+    upstream: Upstream, source: RemoteBranch, tmp_path: Path
+) -> None:
+    commit = upstream.commit({"a.md": "1"})
+    source.sync()
+    shutil.rmtree(store_of(tmp_path) / "snap" / commit)
+
+    before = source.published()
+    after = source.sync()
+
+    assert before is None
+    assert text(after) == "1"
+
+
+def test_what_an_interrupted_sync_left_over_disappears(
+    upstream: Upstream, source: RemoteBranch, tmp_path: Path
+) -> None:
+    commit = upstream.commit({"a.md": "1"})
+    source.sync()
+    write(store_of(tmp_path) / "snap/.staging-dead/a.md", "half")
+
+    checkout = source.sync()
+
+    assert checkout.revision == commit
+    assert snapshots(tmp_path) == {commit}
+
+
+def test_a_cache_that_cannot_be_written_is_an_error_of_the_sync(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit({"a.md": "1"})
+    write(tmp_path / "cache", "a file where the folder should be")
+
+    with pytest.raises(SyncError, match="the cache cannot be written"):
+        open_branch(upstream, tmp_path).sync()
+
+
+@pytest.mark.spec("9.5")
+def test_two_processes_that_sync_at_once_on_a_cold_cache_both_succeed(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    commit = upstream.commit({f"{n}.md": "x" * 1000 for n in range(50)} | {"a.md": "A"})
+    arguments = (upstream.url, tmp_path / "cache")
+
+    with (
+        running_python(SYNC, *arguments) as one,
+        running_python(SYNC, *arguments) as two,
+    ):
+        answers = []
+        for process in (one, two):
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+        for process in (one, two):
+            assert process.stdin is not None
+            process.stdin.write(b"go\n")
+            process.stdin.flush()
+        for process in (one, two):
+            assert process.stdout is not None
+            answers.append(process.stdout.readline().decode().split())
+
+    assert answers == [[commit, "A"], [commit, "A"]]
+
+
+@pytest.mark.spec("9.5")
+def test_a_fetch_that_began_after_we_asked_is_shared(
+    upstream: Upstream, source: RemoteBranch, tmp_path: Path
+) -> None:
+    upstream.commit({"a.md": "1"})
+    source.sync()
+    [current] = store_of(tmp_path).glob("current.json")
+    commit = upstream.commit({"a.md": "2"})
+
+    with running_python(SYNC, upstream.url, tmp_path / "cache") as other:
+        assert other.stdout is not None
+        assert other.stdin is not None
+        assert other.stdout.readline() == b"ready\n"
+        with source._store.exclusive(timeout_seconds=10) as lock:
+            other.stdin.write(b"go\n")
+            other.stdin.flush()
+            _wait_until_it_waits_for_the_lock(other)
+            source._fetch(lock)
+            shutil.rmtree(upstream.bare)  # whoever fetches now, fails
+        answer = other.stdout.readline().decode().split()
+
+    assert answer == [commit, "2"]
+    assert current.is_file()
+
+
+def _wait_until_it_waits_for_the_lock(process: "subprocess.Popen[bytes]") -> None:
+    """See that it has opened the lock file, which it does after it has asked."""
+    folder = Path(f"/proc/{process.pid}/fd")
+    if not folder.exists():
+        pytest.skip("needs /proc")
+    wait_for(
+        lambda: any(
+            link.is_symlink() and str(link.readlink()).endswith("sync.lock")
+            for link in folder.iterdir()
+        )
+    )
+
+
+@pytest.mark.spec("9.4")
+def test_changes_are_counted_by_file(upstream: Upstream, source: RemoteBranch) -> None:
+    upstream.commit({"same.md": "S", "changed.md": "1", "removed.md": "R"})
+    before = source.sync()
+    upstream.commit({"changed.md": "2", "removed.md": None, "added.md": "A"})
+
+    after = source.sync()
+
+    assert source.count_changes(before, after) == 3
+    assert source.count_changes(after, after) == 0
+    assert source.count_changes(None, after) == 3
+
+
+def test_a_commit_long_forgotten_counts_as_empty(
+    upstream: Upstream, source: RemoteBranch
+) -> None:
+    upstream.commit({"a.md": "1", "b.md": "1"})
+    after = source.sync()
+    forgotten = Checkout(after.directory, "0" * 40, after.synced_at)
+
+    assert source.count_changes(forgotten, after) == 2
+
+
+def test_its_name_is_the_address_and_the_branch(source: RemoteBranch) -> None:
+    assert source.name.endswith("upstream.git (main)")
+    assert source.mode == "git"

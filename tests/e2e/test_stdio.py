@@ -1,0 +1,241 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skills_mcp import __version__
+from tests.clients import HangingRemote
+from tests.e2e.conftest import Start
+from tests.support import SKILLS_CONTENT, Upstream, skill_text, write, write_skill
+
+LEGACY = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
+
+
+@pytest.mark.spec("3.2")
+def test_a_client_of_2026_is_served(start: Start) -> None:
+    server = start()
+
+    discovered = server.request("server/discover")["result"]
+    reply = server.call("get_skill", context="react login")
+
+    assert "2026-07-28" in discovered["supportedVersions"]
+    assert discovered["instructions"].startswith("Call get_skill")
+    assert reply["skill_path"] == "ui/react/auth"
+
+
+@pytest.mark.spec("3.2")
+def test_a_client_of_june_2025_is_served(start: Start) -> None:
+    server = start()
+
+    answer = server.request("initialize", **LEGACY, _meta={})["result"]
+    server.notify("notifications/initialized")
+    tools = server.request("tools/list", _meta={})["result"]["tools"]
+    call = {"name": "get_skill", "arguments": {"context": "react login"}, "_meta": {}}
+    result = server.request("tools/call", **call)["result"]
+
+    assert answer["protocolVersion"] == "2025-06-18"
+    assert answer["serverInfo"]["version"] == __version__
+    assert answer["instructions"].startswith("Call get_skill")
+    assert tools[0]["name"] == "get_skill"
+    assert json.loads(result["content"][0]["text"])["skill_path"] == "ui/react/auth"
+    assert "structuredContent" not in result
+
+
+@pytest.mark.parametrize("arguments", ['["x"]', '"x"', "7"])
+def test_arguments_that_are_no_object_are_explained_on_the_wire_too(
+    start: Start, arguments: str
+) -> None:
+    server = start()
+
+    answer = server.request(
+        "tools/call", name="get_skill", arguments=json.loads(arguments)
+    )
+
+    assert answer["result"]["isError"] is True
+    text = answer["result"]["content"][0]["text"]
+    assert json.loads(text)["error"]["code"] == "INVALID_ARGUMENTS"
+
+
+def test_an_unknown_tool_is_a_json_rpc_error(start: Start) -> None:
+    server = start()
+
+    answer = server.request("tools/call", name="nope", arguments={})
+
+    assert answer["error"]["code"] == -32602
+    assert "get_skill" in answer["error"]["message"]
+
+
+@pytest.mark.spec("1")
+def test_only_json_rpc_ever_reaches_standard_output(
+    start: Start, tmp_path: Path
+) -> None:
+    content = tmp_path / "content"
+    declared = [{"file": "scripts/noisy.sh", "execution": "server"}]
+    write_skill(content, "noisy.md", keywords=["noisy"], scripts=declared)
+    write(content / "noisy/scripts/noisy.sh", "seq 1000\nseq 1000 >&2\nexit 1\n")
+    write(content / "broken.md", "no frontmatter")
+    server = start("--log-level", "debug", SKILLS_DIR=str(content))
+
+    server.request("server/discover")
+    server.write("this is no JSON")
+    server.write('{"jsonrpc": "2.0", "id": "x", "method": "nobody/knows"}')
+    noisy = {"skill_path": "noisy", "file": "scripts/noisy.sh"}
+    reply = server.call("run_script", **noisy, args={})
+    server.call("report_usage", skill_path="noisy", useful=False, comment="a\nb")
+    server.close_input()
+    server.wait()
+    server.wait_for_end_of_output()
+
+    assert reply["stdout"].startswith("1\n2\n")
+    messages: list[dict[str, Any]] = [json.loads(line) for line in server.lines]
+    assert all(message["jsonrpc"] == "2.0" for message in messages)
+    assert "broken.md: has no frontmatter" in server.log
+
+
+def test_each_event_is_one_line_of_the_log(start: Start) -> None:
+    server = start()
+
+    comment = "first line\nINFO second line\r\nthird"
+    server.call("report_usage", skill_path="a", useful=True, comment=comment)
+    server.close_input()
+    server.wait()
+
+    [line] = [line for line in server.log.splitlines() if "Feedback" in line]
+    assert line.endswith(
+        "INFO library: Feedback for a: useful (first line INFO second line third)"
+    )
+
+
+@pytest.mark.parametrize(
+    "level, is_said", [("debug", True), ("info", True), ("warning", False)]
+)
+def test_the_environment_sets_how_much_is_logged(
+    start: Start,
+    level: str,
+    is_said: bool,  # noqa: FBT001 - a column of the table
+) -> None:
+    server = start(SKILLS_DIR=str(SKILLS_CONTENT), SKILLS_MCP_LOG_LEVEL=level)
+
+    server.call("report_usage", skill_path="a", useful=True)
+    server.close_input()
+    server.wait()
+
+    assert ("Feedback for a" in server.log) is is_said
+
+
+@pytest.mark.spec("3.1")
+def test_the_first_answer_comes_while_the_remote_hangs(
+    start: Start, hanging_remote: HangingRemote
+) -> None:
+    server = start(SKILLS_REPO=hanging_remote.url)
+
+    discovered = server.request("server/discover")
+    hanging_remote.wait_for_request()
+    tools = server.request("tools/list")
+
+    assert "result" in discovered
+    assert len(tools["result"]["tools"]) == 6
+
+
+def test_a_call_waits_while_the_remote_hangs_and_reports_progress(
+    start: Start, hanging_remote: HangingRemote
+) -> None:
+    server = start(SKILLS_REPO=hanging_remote.url)
+    call = {"name": "get_skill", "arguments": {"context": "react"}}
+
+    number = server.send("tools/call", **call, _meta=_WITH_PROGRESS)
+    hanging_remote.wait_for_request()
+    first = server.receive()
+    hanging_remote.close()
+    answer = server.receive()
+    while answer.get("id") != number:
+        answer = server.receive()
+
+    assert first["method"] == "notifications/progress"
+    assert "Waiting for the first sync" in first["params"]["message"]
+    error = json.loads(answer["result"]["content"][0]["text"])["error"]
+    assert error["code"] == "CONTENT_UNAVAILABLE"
+
+
+@pytest.mark.spec("3.1")
+def test_the_first_answer_comes_while_the_content_is_being_read(
+    start: Start, tmp_path: Path
+) -> None:
+    content = tmp_path / "content"
+    for number in range(3000):
+        write_skill(content, f"area-{number % 50}/skill-{number}.md")
+    server = start(SKILLS_DIR=str(content))
+
+    server.request("server/discover")
+    log_at_first_answer = server.log
+    reply = server.call("list_skills", path="area-7")
+
+    assert "Serving" not in log_at_first_answer
+    assert len(reply["tree"]["children"]) == 60
+
+
+@pytest.mark.spec("9.2")
+def test_a_token_is_nowhere_to_be_seen(
+    start: Start, hanging_remote: HangingRemote, tmp_path: Path
+) -> None:
+    url = hanging_remote.url.replace("://", f"://x-access-token:{_CANARY}@")
+    server = start("--log-level", "debug", SKILLS_REPO=url, GITHUB_TOKEN=_CANARY)
+
+    server.request("server/discover")
+    hanging_remote.wait_for_request()
+    hanging_remote.close()
+    replies = [server.call("get_skill", context="x"), server.call("refresh_skills")]
+    server.close_input()
+    server.wait()
+    server.wait_for_end_of_output()
+
+    assert [reply["error"]["code"] for reply in replies]
+    assert _CANARY not in server.log
+    assert _CANARY not in "".join(server.lines)
+    kept = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
+    assert kept
+    assert all(_CANARY.encode() not in path.read_bytes() for path in kept)
+
+
+def test_a_script_cannot_read_the_token(start: Start, tmp_path: Path) -> None:
+    content = tmp_path / "content"
+    declared = [{"file": "scripts/env.sh", "execution": "server"}]
+    write_skill(content, "spy.md", scripts=declared)
+    write(content / "spy/scripts/env.sh", "env")
+    server = start(SKILLS_DIR=str(content), GITHUB_TOKEN=_CANARY)
+
+    spy = {"skill_path": "spy", "file": "scripts/env.sh"}
+    reply = server.call("run_script", **spy, args={})
+
+    assert "PATH=" in reply["stdout"]
+    assert _CANARY not in reply["stdout"]
+
+
+@pytest.mark.spec("8.6")
+def test_a_merged_change_is_served_after_a_refresh(
+    start: Start, upstream: Upstream
+) -> None:
+    upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
+    server = start(SKILLS_REPO=upstream.url)
+
+    before = server.call("get_skill", context="one")
+    commit = upstream.commit({"skills/two.md": skill_text(keywords=["two"])})
+    refreshed = server.call("refresh_skills")
+    after = server.call("get_skill", context="two")
+
+    assert before["skill_path"] == "one"
+    assert (refreshed["commit_hash"], refreshed["files_changed"]) == (commit, 1)
+    assert after["skill_path"] == "two"
+
+
+_CANARY = "ghp_canary0123456789"
+_WITH_PROGRESS = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+    "progressToken": "a",
+}

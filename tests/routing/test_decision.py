@@ -1,0 +1,200 @@
+"""How scores become an answer; thresholds to the last digit."""
+
+import random
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skills_mcp.config import Matching
+from skills_mcp.routing.decision import (
+    Ambiguous,
+    Candidate,
+    Match,
+    NoMatch,
+    decide,
+    exact,
+)
+from tests.support import make_skill
+
+
+def candidate(path: str, score: str) -> Candidate:
+    return Candidate(make_skill(path), Fraction(score), ("example",))
+
+
+def candidates(**scores: str) -> list[Candidate]:
+    return [candidate(path, score) for path, score in scores.items()]
+
+
+def names(decision: object) -> list[str]:
+    """Name a decision and its skills."""
+    match decision:
+        case Match(found):
+            return ["match", found.skill.path]
+        case Ambiguous(found):
+            return ["ambiguous", *(one.skill.path for one in found)]
+        case _:
+            return ["no match"]
+
+
+@pytest.mark.spec("5.3")
+def test_no_candidate_is_no_match() -> None:
+    assert decide([], Matching()) == NoMatch()
+
+
+@pytest.mark.spec("5.3")
+def test_a_single_candidate_is_the_match() -> None:
+    [only] = candidates(a="0.2")
+
+    assert decide([only], Matching()) == Match(only)
+
+
+@pytest.mark.spec("5.3")
+@pytest.mark.parametrize(
+    "score, expected, reason",
+    [
+        ("0.2", ["match", "a"], "the minimum itself is enough"),
+        ("1/5", ["match", "a"], "and a fifth is exactly the minimum"),
+        ("0.1999999999999999999", ["no match"], "the slightest bit less is not"),
+        ("0.199", ["no match"], "a negative priority can be the difference"),
+    ],
+)
+def test_the_minimum_score_is_inclusive(
+    score: str, expected: list[str], reason: str
+) -> None:
+    assert names(decide(candidates(a=score), Matching())) == expected, reason
+
+
+@pytest.mark.spec("5.3")
+@pytest.mark.parametrize(
+    "best, second, expected, reason",
+    [
+        (
+            "0.5",
+            "0.4",
+            ["match", "a"],
+            "0.1 is not less than 0.1, though floats say so",
+        ),
+        ("0.8", "0.7", ["match", "a"], "the same, elsewhere"),
+        ("1/3", "7/30", ["match", "a"], "the same, in thirds"),
+        ("0.5", "0.401", ["ambiguous", "a", "b"], "a thousandth of priority less"),
+        ("0.5", "0.4000000000000000001", ["ambiguous", "a", "b"], "the slightest bit"),
+        ("0.5", "0.5", ["ambiguous", "a", "b"], "a tie"),
+        ("1", "0.5", ["match", "a"], "a clear winner"),
+        ("0.25", "0.199", ["match", "a"], "the runner-up is below the minimum"),
+    ],
+)
+def test_a_close_runner_up_makes_it_ambiguous(
+    best: str, second: str, expected: list[str], reason: str
+) -> None:
+    found = decide(candidates(a=best, b=second), Matching())
+
+    assert names(found) == expected, reason
+
+
+@pytest.mark.spec("5.3")
+def test_an_ambiguous_answer_lists_the_best_few() -> None:
+    found = decide(candidates(a="0.3", b="0.5", c="0.45", d="0.2", e="0.4"), Matching())
+
+    assert names(found) == ["ambiguous", "b", "c", "e"]
+
+
+@pytest.mark.spec("5.3")
+def test_the_list_is_as_long_as_the_setting_says() -> None:
+    found = decide(
+        candidates(a="0.5", b="0.5", c="0.5"),
+        Matching(max_results=2),
+    )
+
+    assert names(found) == ["ambiguous", "a", "b"]
+
+
+@pytest.mark.spec("5.3")
+def test_candidates_far_behind_are_listed_if_the_first_two_are_close() -> None:
+    found = decide(candidates(a="0.9", b="0.85", c="0.2"), Matching())
+
+    assert names(found) == ["ambiguous", "a", "b", "c"]
+
+
+@pytest.mark.spec("5.3")
+@pytest.mark.parametrize(
+    "threshold, expected",
+    [(0, ["match", "a"]), (0.0, ["match", "a"]), (1, ["ambiguous", "a", "b"])],
+)
+def test_a_threshold_of_zero_is_never_ambiguous(
+    threshold: float, expected: list[str]
+) -> None:
+    found = decide(
+        candidates(b="0.5", a="0.5"),
+        Matching(ambiguity_threshold=threshold),
+    )
+
+    assert names(found) == expected
+
+
+@pytest.mark.parametrize(
+    "setting, fraction",
+    [
+        (0.1, "1/10"),
+        (0.2, "1/5"),
+        (0.3, "3/10"),
+        (0, "0"),
+        (1, "1"),
+        (1e-05, "1/100000"),
+        (0.30000000000000004, "0.30000000000000004"),
+    ],
+)
+def test_a_setting_is_the_number_that_a_person_wrote(
+    setting: float, fraction: str
+) -> None:
+    assert exact(setting) == Fraction(fraction)
+
+
+SCORES = st.sampled_from(["0", "0.2", "0.3", "0.4", "0.5", "0.501", "1/3", "1"])
+SETTINGS = st.builds(
+    Matching,
+    min_score=st.sampled_from([0.0, 0.2, 0.5, 1.0]),
+    max_results=st.integers(1, 5),
+    ambiguity_threshold=st.sampled_from([0.0, 0.1, 0.5, 1.0]),
+)
+
+
+@pytest.mark.spec("5.3")
+@settings(deadline=None, max_examples=200)
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), SCORES, max_size=6),
+    SETTINGS,
+    st.randoms(use_true_random=False),
+)
+def test_a_decision_does_not_depend_on_the_order_of_the_candidates(
+    scores: dict[str, str], matching: Matching, chance: random.Random
+) -> None:
+    ordered = candidates(**scores)
+    shuffled = list(ordered)
+    chance.shuffle(shuffled)
+
+    assert decide(shuffled, matching) == decide(ordered, matching)
+
+
+@pytest.mark.spec("5.3")
+@settings(deadline=None, max_examples=200)
+@given(st.dictionaries(st.sampled_from("abcdef"), SCORES, max_size=6), SETTINGS)
+def test_a_decision_is_what_the_specification_draws(
+    scores: dict[str, str], matching: Matching
+) -> None:
+    minimum = Fraction(str(matching.min_score))
+    threshold = Fraction(str(matching.ambiguity_threshold))
+    kept = [(Fraction(score), path) for path, score in scores.items()]
+    kept = [(score, path) for score, path in kept if score >= minimum]
+    kept.sort(key=lambda pair: (-pair[0], pair[1]))
+
+    found = names(decide(candidates(**scores), matching))
+
+    if not kept:
+        assert found == ["no match"]
+    elif len(kept) == 1 or kept[0][0] - kept[1][0] >= threshold:
+        assert found == ["match", kept[0][1]]
+    else:
+        listed = [path for _, path in kept[: matching.max_results]]
+        assert found == ["ambiguous", *listed]

@@ -1,0 +1,276 @@
+"""The keyword algorithm against the literal triple loop of 001 §5.2."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from skills_mcp.config import Matching
+from skills_mcp.routing.decision import Match, decide
+from skills_mcp.routing.keywords import KeywordMatcher
+from skills_mcp.routing.tokens import fold, tokenize
+from skills_mcp.skills.model import Skill
+from tests.support import make_skill
+
+Scores = dict[str, tuple[Fraction, tuple[str, ...]]]
+
+
+def scores(skills: Sequence[Skill], context: str) -> Scores:
+    return {
+        candidate.skill.path: (candidate.score, candidate.matched_keywords)
+        for candidate in KeywordMatcher(skills).score(context)
+    }
+
+
+def literal_scores(skills: Sequence[Skill], context: str) -> Scores:
+    """Score as 001 §5.2 is written: every skill, every keyword, every token."""
+    found: Scores = {}
+    for skill in skills:
+        matched: list[str] = []
+        for keyword in skill.keywords:
+            for token in tokenize(context):
+                if literally_matches(token, fold(keyword)):
+                    matched.append(keyword)
+                    break
+        if matched:
+            base = Fraction(len(matched), len(skill.keywords))
+            final = base + skill.priority * Fraction("0.001")
+            found[skill.path] = (final, tuple(matched))
+    return found
+
+
+def literally_matches(token: str, keyword: str) -> bool:
+    if is_short(token) or is_short(keyword):
+        return token == keyword
+    return token == keyword or keyword in token or token in keyword
+
+
+def is_short(word: str) -> bool:
+    """Shorter than 3, or than 2 in a script whose characters are words (§3.5)."""
+    if len(word) == 2 and all(map(is_word_of_its_own, word)):
+        return False
+    return len(word) < 3
+
+
+def is_word_of_its_own(character: str) -> bool:
+    return (
+        "\u3041" <= character <= "\u30ff"  # kana
+        or "\u4e00" <= character <= "\u9fff"  # Chinese characters
+        or character == "\u3005"  # the one before, again
+        or "\uac00" <= character <= "\ud7a3"  # Hangul
+    )
+
+
+def matched(keyword: str, context: str) -> bool:
+    return bool(scores([make_skill("a", keywords=[keyword])], context))
+
+
+@pytest.mark.spec("5.2")
+@pytest.mark.parametrize(
+    "token, keyword, expected, reason",
+    [
+        ("react", "react", True, "exact"),
+        ("authentication", "auth", True, "the token contains the keyword"),
+        ("auth", "authentication", True, "the keyword contains the token"),
+        ("react", "reactjs", True, "the keyword contains the token"),
+        ("go", "golang", False, "a short token: only equality"),
+        ("golang", "go", False, "a short keyword: only equality"),
+        ("js", "json", False, "a short token: only equality"),
+        ("json", "js", False, "a short keyword: only equality"),
+        ("ts", "ts", True, "both short, and equal"),
+        ("ts", "js", False, "both short, and not equal"),
+        ("c", "css", False, "one letter"),
+        ("c", "c", True, "one letter, and equal"),
+        ("sql", "postgresql", True, "three letters are enough"),
+        ("api", "rapid", True, "even where it is not meant"),
+        ("React", "REACT", True, "case does not count"),
+        ("strasse", "Straße", True, "folded on both sides"),
+        ("\uff32\uff45\uff41\uff43\uff54", "react", True, "full width is the same"),
+        ("form", "react hooks", False, "no common part"),
+        ("hooks", "react hooks", True, "a keyword of two words contains the token"),
+        ("front-end", "end", True, "a token with a hyphen contains the keyword"),
+        ("node.js", "node", True, "punctuation splits the token"),
+        ("authentification", "auth", True, "French for the same"),
+        ("l'authentification", "authentification", True, "without the article"),
+        ("créer", "créer", True, "accents stay"),
+        ("creer", "créer", False, "and they count"),
+    ],
+)
+def test_a_keyword_matches_a_token_in_either_direction(
+    token: str,
+    keyword: str,
+    expected: bool,  # noqa: FBT001
+    reason: str,
+) -> None:
+    assert matched(keyword, token) is expected, reason
+
+
+@pytest.mark.spec("5.1")
+@pytest.mark.spec("5.2")
+@pytest.mark.parametrize(
+    "context, keyword, expected",
+    [
+        ("ログイン画面に認証を実装する", "認証", True),
+        ("ログイン画面に認証を実装する", "ログイン", True),
+        ("認証", "認証機能", True),
+        ("決済を追加する", "認証", False),
+        ("给页面添加登录功能", "登录", True),
+        ("如何修复数据库连接", "数据库", True),
+        ("如何修复数据库连接", "库", False),
+        ("库", "库", True),
+        ("로그인 추가", "추가", True),
+        ("로그인을 추가해", "추가", True),
+        ("様々な認証を使う", "様々", True),
+        ("добавить авторизацию", "авторизация", False),
+        ("добавить авторизацию", "авторизаци", True),
+    ],
+)
+def test_tasks_in_other_scripts_find_their_skill(
+    context: str,
+    keyword: str,
+    expected: bool,  # noqa: FBT001
+) -> None:
+    assert matched(keyword, context) is expected
+
+
+@pytest.mark.spec("5.2")
+def test_the_score_is_the_share_of_keywords_that_match() -> None:
+    skill = make_skill("a", keywords=["react", "auth", "login", "oauth"])
+
+    found = scores([skill], "react authentication")
+
+    assert found == {"a": (Fraction(2, 4), ("react", "auth"))}
+
+
+@pytest.mark.spec("5.2")
+@pytest.mark.parametrize(
+    "priority, score", [(0, "0.5"), (10, "0.51"), (-10, "0.49"), (1000, "1.5")]
+)
+def test_a_priority_adds_a_thousandth_of_itself(priority: int, score: str) -> None:
+    skill = make_skill("a", keywords=["react", "vue"], priority=priority)
+
+    [(found, _)] = scores([skill], "react").values()
+
+    assert found == Fraction(score)
+
+
+@pytest.mark.spec("5.2")
+def test_a_priority_without_a_match_is_no_candidate() -> None:
+    skill = make_skill("a", keywords=["react"], priority=1000)
+
+    assert scores([skill], "django") == {}
+    assert scores([skill], "") == {}
+    assert scores([skill], "the of and") == {}
+
+
+@pytest.mark.spec("5.2")
+def test_a_priority_breaks_a_tie() -> None:
+    skills = [
+        make_skill("a", keywords=["react"]),
+        make_skill("b", keywords=["react"], priority=1),
+    ]
+
+    decision = decide(
+        KeywordMatcher(skills).score("react"), Matching(ambiguity_threshold=0)
+    )
+
+    assert isinstance(decision, Match)
+    assert decision.candidate.skill.path == "b"
+
+
+def test_keywords_are_reported_as_the_author_wrote_and_ordered_them() -> None:
+    skill = make_skill("a", keywords=["Vue", "Straße", "React"])
+
+    [(_, words)] = scores([skill], "react strasse").values()
+
+    assert words == ("Straße", "React")
+
+
+def test_nothing_to_match_is_no_candidate() -> None:
+    assert scores([], "react") == {}
+    assert scores([make_skill("a", keywords=[])], "react") == {}
+
+
+# --- the oracle ---------------------------------------------------------------
+
+WORDS = st.sampled_from(
+    [
+        *("go", "golang", "js", "json", "ts", "c", "css", "react", "reactjs", "act"),
+        *("auth", "oauth", "authentication", "sql", "mysql", "React", "C++", ".net"),
+        *("認証", "認", "ログイン", "ログ", "登录", "登录功能", "로그", "로그인"),
+        *("認a", "é1", "créer", "Straße", "strasse", "react hooks", "front-end", "end"),
+    ]
+) | st.text("abcgo-認証", min_size=1, max_size=4)
+CONTEXTS = st.lists(WORDS | st.sampled_from(["the", "l'", ",", "  "]), max_size=8)
+SKILLS = st.lists(
+    st.tuples(st.lists(WORDS, min_size=1, max_size=5, unique=True), st.integers(-9, 9)),
+    max_size=5,
+).map(
+    lambda rows: [
+        make_skill(f"skill-{number}", keywords=keywords, priority=priority)
+        for number, (keywords, priority) in enumerate(rows)
+    ]
+)
+
+
+@pytest.mark.spec("5.2")
+@settings(deadline=None, max_examples=500)
+@given(SKILLS, CONTEXTS.map(" ".join))
+@example([make_skill("a", keywords=["golang"])], "go")
+@example([make_skill("a", keywords=["go"])], "golang")
+@example([make_skill("a", keywords=["React", "react"])], "react")
+def test_the_matcher_equals_the_literal_triple_loop(
+    skills: list[Skill], context: str
+) -> None:
+    assert scores(skills, context) == literal_scores(skills, context)
+
+
+@settings(deadline=None)
+@given(st.lists(st.text(min_size=1), min_size=1, max_size=4), st.text())
+def test_any_text_can_be_a_keyword_and_any_text_a_task(
+    keywords: list[str], context: str
+) -> None:
+    found = scores([make_skill("a", keywords=keywords)], context)
+
+    for score, words in found.values():
+        assert 0 < score <= 1
+        assert words
+
+
+@settings(deadline=None)
+@given(SKILLS, st.lists(CONTEXTS.map(" ".join), max_size=5))
+def test_a_matcher_forgets_the_tasks_before(
+    skills: list[Skill], contexts: list[str]
+) -> None:
+    matcher = KeywordMatcher(skills)
+
+    for context in [*contexts, *contexts]:
+        again = set(matcher.score(context))
+        assert again == set(KeywordMatcher(skills).score(context))
+
+
+@pytest.mark.spec("5.2")
+@settings(deadline=None, max_examples=200)
+@given(SKILLS.filter(bool), CONTEXTS.map(" ".join), st.data())
+def test_one_more_matching_keyword_never_lowers_the_score(
+    skills: list[Skill], context: str, data: st.DataObject
+) -> None:
+    skill = data.draw(st.sampled_from(skills))
+    word = data.draw(st.sampled_from(skill.keywords))
+
+    before = scores(skills, context)
+    after = scores(skills, f"{context} {word}")
+
+    for path, (score, words) in before.items():
+        assert after[path][0] >= score
+        assert set(after[path][1]) >= set(words)
+
+
+@settings(deadline=None)
+@given(SKILLS, CONTEXTS.map(" ".join))
+def test_the_order_of_the_skills_changes_no_score(
+    skills: list[Skill], context: str
+) -> None:
+    assert scores(skills[::-1], context) == scores(skills, context)

@@ -1,0 +1,198 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_mcp.config import Scripts
+from skills_mcp.errors import (
+    AgentScriptError,
+    ExtensionError,
+    InvalidArgumentsError,
+    MissingArgumentsError,
+    RunnerError,
+    ScriptsDisabledError,
+    UndeclaredScriptError,
+)
+from skills_mcp.scripts import policy
+from skills_mcp.skills.inheritance import Located
+from skills_mcp.skills.model import Argument, Asset, Execution, Script
+from tests.support import make_skill
+
+RULES = Scripts()
+
+
+def a_script(*arguments: Argument, execution: Execution = "server") -> Script:
+    return Script("scripts/check.sh", "Checks", execution, arguments)
+
+
+def located(entry: Asset | Script) -> Located:
+    return Located(entry, make_skill("ui/auth"), None)
+
+
+@pytest.mark.spec("8.4")
+@pytest.mark.spec("12.2")
+def test_scripts_are_on_by_default() -> None:
+    policy.require_enabled(Scripts())
+
+
+@pytest.mark.spec("12.2")
+@pytest.mark.spec("13")
+def test_the_global_switch_refuses_every_script() -> None:
+    with pytest.raises(ScriptsDisabledError, match="get_asset"):
+        policy.require_enabled(Scripts(enabled=False))
+
+
+@pytest.mark.spec("8.4")
+def test_what_is_declared_is_returned() -> None:
+    script = a_script()
+
+    assert policy.require_declared("ui/auth", script.file, located(script)) is script
+
+
+@pytest.mark.spec("8.4")
+@pytest.mark.spec("12.2")
+@pytest.mark.parametrize(
+    "found", [None, located(Asset("scripts/check.sh", "An asset", "other"))]
+)
+def test_what_is_not_declared_as_a_script_is_refused(found: Located | None) -> None:
+    with pytest.raises(UndeclaredScriptError, match=r"ui/auth declares no script 'x'"):
+        policy.require_declared("ui/auth", "x", found)
+
+
+@pytest.mark.spec("8.4")
+@pytest.mark.spec("13")
+def test_a_script_for_the_agent_is_refused_with_the_way_to_run_it() -> None:
+    policy.require_server("ui/auth", a_script())
+
+    with pytest.raises(AgentScriptError, match=r"get_asset\(.*bash"):
+        policy.require_server("ui/auth", a_script(execution="claude"))
+
+
+@pytest.mark.spec("8.4")
+@pytest.mark.spec("13")
+def test_all_missing_arguments_are_listed() -> None:
+    script = a_script(
+        Argument("client_id", "The client", required=True),
+        Argument("redirect", "", required=True),
+        Argument("given", "", required=True),
+        Argument("verbose", "", required=False),
+    )
+
+    with pytest.raises(MissingArgumentsError) as error:
+        policy.require_arguments(script, {"given": ""})
+
+    assert "client_id (The client), redirect." in str(error.value)
+    assert "verbose" not in str(error.value)
+
+
+@pytest.mark.spec("8.4")
+def test_an_optional_argument_may_be_left_out() -> None:
+    script = a_script(Argument("verbose", "", required=False))
+
+    policy.require_arguments(script, {})
+
+
+@pytest.mark.parametrize(
+    "args", [{"a": "x\0y"}, {"a\0": "x"}, {"a": "\ud800"}, {"\udfff": "x"}]
+)
+def test_what_no_environment_can_carry_is_refused(args: dict[str, str]) -> None:
+    with pytest.raises(InvalidArgumentsError, match="Remove it"):
+        policy.require_arguments(a_script(), args)
+
+
+@pytest.mark.spec("8.4")
+@pytest.mark.spec("12.2")
+@pytest.mark.parametrize("file", ["a.sh", "a.ts", "a.js", "a.py", "deep/a.min.js"])
+def test_the_extensions_of_the_default_may_run(file: str) -> None:
+    policy.require_extension(RULES, file)
+
+
+@pytest.mark.spec("8.4")
+@pytest.mark.spec("12.2")
+@pytest.mark.parametrize("file", ["a.exe", "a.SH", "a", ".sh", "a.sh.txt", "sh"])
+def test_any_other_extension_is_refused(file: str) -> None:
+    with pytest.raises(ExtensionError, match=r"\.sh, \.ts, \.js, \.py"):
+        policy.require_extension(RULES, file)
+
+
+def test_a_refusal_says_when_nothing_at_all_is_allowed() -> None:
+    with pytest.raises(ExtensionError, match="allows no extension"):
+        policy.require_extension(Scripts(allowed_extensions=()), "a.sh")
+
+
+@pytest.mark.spec("8.4")
+@pytest.mark.parametrize(
+    "file, words",
+    [
+        ("a.sh", ("bash",)),
+        ("a.ts", ("npx", "tsx")),
+        ("a.js", ("node",)),
+        ("a.py", ("python3",)),
+    ],
+)
+def test_the_extension_picks_the_runner(file: str, words: tuple[str, ...]) -> None:
+    assert policy.require_runner(RULES, file) == words
+
+
+def test_a_runner_is_split_into_words_as_a_shell_would() -> None:
+    rules = Scripts(runners={".py": "'/opt/my python/bin/python' -I"})
+
+    words = policy.require_runner(rules, "a.py")
+
+    assert words == ("/opt/my python/bin/python", "-I")
+
+
+@pytest.mark.spec("8.4")
+@pytest.mark.parametrize("runners", [{}, {".sh": ""}, {".sh": "  "}, {".py": "x"}])
+def test_an_extension_without_a_runner_is_refused(runners: dict[str, str]) -> None:
+    with pytest.raises(RunnerError, match=r"scripts\.runners"):
+        policy.require_runner(Scripts(runners=runners), "a.sh")
+
+
+@pytest.mark.spec("8.4")
+@pytest.mark.parametrize(
+    "argument, variable",
+    [
+        ("component_name", "SKILL_ARG_COMPONENT_NAME"),
+        ("client-id", "SKILL_ARG_CLIENT_ID"),
+        ("a b=c", "SKILL_ARG_A_B_C"),
+        ("9", "SKILL_ARG_9"),
+    ],
+)
+def test_an_argument_becomes_a_variable(argument: str, variable: str) -> None:
+    assert policy.variable_name(argument) == variable
+
+
+@pytest.mark.spec("12.2")
+@given(st.text())
+def test_no_argument_can_name_a_variable_that_is_not_one_of_ours(name: str) -> None:
+    variable = policy.variable_name(name)
+
+    assert variable.startswith("SKILL_ARG_")
+    assert variable.isascii()
+    assert "=" not in variable
+
+
+@pytest.mark.spec("12.2")
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            [*policy.ENVIRONMENT_ALLOWED, "GITHUB_TOKEN", "LD_PRELOAD", "BASH_ENV"]
+        ),
+        st.text(),
+    ),
+    st.dictionaries(st.text(), st.text()),
+)
+def test_a_script_sees_the_allowed_variables_and_its_arguments_and_nothing_else(
+    ours: dict[str, str], args: dict[str, str]
+) -> None:
+    environment = policy.derive_environment(ours, args)
+
+    inherited = {n: v for n, v in environment.items() if not n.startswith("SKILL_ARG_")}
+    assert inherited == {
+        name: value
+        for name, value in ours.items()
+        if name in policy.ENVIRONMENT_ALLOWED
+    }
+    assert {n for n in environment if n.startswith("SKILL_ARG_")} == set(
+        map(policy.variable_name, args)
+    )

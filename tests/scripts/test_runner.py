@@ -1,0 +1,413 @@
+import json
+import os
+import shutil
+import sys
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skills_mcp.config import Scripts
+from skills_mcp.errors import InvalidArgumentsError, RunnerNotFoundError
+from skills_mcp.scripts import policy
+from skills_mcp.scripts.runner import (
+    TIMEOUT_MESSAGE,
+    Command,
+    ScriptResult,
+    ScriptRunner,
+)
+from tests.support import group_members, is_running, until, wait_for, write
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="scripts of POSIX")
+
+PRINT_ENVIRONMENT = "import json, os; print(json.dumps(dict(os.environ)))"
+
+
+def a_command(
+    folder: Path, text: str, file: str = "script.sh", **fields: Any
+) -> Command:
+    """Return a command for a script; `args` are its arguments."""
+    values: dict[str, Any] = {
+        "runner": ("sh",),
+        "working_directory": folder,
+        "timeout_seconds": 30,
+        "max_output_bytes": 100_000,
+    }
+    arguments = fields.pop("args", {})
+    return Command(
+        script=write(folder / file, text),
+        environment=policy.derive_environment(os.environ, arguments),
+        **{**values, **fields},
+    )
+
+
+async def run(command: Command) -> ScriptResult:
+    with anyio.fail_after(30):
+        return await ScriptRunner().run(command)
+
+
+def pid_in(file: Path) -> int:
+    """Return the process that a script has written down."""
+    wait_for(lambda: file.exists() and file.read_text().endswith("\n"))
+    return int(file.read_text())
+
+
+@pytest.mark.spec("8.4")
+async def test_a_script_that_succeeds(tmp_path: Path) -> None:
+    result = await run(a_command(tmp_path, "echo out; echo err >&2"))
+
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "out\n", "err\n")
+    assert result.success
+    assert not result.timed_out
+    assert result.duration_seconds > 0
+
+
+@pytest.mark.spec("8.4")
+async def test_a_script_that_fails_is_a_result(tmp_path: Path) -> None:
+    result = await run(a_command(tmp_path, "echo 'no clientId' >&2; exit 3"))
+
+    assert (result.exit_code, result.stderr) == (3, "no clientId\n")
+    assert not result.success
+    assert not result.timed_out
+
+
+@pytest.mark.spec("8.4")
+@pytest.mark.parametrize("signal, code", [("KILL", 137), ("TERM", 143)])
+async def test_a_script_that_a_signal_ends_has_the_code_of_a_shell(
+    signal: str, code: int, tmp_path: Path
+) -> None:
+    result = await run(a_command(tmp_path, f"echo before; kill -{signal} $$"))
+
+    assert result.exit_code == code
+    assert result.stdout == "before\n"
+    assert not result.success
+    assert not result.timed_out
+
+
+@pytest.mark.spec("8.4")
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8"))))
+async def test_arguments_arrive_as_they_were_given(values: list[str]) -> None:
+    with anyio.fail_after(30):
+        async with anyio.TemporaryDirectory() as folder:
+            args = {f"value-{number}": value for number, value in enumerate(values)}
+            command = a_command(
+                Path(folder),
+                PRINT_ENVIRONMENT,
+                runner=(sys.executable, "-I"),
+                args=args,
+            )
+            result = await ScriptRunner().run(command)
+
+    arrived = json.loads(result.stdout)
+    assert values == [
+        arrived[f"SKILL_ARG_VALUE_{number}"] for number in range(len(values))
+    ]
+
+
+@pytest.mark.spec("12.2")
+@pytest.mark.parametrize(
+    "value", ["$(touch alarm)", "`touch alarm`", "; touch alarm", "'\"\n\\", "-rf"]
+)
+async def test_an_argument_is_data_and_never_a_command(
+    value: str, tmp_path: Path
+) -> None:
+    command = a_command(tmp_path, 'printf %s "$SKILL_ARG_VALUE"', args={"value": value})
+
+    result = await run(command)
+
+    assert result.stdout == value
+    assert not (tmp_path / "alarm").exists()
+
+
+@pytest.mark.spec("12.2")
+async def test_no_shell_reads_the_command(tmp_path: Path) -> None:
+    file = "a b; touch alarm; $(touch alarm) 'x.sh"
+
+    result = await run(a_command(tmp_path, 'echo "$#"', file=file))
+
+    assert result.stdout == "0\n"
+    assert not (tmp_path / "alarm").exists()
+
+
+@pytest.mark.spec("12.2")
+async def test_stdin_is_closed(tmp_path: Path) -> None:
+    result = await run(a_command(tmp_path, "cat; echo end"))
+
+    assert result.stdout == "end\n"
+
+
+@pytest.mark.spec("12.2")
+async def test_a_script_sees_no_secret_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = ("GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "ANTHROPIC_API_KEY")
+    harmful = ("SKILLS_REPO", "BASH_ENV", "LD_PRELOAD", "PYTHONPATH", "NODE_OPTIONS")
+    for name in planted + harmful:
+        monkeypatch.setenv(name, "canary")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    command = a_command(
+        tmp_path, PRINT_ENVIRONMENT, runner=(sys.executable,), args={"name": "x"}
+    )
+
+    seen = json.loads((await run(command)).stdout)
+
+    assert "canary" not in seen.values()
+    assert seen == command.environment
+    assert seen.keys() <= {*policy.ENVIRONMENT_ALLOWED, "SKILL_ARG_NAME"}
+
+
+@pytest.mark.spec("12.2")
+async def test_a_script_inherits_no_file_of_ours(tmp_path: Path) -> None:
+    with (tmp_path / "open.txt").open("w") as ours:
+        count = "import os; print(len(os.listdir('/dev/fd')))"
+        result = await run(a_command(tmp_path, count, runner=(sys.executable, "-I")))
+
+    assert ours.closed
+    assert int(result.stdout) <= 4  # three streams, and the listing itself
+
+
+@pytest.mark.spec("8.4")
+async def test_a_script_runs_where_it_is_told_to(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+
+    result = await run(a_command(tmp_path, "pwd -P", working_directory=folder))
+
+    assert result.stdout == f"{folder.resolve()}\n"
+
+
+async def test_a_script_leads_a_group_of_its_own(tmp_path: Path) -> None:
+    result = await run(a_command(tmp_path, "ps -o pid=,pgid= -p $$"))
+
+    pid, group = result.stdout.split()
+    assert pid == group
+
+
+@pytest.mark.spec("8.4")
+@pytest.mark.spec("12.2")
+@pytest.mark.spec("13")
+async def test_a_timeout_keeps_what_was_printed_and_says_so(tmp_path: Path) -> None:
+    script = "echo partial; echo warning >&2; echo $$ > pid; exec sleep 60"
+
+    result = await run(a_command(tmp_path, script, timeout_seconds=1))
+
+    assert result.exit_code == 137
+    assert result.stdout == "partial\n"
+    assert result.stderr == ("warning\n[skills-mcp] Script killed: timeout exceeded.")
+    assert result.timed_out
+    assert not result.success
+    assert not is_running(pid_in(tmp_path / "pid"))
+
+
+@pytest.mark.spec("8.4")
+async def test_a_timeout_first_asks_so_that_a_script_can_clean_up(
+    tmp_path: Path,
+) -> None:
+    script = "trap 'echo cleaned; exit 0' TERM; sleep 60 & wait"
+
+    result = await run(a_command(tmp_path, script, timeout_seconds=1))
+
+    assert result.stdout == "cleaned\n"
+    assert result.exit_code == 137
+    assert result.stderr == TIMEOUT_MESSAGE
+    assert not result.success
+
+
+@pytest.mark.spec("8.4")
+@pytest.mark.spec("12.2")
+async def test_a_script_that_will_not_hear_is_killed_with_all_its_children(
+    tmp_path: Path,
+) -> None:
+    script = """trap '' TERM
+echo $$ > pid
+sleep 60 & sleep 61 &
+while :; do sleep 62; done"""
+
+    result = await run(a_command(tmp_path, script, timeout_seconds=0.5))
+
+    assert result.exit_code == 137
+    assert result.stderr == TIMEOUT_MESSAGE
+    group = pid_in(tmp_path / "pid")
+    wait_for(lambda: not group_members(group))
+
+
+async def test_a_child_left_in_the_background_neither_holds_us_up_nor_survives(
+    tmp_path: Path,
+) -> None:
+    result = await run(a_command(tmp_path, "echo $$ > pid; sleep 60 & echo end"))
+
+    assert (result.exit_code, result.stdout) == (0, "end\n")
+    group = pid_in(tmp_path / "pid")
+    wait_for(lambda: not group_members(group))
+
+
+@pytest.mark.skipif(not shutil.which("setsid"), reason="needs setsid")
+async def test_a_child_that_leaves_the_group_survives_but_does_not_hold_us_up(
+    tmp_path: Path,
+) -> None:
+    # Known and documented: only a sandbox with processes of its own could end it.
+    script = "setsid sh -c 'echo $$ > pid; exec sleep 60' & echo end"
+
+    result = await run(a_command(tmp_path, script))
+
+    survivor = pid_in(tmp_path / "pid")
+    os.kill(survivor, 9)
+    assert (result.exit_code, result.stdout) == (0, "end\n")
+
+
+@pytest.mark.spec("8.4")
+@pytest.mark.spec("12.2")
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+async def test_output_is_capped_while_it_streams(stream: str, tmp_path: Path) -> None:
+    text = f"""import sys
+for _ in range(50):
+    sys.{stream}.write("x" * 1_000_000)
+sys.exit(7)"""
+    command = a_command(
+        tmp_path, text, runner=(sys.executable, "-I"), max_output_bytes=10_000
+    )
+    tracemalloc.start()
+    try:
+        result = await run(command)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert result.exit_code == 7
+    printed = result.stdout if stream == "stdout" else result.stderr
+    assert printed == (
+        "x" * 10_000 + "\n[skills-mcp] Output truncated: 49,990,000 more bytes."
+    )
+    assert peak < 4_000_000
+
+
+async def test_each_stream_has_a_cap_of_its_own(tmp_path: Path) -> None:
+    script = "printf 0123456789; printf abcdefghij >&2"
+
+    result = await run(a_command(tmp_path, script, max_output_bytes=10))
+
+    assert (result.stdout, result.stderr) == ("0123456789", "abcdefghij")
+
+
+async def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:
+    result = await run(a_command(tmp_path, r"printf 'a\377b'"))
+
+    assert result.stdout == "a\ufffdb"
+
+
+async def test_cancelling_ends_the_whole_tree(tmp_path: Path) -> None:
+    command = a_command(tmp_path, "sleep 60 & echo $$ > pid; wait")
+    runner = ScriptRunner()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(runner.run, command)
+        await until((tmp_path / "pid").exists)
+        group = await anyio.to_thread.run_sync(pid_in, tmp_path / "pid")
+        tasks.cancel_scope.cancel()
+
+    wait_for(lambda: not group_members(group))
+    assert runner._running == set()
+
+
+@pytest.mark.spec("3.3")
+async def test_closing_ends_what_runs(tmp_path: Path) -> None:
+    command = a_command(tmp_path, "sleep 60 & echo $$ > pid; wait")
+    runner = ScriptRunner()
+    results: list[ScriptResult] = []
+
+    async def run_and_remember() -> None:
+        results.append(await runner.run(command))
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run_and_remember)
+            await until((tmp_path / "pid").exists)
+            group = await anyio.to_thread.run_sync(pid_in, tmp_path / "pid")
+            runner.close()
+
+    wait_for(lambda: not group_members(group))
+    assert results[0].exit_code == 137
+    assert not results[0].timed_out
+
+
+async def test_scripts_run_beside_each_other(tmp_path: Path) -> None:
+    # Each waits for the other's file: one after the other would never end.
+    first = a_command(
+        tmp_path, "touch 1; until [ -e 2 ]; do sleep 0.01; done", file="first.sh"
+    )
+    second = a_command(
+        tmp_path, "touch 2; until [ -e 1 ]; do sleep 0.01; done", file="second.sh"
+    )
+    runner = ScriptRunner()
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(runner.run, first)
+            tasks.start_soon(runner.run, second)
+
+    assert runner._running == set()
+
+
+async def test_a_runner_that_is_not_installed_is_said(tmp_path: Path) -> None:
+    command = a_command(tmp_path, "", runner=("no-such-runner",))
+
+    with pytest.raises(RunnerNotFoundError, match="'no-such-runner' is not installed"):
+        await run(command)
+
+
+async def test_a_runner_that_cannot_be_started_is_said(tmp_path: Path) -> None:
+    program = write(tmp_path / "broken", "#!/no/such/interpreter\n")
+    program.chmod(0o755)
+
+    with pytest.raises(RunnerNotFoundError, match="cannot be started"):
+        await run(a_command(tmp_path, "", runner=(str(program),)))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
+async def test_an_argument_that_is_too_long_is_the_callers_to_shorten(
+    tmp_path: Path,
+) -> None:
+    command = a_command(tmp_path, "", args={"sql": "x" * 200_000})
+
+    with pytest.raises(InvalidArgumentsError, match="Shorten them"):
+        await run(command)
+
+
+@pytest.mark.spec("8.4")
+@pytest.mark.parametrize(
+    "file, text",
+    [
+        ("a.sh", '[[ -n "$BASH" ]] && echo "hello $SKILL_ARG_NAME"'),
+        ("a.py", "import os; print('hello', os.environ['SKILL_ARG_NAME'])"),
+        ("a.js", "console.log('hello', process.env.SKILL_ARG_NAME)"),
+    ],
+)
+async def test_the_runners_of_the_default_run(
+    file: str, text: str, tmp_path: Path
+) -> None:
+    runner = policy.require_runner(Scripts(), file)
+    if not shutil.which(runner[0]):
+        pytest.skip(f"{runner[0]} is not installed")
+
+    result = await run(
+        a_command(tmp_path, text, file=file, runner=runner, args={"name": "Ada"})
+    )
+
+    assert (result.stdout, result.exit_code) == ("hello Ada\n", 0)
+
+
+@pytest.mark.spec("8.4")
+async def test_a_runner_of_several_words_gets_the_script_last(tmp_path: Path) -> None:
+    stand_in = write(tmp_path / "npx", '#!/bin/sh\nprintf "%s|" "$@"\n')
+    stand_in.chmod(0o755)
+    rules = Scripts(runners={".ts": f"{stand_in} tsx --quiet"})
+    runner = policy.require_runner(rules, "a.ts")
+
+    result = await run(a_command(tmp_path, "", file="a.ts", runner=runner))
+
+    assert result.stdout == f"tsx|--quiet|{tmp_path / 'a.ts'}|"

@@ -1,0 +1,29 @@
+"""Every test of a tool runs in both protocol eras."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from skills_mcp.library import SkillLibrary
+from tests.clients import ERAS, Lifeline
+from tests.support import SKILLS_CONTENT, open_library
+
+
+@pytest.fixture(params=ERAS, ids=list(ERAS.values()))
+def era(request: pytest.FixtureRequest) -> str:
+    """How the client opens the connection."""
+    return str(request.param)
+
+
+@pytest.fixture
+def library() -> SkillLibrary:
+    """The sample content, loaded."""
+    return open_library(SKILLS_CONTENT)
+
+
+@pytest.fixture
+def lifeline(tmp_path: Path) -> Iterator[Lifeline]:
+    line = Lifeline(tmp_path / "lifeline")
+    yield line
+    line.close()

@@ -1,0 +1,257 @@
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+import anyio.to_thread
+import pytest
+from mcp.client.client import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import CallToolResult, Request, RequestParams, TextContent
+
+from skills_mcp import __version__
+from skills_mcp.library import SkillLibrary
+from skills_mcp.server.app import create_server
+from tests.clients import ERAS, Reports, SlowSource, ask, connected
+from tests.support import SKILLS_CONTENT, open_library, write_skill
+
+
+@pytest.mark.spec("2.1")
+async def test_a_client_of_each_era_gets_its_own_protocol_revision(
+    library: SkillLibrary, era: str
+) -> None:
+    async with connected(library, era) as client:
+        assert client.protocol_version == ERAS[era]
+
+
+async def test_the_server_says_its_name_and_version(
+    library: SkillLibrary, era: str
+) -> None:
+    async with connected(library, era) as client:
+        info = client.server_info
+
+    assert info is not None
+    assert (info.name, info.version) == ("skills-mcp", __version__)
+
+
+async def test_the_instructions_are_short_and_begin_with_what_to_call(
+    library: SkillLibrary, era: str
+) -> None:
+    async with connected(library, era) as client:
+        instructions = client.instructions or ""
+
+    first_sentence = instructions.partition(". ")[0]
+    assert len(instructions.encode()) <= 2048
+    assert len(first_sentence) <= 240
+    assert first_sentence.startswith("Call get_skill ")
+
+
+async def test_nothing_is_advertised_but_tools(library: SkillLibrary, era: str) -> None:
+    async with connected(library, era) as client:
+        capabilities = client.server_capabilities
+
+    assert capabilities.tools is not None
+    assert capabilities.prompts is None
+    assert capabilities.resources is None
+
+
+async def test_a_client_may_keep_the_list_of_tools_for_a_day(
+    library: SkillLibrary,
+) -> None:
+    async with connected(library, "auto") as client:
+        listing = await client.list_tools()
+
+    assert listing.ttl_ms == 86_400_000
+    assert listing.cache_scope == "public"
+
+
+@pytest.mark.spec("8")
+async def test_an_unknown_tool_is_a_protocol_error_that_names_the_known_ones(
+    library: SkillLibrary, era: str
+) -> None:
+    async with connected(library, era) as client:
+        with pytest.raises(
+            MCPError, match=r"get_skil.*get_skill, list_skills"
+        ) as raised:
+            await client.call_tool("get_skil", {})
+
+    assert raised.value.error.code == -32602
+
+
+class AnyCallParams(RequestParams):
+    """`tools/call` as a careless client might send it."""
+
+    name: str
+    arguments: Any
+
+
+class AnyCall(Request[AnyCallParams, Literal["tools/call"]]):
+    method: Literal["tools/call"] = "tools/call"
+
+
+@pytest.mark.parametrize("arguments", [["x"], "x", 3, True, "{}", []])
+async def test_arguments_that_are_no_object_are_explained_to_the_model(
+    library: SkillLibrary, era: str, arguments: object
+) -> None:
+    params = AnyCallParams(name="list_skills", arguments=arguments)
+
+    async with connected(library, era) as client:
+        with anyio.fail_after(10):
+            result = await client.session.send_request(
+                AnyCall(params=params), CallToolResult
+            )
+
+    assert result.is_error
+    error = _json(result)["error"]
+    assert error["code"] == "INVALID_ARGUMENTS"
+    assert "the arguments must be an object" in error["message"]
+    assert "It takes: path (optional)" in error["message"]
+
+
+async def test_a_call_without_arguments_is_a_call_with_none(
+    library: SkillLibrary, era: str
+) -> None:
+    async with connected(library, era) as client:
+        result = await client.call_tool("list_skills")
+
+    assert not result.is_error
+
+
+@pytest.mark.spec("3.1")
+async def test_a_call_before_the_first_sync_waits_for_it_and_says_so(era: str) -> None:
+    source = SlowSource(SKILLS_CONTENT)
+    library = open_library(source, load=False)
+    reports = Reports(then=source.arrived.set)
+
+    async with connected(library, era) as client:
+        with anyio.fail_after(10):
+            result = await client.call_tool(
+                "get_skill", {"context": "react login"}, progress_callback=reports
+            )
+
+    assert _json(result)["skill_path"] == "ui/react/auth"
+    assert reports.messages[0] == "Waiting for the first sync: 0 s"
+
+
+async def test_tools_are_listed_while_the_first_sync_is_running(era: str) -> None:
+    source = SlowSource(SKILLS_CONTENT)
+
+    async with connected(open_library(source, load=False), era) as client:
+        listing = await client.list_tools()
+        await anyio.to_thread.run_sync(source.asked.acquire)
+        arrived = source.arrived.is_set()
+
+    assert len(listing.tools) == 6
+    assert not arrived
+
+
+async def test_nothing_is_read_before_the_first_request() -> None:
+    source = SlowSource(SKILLS_CONTENT)
+    library = open_library(source, load=False)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(library.run)
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+
+    assert source.syncs == 0
+
+
+async def test_wrong_arguments_do_not_wait_for_the_content(era: str) -> None:
+    source = SlowSource(SKILLS_CONTENT)
+
+    async with connected(open_library(source, load=False), era) as client:
+        reply = await ask(client, "get_skill", contxt="react")
+        arrived = source.arrived.is_set()
+
+    assert reply["error"]["code"] == "INVALID_ARGUMENTS"
+    assert not arrived
+
+
+async def test_content_that_is_here_is_served_without_any_background(
+    library: SkillLibrary, era: str
+) -> None:
+    async with Client(create_server(library), mode=era) as client:
+        reply = await ask(client, "get_skill", context="react login")
+
+    assert reply["skill_path"] == "ui/react/auth"
+
+
+async def test_without_content_every_reading_tool_says_why_and_what_to_do(
+    tmp_path: Path, era: str
+) -> None:
+    library = open_library(tmp_path / "nowhere", load=False)
+
+    async with connected(library, era) as client:
+        replies = [
+            await ask(client, "get_skill", context="react"),
+            await ask(client, "list_skills"),
+            await ask(client, "get_asset", skill_path="a", file="b"),
+            await ask(client, "run_script", skill_path="a", file="b", args={}),
+        ]
+
+    for reply in replies:
+        assert reply["error"]["code"] == "CONTENT_UNAVAILABLE"
+        assert "nowhere" in reply["error"]["message"]
+        assert "call refresh_skills" in reply["error"]["message"]
+
+
+async def test_content_that_comes_late_is_served_after_a_refresh(
+    tmp_path: Path, era: str
+) -> None:
+    library = open_library(tmp_path / "content", load=False)
+
+    async with connected(library, era) as client:
+        before = await ask(client, "get_skill", context="react")
+        write_skill(tmp_path / "content", "late.md", keywords=["react"])
+        refreshed = await ask(client, "refresh_skills")
+        after = await ask(client, "get_skill", context="react")
+
+    assert before["error"]["code"] == "CONTENT_UNAVAILABLE"
+    assert refreshed["success"] is True
+    assert after["skill_path"] == "late"
+
+
+@pytest.mark.spec("3.2")
+async def test_fifty_calls_at_once_are_all_answered_each_with_its_own(
+    library: SkillLibrary, era: str
+) -> None:
+    calls: list[tuple[str, Mapping[str, Any]]] = [
+        ("get_skill", {"context": "react login"}),
+        ("list_skills", {"path": "api"}),
+        ("get_asset", {"skill_path": "ui/_index", "file": "assets/none.txt"}),
+        ("report_usage", {"skill_path": "ui/react/auth", "useful": True}),
+        ("get_skill", {"context": "zebra"}),
+    ] * 10
+    results: dict[int, dict[str, Any]] = {}
+
+    async with connected(library, era) as client:
+
+        async def call(number: int) -> None:
+            tool, arguments = calls[number]
+            results[number] = await ask(client, tool, **arguments)
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(len(calls)):
+                tasks.start_soon(call, number)
+
+    expected = ["skill_path", "tree", "error", "recorded", "no_match"] * 10
+    assert [next(iter(results[n])) for n in range(50)] == expected
+
+
+@pytest.mark.spec("2.1")
+async def test_both_eras_answer_with_the_same_words(library: SkillLibrary) -> None:
+    answers = []
+    for era in ERAS:
+        async with connected(library, era) as client:
+            answers.append(await ask(client, "get_skill", context="react login"))
+
+    assert answers[0] == answers[1]
+
+
+def _json(result: CallToolResult) -> dict[str, Any]:
+    [block] = result.content
+    assert isinstance(block, TextContent)
+    reply: dict[str, Any] = json.loads(block.text)
+    return reply

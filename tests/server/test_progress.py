@@ -1,0 +1,51 @@
+from functools import partial
+from pathlib import Path
+
+import anyio
+
+from skills_mcp.library import SkillLibrary
+from tests.clients import Lifeline, Reports, SlowSource, connected
+from tests.support import SKILLS_CONTENT, open_library, until, write, write_skill
+
+
+async def test_a_script_that_takes_long_reports_that_it_is_at_work(
+    tmp_path: Path, era: str, lifeline: Lifeline
+) -> None:
+    declared = {"file": "scripts/long.sh", "execution": "server"}
+    write_skill(tmp_path / "content", "login.md", scripts=[declared])
+    write(tmp_path / "content/login/scripts/long.sh", lifeline.script())
+    library = open_library(tmp_path / "content")
+    reports = Reports()
+    arguments = {"skill_path": "login", "file": "scripts/long.sh", "args": {}}
+
+    async with connected(library, era) as client, anyio.create_task_group() as tasks:
+        call = partial(client.call_tool, progress_callback=reports)
+        tasks.start_soon(call, "run_script", arguments)
+        await until(lambda: len(reports.messages) == 2)
+        tasks.cancel_scope.cancel()
+
+    assert reports.messages[0] == "Run a skill's script: 0 s"
+    assert reports.seconds[1] > reports.seconds[0]
+
+
+async def test_a_refresh_reports_that_it_is_at_work(era: str) -> None:
+    source = SlowSource(SKILLS_CONTENT)
+    library = open_library(source, load=False)
+    reports = Reports(then=source.arrived.set)
+
+    async with connected(library, era) as client:
+        with anyio.fail_after(10):
+            await client.call_tool("refresh_skills", {}, progress_callback=reports)
+
+    assert reports.messages[0] == "Fetch the newest skills: 0 s"
+
+
+async def test_an_instant_answer_reports_nothing(
+    library: SkillLibrary, era: str
+) -> None:
+    reports = Reports()
+
+    async with connected(library, era) as client:
+        await client.call_tool("list_skills", {}, progress_callback=reports)
+
+    assert reports.messages == []

@@ -1,0 +1,178 @@
+import json
+from datetime import UTC, datetime
+from fractions import Fraction
+
+import pytest
+from mcp_types import TextContent
+
+from skills_mcp.errors import SyncError
+from skills_mcp.library import Guidance, Refreshed, ServedFile
+from skills_mcp.routing.decision import Ambiguous, Candidate
+from skills_mcp.scripts.runner import ScriptResult
+from skills_mcp.server import replies
+from skills_mcp.server.replies import Reply, render
+from skills_mcp.skills.assets import Content
+from skills_mcp.skills.inheritance import Inherited
+from skills_mcp.skills.model import Argument, Asset, Script, SkillPath
+from tests.support import make_skill
+
+
+def _texts(reply: Reply, style: str) -> list[str]:
+    result = render(reply, "markdown" if style == "markdown" else "json")
+    return [block.text for block in result.content if isinstance(block, TextContent)]
+
+
+def test_letters_of_every_script_stay_readable() -> None:
+    [text] = _texts(Reply({"message": "Créer une tâche 日本"}), "json")
+
+    assert text == '{"message": "Créer une tâche 日本"}'
+
+
+def test_json_holds_the_prose_too() -> None:
+    [text] = _texts(Reply({"a": 1, "content": "# Rules"}, prose="content"), "json")
+
+    assert json.loads(text) == {"a": 1, "content": "# Rules"}
+
+
+def test_markdown_takes_the_prose_out_of_the_metadata() -> None:
+    texts = _texts(Reply({"a": 1, "content": "# Rules"}, prose="content"), "markdown")
+
+    assert texts == ['{"a": 1}', "# Rules"]
+
+
+def test_an_error_is_marked_as_one() -> None:
+    result = render(Reply({"error": {}}, is_error=True), "json")
+
+    assert result.is_error
+    assert result.structured_content is None
+
+
+@pytest.mark.spec("8.1")
+def test_a_match_renders_inherited_files_with_their_source() -> None:
+    script = Script("s.sh", "Checks", "server", (Argument("id", "The id", True),))  # noqa: FBT003
+    parent = SkillPath("ui/_index")
+    guidance = Guidance(
+        skill=make_skill("ui/auth", assets=(Asset("a.txt", "A", "other"),)),
+        score=Fraction(7, 8),
+        matched_keywords=("auth",),
+        content="text",
+        inherited_assets=(Inherited(Asset("b.txt", "B", "template"), parent),),
+        inherited_scripts=(Inherited(script, parent),),
+    )
+
+    data = replies.match(guidance).data
+
+    assert data["score"] == 0.875
+    assert data["assets"] == [{"file": "a.txt", "description": "A", "type": "other"}]
+    assert data["inherited_assets"] == [
+        {"file": "b.txt", "description": "B", "type": "template", "from": "ui/_index"}
+    ]
+    assert data["inherited_scripts"] == [
+        {
+            "file": "s.sh",
+            "description": "Checks",
+            "execution": "server",
+            "args": [{"name": "id", "description": "The id", "required": True}],
+            "from": "ui/_index",
+        }
+    ]
+
+
+@pytest.mark.spec("8.1")
+def test_scores_are_numbers_in_json() -> None:
+    candidate = Candidate(make_skill("a"), Fraction(1, 2), ("example",))
+
+    [text] = _texts(replies.ambiguous(Ambiguous((candidate,))), "json")
+
+    assert json.loads(text)["candidates"] == [
+        {
+            "skill_path": "a",
+            "score": 0.5,
+            "description": "About a",
+            "matched_keywords": ["example"],
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    "size, blocks, why",
+    [(10, 1, "up to the limit it stays inline"), (11, 2, "one byte more is long")],
+)
+def test_a_long_text_asset_gets_a_block_of_its_own_in_markdown(
+    size: int, blocks: int, why: str
+) -> None:
+    served = _served(Content(b"x" * size, is_binary=False, mime_type=""))
+
+    texts = _texts(replies.asset(served, inline_text_max_bytes=10), "markdown")
+
+    assert len(texts) == blocks, why
+
+
+def test_a_binary_asset_stays_inline_whatever_its_size() -> None:
+    served = _served(Content(b"x" * 11, is_binary=True, mime_type="image/png"))
+
+    texts = _texts(replies.asset(served, inline_text_max_bytes=10), "markdown")
+
+    assert len(texts) == 1
+
+
+@pytest.mark.spec("8.4")
+def test_a_duration_is_whole_milliseconds() -> None:
+    result = ScriptResult(
+        exit_code=0, stdout="", stderr="", duration_seconds=0.3404, timed_out=False
+    )
+
+    data = replies.script_result("s.sh", result).data
+
+    assert data["duration_ms"] == 340
+
+
+@pytest.mark.spec("8.6")
+def test_a_refresh_without_any_content_has_no_commit() -> None:
+    result = Refreshed(
+        mode="git",
+        commit=None,
+        files_changed=0,
+        skills_reindexed=0,
+        synced_at=None,
+        error=SyncError("the host cannot be reached"),
+    )
+
+    reply = replies.refreshed(result)
+
+    assert reply.is_error
+    assert reply.data == {
+        "success": False,
+        "commit_hash": None,
+        "files_changed": 0,
+        "skills_reindexed": 0,
+        "last_sync": None,
+        "error": {"code": "SYNC_FAILED", "message": "the host cannot be reached"},
+    }
+
+
+@pytest.mark.spec("8.6")
+def test_the_time_of_a_sync_is_written_as_the_specification_writes_it() -> None:
+    result = Refreshed(
+        mode="git",
+        commit="a1b2c3d",
+        files_changed=3,
+        skills_reindexed=24,
+        synced_at=datetime(2026, 2, 18, 14, 30, tzinfo=UTC),
+        error=None,
+    )
+
+    data = replies.refreshed(result).data
+
+    assert data["last_sync"] == "2026-02-18T14:30:00.000Z"
+    assert "error" not in data
+
+
+def _served(content: Content) -> ServedFile:
+    return ServedFile(
+        skill_path=SkillPath("a"),
+        file="b",
+        type="other",
+        content=content,
+        resolved_from=None,
+    )

@@ -1,0 +1,602 @@
+"""Settings: who may set what, and how a wrong one is named."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from skills_mcp.config import (
+    Config,
+    Layer,
+    Settings,
+    environment_layer,
+    json_schema,
+    load_file,
+)
+from skills_mcp.errors import ConfigError
+from tests.support import PROJECT, write
+
+EXAMPLE = PROJECT / "config.example.yaml"
+SCHEMA = PROJECT / "config.schema.json"
+
+SECTIONS = (
+    "analytics, assets, matching, refresh, responses, scripts, trust_content_config"
+)
+MATCHING_KEYS = "ambiguity_threshold, max_results, min_score"
+
+DEFAULTS_OF_001: dict[str, dict[str, object]] = {
+    "matching": {"min_score": 0.2, "max_results": 3, "ambiguity_threshold": 0.1},
+    "refresh": {"enabled": True, "interval_minutes": 15},
+    "scripts": {
+        "enabled": True,
+        "timeout_seconds": 60,
+        "max_output_bytes": 1048576,
+        "allowed_extensions": [".sh", ".ts", ".js", ".py"],
+        "runners": {".sh": "bash", ".ts": "npx tsx", ".js": "node", ".py": "python3"},
+    },
+    "assets": {"max_size_bytes": 1048576, "inline_text_max_bytes": 10240},
+    "analytics": {"enabled": False, "endpoint": ""},
+}
+
+
+def operator(**sections: Any) -> Settings:
+    return Settings((Layer("operator.yaml", sections),))
+
+
+def content(**sections: Any) -> Layer:
+    return Layer("config.yaml", sections)
+
+
+# --- defaults, the example and the schema -------------------------------------
+
+
+@pytest.mark.spec("11.2")
+def test_the_defaults_are_those_of_the_specification() -> None:
+    defaults = Config().model_dump(mode="json")
+
+    assert DEFAULTS_OF_001.items() <= defaults.items()
+
+
+@pytest.mark.spec("11.2")
+def test_the_example_sets_every_key_to_its_default() -> None:
+    layer = load_file(EXAMPLE)
+
+    assert layer.values == Config().model_dump(mode="json")
+    assert Settings((layer,)).resolve() == Config()
+
+
+def test_every_key_of_the_example_has_the_comment_that_the_code_gives_it() -> None:
+    above = dict(_commented_keys(EXAMPLE.read_text(encoding="utf-8")))
+
+    assert above == dict(_described_keys())
+
+
+def test_the_example_names_its_schema_first() -> None:
+    first = EXAMPLE.read_text(encoding="utf-8").splitlines()[0]
+
+    assert first == "# yaml-language-server: $schema=./config.schema.json"
+    assert SCHEMA.is_file()
+
+
+def test_the_schema_in_the_repository_is_the_one_that_the_code_generates() -> None:
+    written = SCHEMA.read_text(encoding="utf-8")
+
+    assert written == json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def test_the_example_satisfies_the_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(json_schema())
+
+    jsonschema.validate(load_file(EXAMPLE).values, json_schema())
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"matchng": {}},
+        {"matching": {"min_scor": 0.2}},
+        {"matching": {"min_score": 1.5}},
+        {"refresh": {"interval_minutes": 0}},
+        {"scripts": {"runners": {".sh": 1}}},
+        {"responses": {"format": "xml"}},
+    ],
+)
+def test_an_editor_with_the_schema_sees_what_the_server_would_refuse(
+    values: dict[str, Any],
+) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(values, json_schema())
+    with pytest.raises(ConfigError):
+        operator(**values).resolve()
+
+
+def _commented_keys(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each key of the first two levels with the comment right above it."""
+    comment, section = "", ""
+    for line in text.splitlines():
+        if found := re.match(r"( {0,2})(\w+):", line):
+            indent, key = found.groups()
+            section = section if indent else key
+            yield (f"{section}.{key}" if indent else key), comment
+        comment = line.strip()[2:] if line.strip().startswith("# ") else ""
+
+
+def _described_keys() -> Iterator[tuple[str, str]]:
+    for name, setting in Config.model_fields.items():
+        value = setting.default
+        if setting.description:
+            yield name, setting.description
+            continue
+        # A section says itself what it is, and where it is specified.
+        yield name, re.sub(r" \([^)]*\)\.$", ".", type(value).__doc__ or "")
+        for key, inner in type(value).model_fields.items():
+            yield f"{name}.{key}", inner.description or ""
+
+
+# --- precedence ---------------------------------------------------------------
+
+
+@pytest.mark.spec("11.3")
+def test_each_place_wins_over_the_one_before_it() -> None:
+    everywhere = {"refresh": {"interval_minutes": 20}}
+    environment = environment_layer({"REFRESH_INTERVAL_MINUTES": "40"})
+    theirs = Layer("config.yaml", everywhere)
+    mine = Layer("operator.yaml", {"refresh": {"interval_minutes": 30}})
+
+    minutes = [
+        Settings(layers).resolve_with(layer, trusted=True)[0].refresh.interval_minutes
+        for layers, layer in [
+            ((), Layer("config.yaml", {})),
+            ((), theirs),
+            ((mine,), theirs),
+            ((mine, environment), theirs),
+            ((mine, environment, Layer("--x", everywhere)), theirs),
+        ]
+    ]
+
+    assert minutes == [15, 20, 30, 40, 20]
+
+
+@pytest.mark.spec("11.3")
+def test_a_place_only_replaces_the_keys_that_it_sets() -> None:
+    theirs = content(matching={"min_score": 0.3, "max_results": 5})
+
+    config, findings = operator(matching={"max_results": 2}).resolve_with(
+        theirs, trusted=True
+    )
+
+    assert config.matching.min_score == 0.3
+    assert config.matching.max_results == 2
+    assert config.matching.ambiguity_threshold == 0.1
+    assert findings == ()
+
+
+@pytest.mark.spec("11.3")
+def test_an_analytics_endpoint_in_the_environment_switches_analytics_on() -> None:
+    layer = environment_layer({"ANALYTICS_ENDPOINT": "https://example.com/events"})
+
+    analytics = Settings((layer,)).resolve().analytics
+
+    assert analytics.enabled
+    assert analytics.endpoint == "https://example.com/events"
+
+
+@pytest.mark.spec("11.3")
+def test_an_interval_in_the_environment_switches_refreshing_on() -> None:
+    mine = Layer("operator.yaml", {"refresh": {"enabled": False}})
+    layer = environment_layer({"REFRESH_INTERVAL_MINUTES": "5"})
+
+    refresh = Settings((mine, layer)).resolve().refresh
+
+    assert refresh.enabled
+    assert refresh.interval_minutes == 5
+
+
+def test_an_environment_that_is_empty_sets_nothing() -> None:
+    layer = environment_layer(
+        {"ANALYTICS_ENDPOINT": "", "REFRESH_INTERVAL_MINUTES": "", "HOME": "/home/ada"}
+    )
+
+    assert layer.values == {}
+
+
+@pytest.mark.parametrize("minutes", ["soon", "1.5", "-5", "15m", "0x10", " "])
+def test_an_interval_that_is_no_whole_number_is_refused(minutes: str) -> None:
+    with pytest.raises(ConfigError, match="REFRESH_INTERVAL_MINUTES") as caught:
+        environment_layer({"REFRESH_INTERVAL_MINUTES": minutes})
+
+    assert repr(minutes) in str(caught.value)
+
+
+def test_an_interval_of_no_minutes_is_refused_and_named() -> None:
+    layer = environment_layer({"REFRESH_INTERVAL_MINUTES": "0"})
+
+    with pytest.raises(ConfigError, match=r"environment: refresh\.interval_minutes: "):
+        Settings((layer,)).resolve()
+
+
+@pytest.mark.parametrize(
+    "key, origin",
+    [
+        ("matching.min_score", "operator.yaml"),
+        ("matching.max_results", "default"),
+        ("refresh.interval_minutes", "environment"),
+        ("scripts.runners..sh", "operator.yaml"),
+        ("analytics.endpoint", "default"),
+        ("nonsense", "default"),
+    ],
+)
+def test_the_origin_of_a_value_is_the_highest_place_that_sets_it(
+    key: str, origin: str
+) -> None:
+    mine = {
+        "matching": {"min_score": 0.3},
+        "refresh": {"interval_minutes": 5},
+        "scripts": {"runners": {".sh": "sh"}},
+    }
+    layers = (
+        Layer("operator.yaml", mine),
+        environment_layer({"REFRESH_INTERVAL_MINUTES": "9"}),
+    )
+
+    assert Settings(layers).origin_of(key) == origin
+
+
+# --- content that nobody vouched for ------------------------------------------
+
+
+@pytest.mark.spec("12.4")
+@pytest.mark.parametrize(
+    "section, values",
+    [
+        ("scripts", {"enabled": True}),
+        ("scripts", {"runners": {".sh": "curl"}}),
+        ("analytics", {"enabled": True, "endpoint": "https://example.com"}),
+        ("responses", {"format": "markdown"}),
+        ("trust_content_config", True),
+    ],
+)
+def test_remote_content_cannot_raise_its_own_privileges(
+    section: str, values: object
+) -> None:
+    config, [finding] = Settings().resolve_with(
+        content(**{section: values}), trusted=False
+    )
+
+    assert config == Config()
+    assert finding.startswith(f"{section} is ignored: only the operator may set it")
+    assert "trust_content_config" in finding
+
+
+@pytest.mark.spec("12.4")
+def test_remote_content_may_set_matching_and_refreshing() -> None:
+    theirs = content(
+        matching={"min_score": 0.5, "ambiguity_threshold": 0},
+        refresh={"enabled": False, "interval_minutes": 60},
+    )
+
+    config, findings = Settings().resolve_with(theirs, trusted=False)
+
+    assert config.matching.min_score == 0.5
+    assert config.refresh.interval_minutes == 60
+    assert findings == ()
+
+
+@pytest.mark.spec("12.3")
+@pytest.mark.parametrize("key", ["max_size_bytes", "inline_text_max_bytes"])
+def test_remote_content_may_lower_a_limit_but_not_raise_it(key: str) -> None:
+    limit = getattr(Config().assets, key)
+    lower = content(assets={key: limit - 1})
+    higher = content(assets={key: limit + 1})
+
+    lowered, nothing = Settings().resolve_with(lower, trusted=False)
+    kept, [finding] = Settings().resolve_with(higher, trusted=False)
+
+    assert getattr(lowered.assets, key) == limit - 1
+    assert nothing == ()
+    assert getattr(kept.assets, key) == limit
+    assert finding.startswith(f"assets.{key}: {limit + 1} is above")
+
+
+@pytest.mark.spec("12.3")
+def test_the_limit_that_remote_content_may_not_pass_is_the_operators() -> None:
+    settings = operator(assets={"max_size_bytes": 100})
+
+    config, [finding] = settings.resolve_with(
+        content(assets={"max_size_bytes": 200}), trusted=False
+    )
+
+    assert config.assets.max_size_bytes == 100
+    assert "100 stays" in finding
+
+
+@pytest.mark.spec("11.3")
+def test_content_of_the_operators_own_may_set_everything() -> None:
+    theirs = content(
+        scripts={"enabled": False, "allowed_extensions": [".rb"]},
+        analytics={"enabled": True, "endpoint": "https://example.com"},
+        responses={"format": "markdown"},
+        assets={"max_size_bytes": 10**9},
+    )
+
+    config, findings = Settings().resolve_with(theirs, trusted=True)
+
+    assert config.scripts.allowed_extensions == (".rb",)
+    assert not config.scripts.enabled
+    assert config.analytics.endpoint == "https://example.com"
+    assert config.responses.format == "markdown"
+    assert config.assets.max_size_bytes == 10**9
+    assert findings == ()
+
+
+@pytest.mark.spec("11.3")
+def test_a_wrong_key_of_the_content_does_not_cost_the_right_ones() -> None:
+    theirs = content(matching={"min_score": 7, "max_results": 5, "max_result": 1})
+
+    config, findings = Settings().resolve_with(theirs, trusted=False)
+
+    assert config.matching.max_results == 5
+    assert config.matching.min_score == 0.2
+    hint = "did you mean max_results? "
+    assert sorted(findings) == [
+        "matching.min_score: must be less than or equal to 1 (got 7)",
+        f"unknown key matching.max_result; {hint}allowed here: {MATCHING_KEYS}",
+    ]
+
+
+KEYS: st.SearchStrategy[object] = (
+    st.sampled_from(
+        [
+            *Config.model_fields,
+            *(key for section in DEFAULTS_OF_001.values() for key in section),
+            "matching.min_score",
+            "foo.bar",
+            ".sh",
+            "",
+        ]
+    )
+    | st.integers()
+    | st.dates()
+    | st.none()
+    | st.booleans()
+    | st.floats()
+)
+YAML_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.dates(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+ANY_SECTIONS = st.dictionaries(KEYS, YAML_VALUES, max_size=4)
+
+
+@settings(deadline=None, max_examples=200)
+@given(values=ANY_SECTIONS, trusted=st.booleans())
+def test_no_content_stops_the_server(values: dict[Any, Any], trusted: bool) -> None:  # noqa: FBT001
+    config, findings = Settings().resolve_with(Layer("x", values), trusted=trusted)
+
+    assert all(findings)
+    if not trusted:
+        assert config.scripts == Config().scripts
+        assert config.analytics == Config().analytics
+        assert config.responses == Config().responses
+        assert not config.trust_content_config
+        assert config.assets.max_size_bytes <= Config().assets.max_size_bytes
+
+
+@settings(deadline=None, max_examples=200)
+@given(values=ANY_SECTIONS)
+def test_whatever_an_operator_writes_is_used_or_refused_by_name(
+    values: dict[Any, Any],
+) -> None:
+    try:
+        Settings((Layer("operator.yaml", values),)).resolve()
+    except ConfigError as error:
+        lines = str(error).splitlines()
+        assert lines
+        assert all(line.startswith("operator.yaml: ") for line in lines)
+
+
+# --- wrong settings are named -------------------------------------------------
+
+
+@pytest.mark.spec("11.2")
+@pytest.mark.parametrize(
+    "values, finding",
+    [
+        (
+            {"matchng": {}},
+            f"unknown key matchng; did you mean matching? allowed here: {SECTIONS}",
+        ),
+        (
+            {"zzz": 1},
+            f"unknown key zzz; allowed here: {SECTIONS}",
+        ),
+        (
+            {"refresh": {"enable": True}},
+            (
+                "unknown key refresh.enable; "
+                "did you mean enabled? allowed here: enabled, interval_minutes"
+            ),
+        ),
+        (
+            {"foo.bar": True},
+            f"unknown key foo.bar; allowed here: {SECTIONS}",
+        ),
+        (
+            {1: 2},
+            f"unknown key 1; allowed here: {SECTIONS}",
+        ),
+        (
+            {"matching": {"min_score": -0.1}},
+            "matching.min_score: must be greater than or equal to 0 (got -0.1)",
+        ),
+        (
+            {"matching": {"min_score": "0.2"}},
+            "matching.min_score: must be a valid number (got '0.2')",
+        ),
+        (
+            {"matching": {"min_score": float("nan")}},
+            "matching.min_score: must be a finite number (got nan)",
+        ),
+        (
+            {"matching": {"max_results": 2.5}},
+            "matching.max_results: must be a valid integer (got 2.5)",
+        ),
+        (
+            {"matching": {"max_results": None}},
+            "matching.max_results: must be a valid integer (got None)",
+        ),
+        (
+            {"scripts": {"enabled": "yes"}},
+            "scripts.enabled: must be a valid boolean (got 'yes')",
+        ),
+        (
+            {"scripts": {"allowed_extensions": ".sh"}},
+            "scripts.allowed_extensions: must be a list (got '.sh')",
+        ),
+        (
+            {"scripts": {"allowed_extensions": [".sh", 1]}},
+            "scripts.allowed_extensions.1: must be a valid string (got 1)",
+        ),
+        (
+            {"scripts": {"runners": {".sh": 1}}},
+            "scripts.runners..sh: must be a valid string (got 1)",
+        ),
+        (
+            {"scripts": {"runners": "bash"}},
+            "scripts.runners: must be a mapping of `key: value` lines (got 'bash')",
+        ),
+        (
+            {"analytics": True},
+            "analytics: must be a section of `key: value` lines (got True)",
+        ),
+        (
+            {"responses": {"format": "xml"}},
+            "responses.format: must be 'json' or 'markdown' (got 'xml')",
+        ),
+        (
+            {"trust_content_config": None},
+            "trust_content_config: must be a valid boolean (got None)",
+        ),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_file_and_what_is_allowed(
+    values: dict[Any, Any], finding: str
+) -> None:
+    settings = Settings((Layer("operator.yaml", values),))
+
+    with pytest.raises(ConfigError) as caught:
+        settings.resolve()
+
+    assert str(caught.value) == f"operator.yaml: {finding}"
+
+
+def test_every_wrong_setting_is_named_at_once() -> None:
+    settings = operator(matching={"min_score": 7, "max": 1}, nonsense=1)
+
+    with pytest.raises(ConfigError) as caught:
+        settings.resolve()
+
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 3
+    assert all(line.startswith("operator.yaml: ") for line in lines)
+
+
+def test_a_section_whose_keys_are_all_commented_out_sets_nothing() -> None:
+    settings = operator(matching=None, scripts=None)
+
+    assert settings.resolve() == Config()
+
+
+def test_an_empty_section_does_not_hide_the_one_below_it() -> None:
+    below = Layer("below.yaml", {"matching": {"min_score": 0.5}})
+    above = Layer("above.yaml", {"matching": None, "refresh": {}})
+
+    assert Settings((below, above)).resolve().matching.min_score == 0.5
+
+
+def test_settings_cannot_be_changed_behind_the_servers_back() -> None:
+    config = Config()
+
+    with pytest.raises(ValidationError):
+        config.matching.min_score = 0.9
+
+
+# --- files --------------------------------------------------------------------
+
+
+@pytest.mark.spec("11.3")
+@pytest.mark.parametrize(
+    "text, values",
+    [
+        ("", {}),
+        ("# only a comment\n", {}),
+        ("matching:\n  min_score: 0.3\n", {"matching": {"min_score": 0.3}}),
+        ("\ufeffmatching: {max_results: 1}\n", {"matching": {"max_results": 1}}),
+        ("refresh:\r\n  enabled: false\r\n", {"refresh": {"enabled": False}}),
+    ],
+)
+def test_a_file_becomes_a_layer_that_is_named_after_it(
+    tmp_path: Path, text: str, values: Mapping[str, Any]
+) -> None:
+    path = write(tmp_path / "config.yaml", text)
+
+    assert load_file(path) == Layer(str(path), values)
+
+
+@pytest.mark.parametrize(
+    "data, reason",
+    [
+        (b"- a\n- b\n", "must hold `section: {key: value}` pairs"),
+        (b"just text", "must hold `section: {key: value}` pairs"),
+        (b"matching: [", "cannot be read: did not find expected node content"),
+        (b"a: &x 1\nb: *x\n", "cannot be read: it uses an alias"),
+        (b"a: \xff\n", "cannot be read: 'utf-8' codec"),
+        (b"a: !!bool perhaps", "cannot be read: "),
+        (b"#" * 70_000, "cannot be read: it is longer than 65,536 characters"),
+    ],
+)
+def test_a_file_that_holds_no_settings_is_refused_by_name(
+    tmp_path: Path, data: bytes, reason: str
+) -> None:
+    path = write(tmp_path / "config.yaml", data)
+
+    with pytest.raises(ConfigError) as caught:
+        load_file(path)
+
+    assert str(caught.value).startswith(f"{path}: {reason}")
+
+
+@pytest.mark.parametrize("name", ["absent.yaml", "folder"])
+def test_a_file_that_cannot_be_opened_is_refused_by_name(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+
+    with pytest.raises(ConfigError) as caught:
+        load_file(tmp_path / name)
+
+    assert str(caught.value).startswith(f"{tmp_path / name}: cannot be read: ")
+
+
+def test_a_huge_file_is_refused_without_reading_all_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    with path.open("wb") as handle:
+        handle.truncate(1 << 33)
+
+    with pytest.raises(ConfigError, match="longer than"):
+        load_file(path)

@@ -1,0 +1,298 @@
+"""001 §13, row by row, as a client sees it."""
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.remote import Remote
+from skills_mcp.library import SkillLibrary
+from tests.clients import ERAS, Lifeline, SlowSource, ask, connected
+from tests.support import (
+    SKILLS_CONTENT,
+    Upstream,
+    open_library,
+    skill_text,
+    write,
+    write_skill,
+)
+
+
+@pytest.fixture(params=ERAS, ids=list(ERAS.values()))
+def era(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.mark.spec("13")
+async def test_if_the_network_is_down_at_startup_the_cache_is_served(
+    tmp_path: Path, upstream: Upstream, era: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
+    _branch(upstream, tmp_path).sync()
+    upstream.bare.rename(tmp_path / "gone")
+    library = open_library(_branch(upstream, tmp_path), load=False)
+
+    async with connected(library, era) as client:
+        reply = await ask(client, "get_skill", context="one")
+        refreshed = await ask(client, "refresh_skills")
+
+    assert reply["skill_path"] == "one"
+    assert refreshed["success"] is False
+    warnings = [r.message for r in caplog.records if r.levelno == logging.WARNING]
+    assert any("Check SKILLS_REPO" in message for message in warnings)
+
+
+@pytest.mark.spec("13")
+async def test_if_the_network_is_down_at_refresh_what_is_here_stays_until_it_is_back(
+    tmp_path: Path, upstream: Upstream, era: str
+) -> None:
+    upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
+    library = open_library(_branch(upstream, tmp_path), load=False)
+
+    async with connected(library, era) as client:
+        await ask(client, "get_skill", context="one")
+        upstream.commit({"skills/two.md": skill_text(keywords=["two"])})
+        upstream.bare.rename(tmp_path / "gone")
+        failed = await ask(client, "refresh_skills")
+        meanwhile = await ask(client, "get_skill", context="one")
+        (tmp_path / "gone").rename(upstream.bare)
+        recovered = await ask(client, "refresh_skills")
+        after = await ask(client, "get_skill", context="two")
+
+    assert failed["error"]["code"] == "SYNC_FAILED"
+    assert meanwhile["skill_path"] == "one"
+    assert recovered["success"] is True
+    assert after["skill_path"] == "two"
+
+
+@pytest.mark.spec("13")
+async def test_a_file_with_invalid_frontmatter_is_skipped_and_the_others_are_served(
+    tmp_path: Path, era: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_skill(tmp_path, "good.md", keywords=["good"])
+    write(tmp_path / "bad.md", "---\nkeywords: [good\n---\n")
+
+    async with connected(open_library(tmp_path), era) as client:
+        tree = await ask(client, "list_skills")
+        reply = await ask(client, "get_skill", context="good")
+
+    assert [child["path"] for child in tree["tree"]["children"]] == ["good"]
+    assert reply["skill_path"] == "good"
+    assert any("bad.md" in message for message in caplog.messages)
+
+
+@pytest.mark.spec("13")
+async def test_if_no_skill_matches_the_answer_says_so_and_is_no_error(era: str) -> None:
+    async with connected(open_library(SKILLS_CONTENT), era) as client:
+        reply = await ask(client, "get_skill", context="zebra crossing")
+
+    assert reply == {
+        "no_match": True,
+        "message": "No skill matches the given context.",
+    }
+
+
+@pytest.mark.spec("13")
+async def test_an_asset_that_is_declared_but_missing_leaves_its_skill_working(
+    tmp_path: Path, era: str
+) -> None:
+    assets = [{"file": "assets/here.txt"}, {"file": "assets/gone.txt"}]
+    write_skill(tmp_path, "login.md", keywords=["login"], assets=assets)
+    write(tmp_path / "login/assets/here.txt", "here")
+
+    async with connected(open_library(tmp_path), era) as client:
+        missing = await ask(
+            client, "get_asset", skill_path="login", file="assets/gone.txt"
+        )
+        skill = await ask(client, "get_skill", context="login")
+        other = await ask(
+            client, "get_asset", skill_path="login", file="assets/here.txt"
+        )
+
+    assert missing["error"]["code"] == "FILE_MISSING"
+    assert [asset["file"] for asset in skill["assets"]] == [
+        "assets/here.txt",
+        "assets/gone.txt",
+    ]
+    assert other["content"] == "here"
+
+
+@pytest.mark.spec("13")
+async def test_an_asset_that_exceeds_the_size_limit_is_refused_with_both_sizes(
+    tmp_path: Path, era: str
+) -> None:
+    assets = [{"file": "at.txt"}, {"file": "over.txt"}]
+    write_skill(tmp_path, "login.md", assets=assets)
+    write(tmp_path / "login/at.txt", "x" * 1000)
+    write(tmp_path / "login/over.txt", "x" * 1001)
+    library = open_library(tmp_path, settings={"assets": {"max_size_bytes": 1000}})
+
+    async with connected(library, era) as client:
+        at_limit = await ask(client, "get_asset", skill_path="login", file="at.txt")
+        over = await ask(client, "get_asset", skill_path="login", file="over.txt")
+
+    assert at_limit["size_bytes"] == 1000
+    assert over["error"]["code"] == "FILE_TOO_LARGE"
+    assert "1,001 bytes; the limit is 1,000" in over["error"]["message"]
+
+
+@pytest.mark.spec("13")
+async def test_a_script_with_execution_claude_is_not_run_but_explained(
+    era: str,
+) -> None:
+    file = "scripts/scaffold-auth.sh"
+
+    async with connected(open_library(SKILLS_CONTENT), era) as client:
+        reply = await ask(
+            client,
+            "run_script",
+            skill_path="ui/react/auth",
+            file=file,
+            args={"component_name": "Depot"},
+        )
+
+    assert reply["error"]["code"] == "SCRIPT_RUNS_IN_AGENT"
+    guidance = f"get_asset(skill_path='ui/react/auth', file='{file}')"
+    assert guidance in reply["error"]["message"]
+    assert "bash" in reply["error"]["message"]
+
+
+@pytest.mark.spec("13")
+async def test_a_script_that_times_out_is_killed_and_its_partial_output_returned(
+    tmp_path: Path, era: str
+) -> None:
+    lifeline = Lifeline(tmp_path / "lifeline")
+    library = _library_with_script(
+        tmp_path,
+        "echo half done\n" + lifeline.script(),
+        settings={"scripts": {"timeout_seconds": 1}},
+    )
+
+    async with connected(library, era) as client:
+        reply = await ask(client, "run_script", **_CALL, args={"id": "7", "name": "x"})
+
+    assert (reply["success"], reply["exit_code"]) == (False, 137)
+    assert reply["stdout"] == "half done\n"
+    assert reply["stderr"].endswith("[skills-mcp] Script killed: timeout exceeded.")
+    lifeline.wait_for_start()
+    lifeline.wait_for_end()
+    lifeline.close()
+
+
+@pytest.mark.spec("13")
+async def test_required_arguments_that_are_missing_are_all_named(
+    tmp_path: Path, era: str
+) -> None:
+    library = _library_with_script(tmp_path, "exit 0")
+
+    async with connected(library, era) as client:
+        reply = await ask(client, "run_script", **_CALL, args={})
+
+    assert reply["error"]["code"] == "MISSING_ARGUMENTS"
+    assert "id (The number)" in reply["error"]["message"]
+    assert "name" in reply["error"]["message"]
+    assert "colour" not in reply["error"]["message"]
+
+
+@pytest.mark.parametrize("tool", ["get_asset", "run_script"])
+@pytest.mark.parametrize(
+    "file",
+    ["../secret.txt", "/etc/passwd", "assets/../../secret.txt", "..", "a/./b", "a\\b"],
+)
+@pytest.mark.spec("13")
+async def test_a_path_traversal_attempt_is_rejected_at_once(
+    tmp_path: Path, era: str, tool: str, file: str
+) -> None:
+    # It is declared, too: what content says does not make it safe.
+    assets = [{"file": file}]
+    scripts = [{"file": file, "execution": "server"}]
+    write_skill(tmp_path / "content", "login.md", assets=assets, scripts=scripts)
+    write(tmp_path / "content/login/here.txt")
+    write(tmp_path / "content/secret.txt", "secret")
+    more: dict[str, Any] = {"args": {}} if tool == "run_script" else {}
+
+    async with connected(open_library(tmp_path / "content"), era) as client:
+        reply = await ask(client, tool, skill_path="login", file=file, **more)
+
+    assert reply["error"]["code"] == "INVALID_PATH"
+
+
+@pytest.mark.spec("13")
+async def test_if_scripts_are_globally_disabled_none_is_run(
+    tmp_path: Path, era: str
+) -> None:
+    mark = tmp_path / "mark"
+    library = _library_with_script(
+        tmp_path, f"touch {mark}", settings={"scripts": {"enabled": False}}
+    )
+
+    async with connected(library, era) as client:
+        reply = await ask(client, "run_script", **_CALL, args={"id": "7", "name": "x"})
+
+    assert reply["error"]["code"] == "SCRIPTS_DISABLED"
+    assert not mark.exists()
+
+
+@pytest.mark.spec("13")
+async def test_an_empty_skills_directory_is_served_and_nothing_matches(
+    tmp_path: Path, era: str
+) -> None:
+    library = open_library(tmp_path, load=False)
+
+    async with connected(library, era) as client:
+        reply = await ask(client, "get_skill", context="react")
+        tree = await ask(client, "list_skills")
+
+    assert reply["no_match"] is True
+    assert tree["tree"]["children"] == []
+
+
+@pytest.mark.spec("13")
+async def test_concurrent_refresh_attempts_share_one_sync_and_its_result(
+    era: str,
+) -> None:
+    # DESIGN §3.11: they join the one that is running instead of failing at once.
+    source = SlowSource(SKILLS_CONTENT)
+    library = open_library(source, load=False)
+    replies: list[dict[str, Any]] = []
+
+    async with connected(library, era) as client:
+
+        async def refresh() -> None:
+            replies.append(await ask(client, "refresh_skills"))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(refresh)
+            await anyio.to_thread.run_sync(source.asked.acquire)
+            await anyio.wait_all_tasks_blocked()
+            source.arrived.set()
+
+    assert len(replies) == 5
+    assert all(reply["success"] for reply in replies)
+    assert source.syncs == 1
+
+
+_CALL = {"skill_path": "login", "file": "scripts/check.sh"}
+
+
+def _branch(upstream: Upstream, folder: Path) -> RemoteBranch:
+    return RemoteBranch(Remote(upstream.url, "main"), folder / "cache")
+
+
+def _library_with_script(
+    folder: Path, script: str, settings: dict[str, Any] | None = None
+) -> SkillLibrary:
+    arguments = [
+        {"name": "id", "description": "The number"},
+        {"name": "name"},
+        {"name": "colour", "required": False},
+    ]
+    declared = {"file": "scripts/check.sh", "execution": "server", "args": arguments}
+    write_skill(folder / "content", "login.md", scripts=[declared])
+    write(folder / "content/login/scripts/check.sh", script)
+    return open_library(folder / "content", settings=settings)

@@ -1,0 +1,118 @@
+"""The tree in the docstring of `errors` is the tree in the code."""
+
+import ast
+import importlib
+import pkgutil
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+import skills_mcp
+from skills_mcp import errors
+from skills_mcp.errors import SkillsError
+
+SOURCES = sorted(Path(skills_mcp.__file__).parent.rglob("*.py"))
+
+
+def _all_below(error: type[SkillsError]) -> Iterator[type[SkillsError]]:
+    for below in error.__subclasses__():
+        yield below
+        yield from _all_below(below)
+
+
+def _raised_names() -> set[str]:
+    """Return the name of everything that any module raises or builds to raise."""
+    calls = (
+        node.func
+        for source in SOURCES
+        for node in ast.walk(ast.parse(source.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+    )
+    return {call.id for call in calls if isinstance(call, ast.Name)}
+
+
+def _drawn() -> Iterator[tuple[str, str | None, str | None]]:
+    """Yield name, code and the name above, as the docstring draws them."""
+    above: list[str] = []
+    for line in (errors.__doc__ or "").splitlines():
+        found = re.match(r"([ │├└─]*)(\w*Error)\b(?: +([A-Z_]+) )?", line)
+        if not found:
+            continue
+        indent, name, code = found.groups()
+        depth = len(indent) // 4
+        above[depth:] = [name]
+        yield name, code, above[depth - 1] if depth else None
+
+
+def _names(classes: Iterable[type]) -> set[str]:
+    return {one.__name__ for one in classes}
+
+
+DRAWN = {name: (code, above) for name, code, above in _drawn()}
+ALL: list[type[SkillsError]] = [
+    SkillsError,
+    *(
+        error
+        for error in _all_below(SkillsError)
+        if error.__module__ == errors.__name__
+    ),
+]
+GROUPS = {error.__base__ for error in ALL}
+LEAVES = [error for error in ALL if error not in GROUPS]
+
+
+def test_an_error_of_another_module_only_refines_one_of_the_tree() -> None:
+    for module in pkgutil.walk_packages(skills_mcp.__path__, "skills_mcp."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+
+    for error in set(_all_below(SkillsError)) - set(ALL):
+        assert "code" not in vars(error)
+        assert error.__base__ in LEAVES
+
+
+@pytest.mark.parametrize("error", ALL)
+def test_every_error_is_drawn_where_it_stands(error: type[SkillsError]) -> None:
+    _, above = DRAWN[error.__name__]
+
+    assert above in ({None} if error is SkillsError else _names(error.__bases__))
+
+
+def test_nothing_is_drawn_that_does_not_exist() -> None:
+    assert DRAWN.keys() == _names(ALL)
+
+
+@pytest.mark.parametrize("error", LEAVES)
+def test_every_error_that_can_be_raised_has_the_code_that_is_drawn(
+    error: type[SkillsError],
+) -> None:
+    code, _ = DRAWN[error.__name__]
+
+    assert "code" in vars(error)
+    assert error.code == code
+    assert re.fullmatch(r"[A-Z]+(_[A-Z]+)*", error.code)
+
+
+def test_no_two_errors_share_a_code() -> None:
+    codes = [error.code for error in LEAVES]
+
+    assert len(set(codes)) == len(codes)
+    assert SkillsError.code not in codes
+
+
+def test_what_only_groups_other_errors_is_never_raised() -> None:
+    groups = _names(ALL) - _names(LEAVES)
+
+    assert groups & _raised_names() == set()
+
+
+def test_every_error_that_can_be_raised_is_raised_somewhere() -> None:
+    assert _names(LEAVES) <= _raised_names()
+
+
+@pytest.mark.parametrize("error", ALL)
+def test_every_error_says_what_it_means(error: type[SkillsError]) -> None:
+    assert error.__doc__
+    assert error.__doc__.endswith(".")

@@ -1,0 +1,174 @@
+"""Promises to the reader of the source, and to who installs the package."""
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from importlib.metadata import distribution
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skills_mcp
+from skills_mcp import DISTRIBUTION, __version__
+from skills_mcp.errors import SkillsError
+from tests.support import PROJECT
+
+SOURCE = PROJECT / "src" / "skills_mcp"
+ERRORS = PROJECT / "docs" / "reference" / "errors.md"
+
+MAX_MODULE_LINES = 340
+MAX_FUNCTION_LINES = 45
+
+LONG_MODULES = {
+    "config.py": "a third of it is the table of settings, with a line about each",
+    "library.py": "every use case in one place is what the module promises",
+}
+
+FORBIDDEN_NAMES = {
+    "utils",
+    "util",
+    "helpers",
+    "common",
+    "core",
+    "manager",
+    "service",
+    "base",
+    "misc",
+}
+
+MODULES = sorted(SOURCE.rglob("*.py"))
+
+
+def _name(module: Path) -> str:
+    return module.relative_to(SOURCE).as_posix()
+
+
+@pytest.mark.parametrize("module", MODULES, ids=_name)
+def test_no_module_is_too_long_to_read(module: Path) -> None:
+    lines = len(module.read_text(encoding="utf-8").splitlines())
+
+    assert lines <= MAX_MODULE_LINES or _name(module) in LONG_MODULES
+
+
+@pytest.mark.parametrize("module", MODULES, ids=_name)
+def test_no_function_is_too_long_to_read(module: Path) -> None:
+    functions = dict(_functions(module))
+
+    too_long = {
+        n: lines for n, lines in functions.items() if lines > MAX_FUNCTION_LINES
+    }
+
+    assert too_long == {}
+
+
+@pytest.mark.parametrize("module", MODULES, ids=_name)
+def test_a_module_is_named_by_what_it_knows(module: Path) -> None:
+    parts = module.relative_to(SOURCE).with_suffix("").parts
+
+    assert not FORBIDDEN_NAMES & set(parts)
+
+
+@pytest.mark.parametrize("module", MODULES, ids=_name)
+def test_a_module_opens_with_one_line_that_says_what_it_knows(module: Path) -> None:
+    docstring = ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or ""
+
+    first, _, rest = docstring.partition("\n")
+    assert first.endswith((".", ":"))
+    assert not rest or rest.startswith("\n")
+
+
+@pytest.mark.parametrize("name", LONG_MODULES)
+def test_an_exception_is_still_needed(name: str) -> None:
+    lines = len((SOURCE / name).read_text(encoding="utf-8").splitlines())
+
+    assert lines > MAX_MODULE_LINES, f"{name} is short now; take it off the list"
+
+
+@pytest.mark.skipif(not ERRORS.is_file(), reason="the page is not written yet")
+def test_every_error_code_is_documented_and_no_other() -> None:
+    text = ERRORS.read_text(encoding="utf-8")
+
+    documented = re.findall(r"^\| `([A-Z_]+)` \|", text, re.MULTILINE)
+
+    assert sorted(documented) == sorted(_codes())
+
+
+def test_the_version_is_the_newest_of_the_changelog() -> None:
+    changelog = (PROJECT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+    headings = re.findall(r"^## \[?(\d+\.\d+\.\d+)", changelog, re.MULTILINE)
+
+    assert headings[0] == __version__
+
+
+def test_the_distribution_has_one_name() -> None:
+    texts = [PROJECT / "README.md", *(PROJECT / "docs").rglob("*.md")]
+    install = re.compile(
+        r"(?:uvx|uv tool install|pipx install|pip install|uv add)"
+        r"(?: --?[\w-]+)* ['\"]?(skills-mcp[\w-]*)"
+    )
+
+    named = [
+        name for text in texts for name in install.findall(text.read_text("utf-8"))
+    ]
+
+    assert _project()["name"] == DISTRIBUTION
+    assert named
+    assert set(named) == {DISTRIBUTION}
+
+
+def test_both_console_scripts_are_the_same_program() -> None:
+    scripts = {
+        entry.name: entry.value for entry in distribution(DISTRIBUTION).entry_points
+    }
+
+    assert scripts == {
+        "skills-mcp": "skills_mcp.cli:main",
+        "skills-mcp-server": "skills_mcp.cli:main",
+    }
+    assert _project()["scripts"] == scripts
+
+
+def test_the_installed_version_is_the_public_one() -> None:
+    installed = distribution(DISTRIBUTION).version
+
+    assert installed == __version__
+
+
+def test_type_checkers_are_told_that_there_are_types() -> None:
+    assert (files(skills_mcp) / "py.typed").is_file()
+
+
+def test_every_dependency_has_a_lowest_and_a_highest_version() -> None:
+    dependencies: list[str] = _project()["dependencies"]
+
+    for dependency in dependencies:
+        assert re.fullmatch(r"[\w-]+>=[\d.]+,<\d+", dependency), dependency
+
+
+def _project() -> dict[str, Any]:
+    text = (PROJECT / "pyproject.toml").read_text(encoding="utf-8")
+    project: dict[str, Any] = tomllib.loads(text)["project"]
+    return project
+
+
+def _functions(module: Path) -> Iterator[tuple[str, int]]:
+    """Yield each function and its lines of code, without the docstring."""
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            docstring = ast.get_docstring(node, clean=False)
+            yield node.name, lines - (docstring.count("\n") + 1 if docstring else 0)
+
+
+def _codes() -> set[str]:
+    """Return the codes of all errors that can leave the server."""
+    errors, codes = [*SkillsError.__subclasses__()], set()
+    while errors:
+        error = errors.pop()
+        errors += error.__subclasses__()
+        codes |= {error.code} if "code" in vars(error) else set()
+    return codes

@@ -1,0 +1,781 @@
+"""The use cases of 001 §8, without MCP."""
+
+import json
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from skills_mcp.analytics.spool import Spool
+from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.local import LocalFolder
+from skills_mcp.content.remote import Remote
+from skills_mcp.errors import (
+    AgentScriptError,
+    ContentUnavailableError,
+    FileTooLargeError,
+    InvalidPathError,
+    MissingFileError,
+    ScriptsDisabledError,
+    SkillNotFoundError,
+    SyncError,
+    UndeclaredFileError,
+)
+from skills_mcp.library import Guidance, SkillLibrary
+from skills_mcp.routing.decision import Ambiguous, NoMatch
+from skills_mcp.scripts.permission import ScriptRequest
+from tests.support import (
+    SKILLS_CONTENT,
+    Upstream,
+    open_library,
+    skill_text,
+    spooled,
+    until,
+    write,
+    write_skill,
+)
+
+COUNTED = {"analytics": {"enabled": True}}
+posix = pytest.mark.skipif(sys.platform == "win32", reason="scripts of POSIX")
+
+
+@pytest.fixture
+def content(tmp_path: Path) -> Path:
+    """Return a small tree: two skills that both say `auth`, and what they inherit."""
+    root = tmp_path / "content"
+    write_skill(root, "_root.md", keywords=["everything"], body="Global rules.")
+    write_skill(
+        root,
+        "ui/_index.md",
+        keywords=["interface"],
+        body="UI rules.",
+        assets=[{"file": "assets/tokens.json", "description": "T", "type": "config"}],
+    )
+    write(root / "ui/_index/assets/tokens.json", '{"red": "#f00"}')
+    write_skill(
+        root,
+        "ui/auth.md",
+        keywords=["react", "auth"],
+        body="UI auth rules.",
+        assets=[
+            {"file": "assets/own.txt", "description": "Own", "type": "template"},
+            {"file": "assets/lost.txt", "description": "Lost"},
+        ],
+        scripts=[
+            {
+                "file": "scripts/greet.sh",
+                "description": "Greets",
+                "execution": "server",
+                "args": [{"name": "name", "description": "Whom"}],
+            },
+            {"file": "scripts/agent.sh", "description": "For the agent"},
+        ],
+    )
+    write(root / "ui/auth/assets/own.txt", "own")
+    write(root / "ui/auth/scripts/greet.sh", 'echo "hello $SKILL_ARG_NAME"')
+    write(root / "ui/auth/scripts/agent.sh", "echo agent")
+    write_skill(root, "api/auth.md", keywords=["api", "auth"], body="API auth rules.")
+    return root
+
+
+def counting(
+    content: Path, spool: Spool, settings: Mapping[str, Any] | None = None
+) -> SkillLibrary:
+    return open_library(content, settings={**COUNTED, **(settings or {})}, spool=spool)
+
+
+def event_in(spool: Spool) -> tuple[str, dict[str, Any]]:
+    """Return the only event, as its type and its data."""
+    [event] = spooled(spool)
+    return event["type"], event["data"]
+
+
+def branch_of(upstream: Upstream, folder: Path) -> RemoteBranch:
+    return RemoteBranch(Remote(upstream.url, "main"), folder / "cache")
+
+
+@asynccontextmanager
+async def running(library: SkillLibrary) -> AsyncIterator[SkillLibrary]:
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(library.run)
+            yield library
+            tasks.cancel_scope.cancel()
+    library.close()
+
+
+def greet(**fields: Any) -> ScriptRequest:
+    values = {
+        "skill_path": "ui/auth",
+        "file": "scripts/greet.sh",
+        "args": {"name": "Ada"},
+    }
+    return ScriptRequest(**{**values, **fields})
+
+
+@pytest.mark.spec("8.1")
+@pytest.mark.spec("10.2")
+def test_a_clear_winner_is_served_with_everything_above_it(
+    content: Path, spool: Spool
+) -> None:
+    guidance = counting(content, spool).route("react auth")
+
+    assert isinstance(guidance, Guidance)
+    assert guidance.skill.path == "ui/auth"
+    assert guidance.score == Fraction(1)
+    assert guidance.matched_keywords == ("react", "auth")
+    sections = ("Global rules.", "UI rules.", "UI auth rules.")
+    positions = [guidance.content.index(section) for section in sections]
+    assert positions == sorted(positions)
+    assert [item.source for item in guidance.inherited_assets] == ["ui/_index"]
+    assert event_in(spool) == (
+        "skill_served",
+        {
+            "context": "react auth",
+            "skill_path": "ui/auth",
+            "score": 1.0,
+            "matched_keywords": ["react", "auth"],
+            "was_ambiguous": False,
+        },
+    )
+
+
+@pytest.mark.spec("8.1")
+@pytest.mark.spec("10.2")
+def test_a_close_runner_up_makes_it_ambiguous(content: Path, spool: Spool) -> None:
+    decision = counting(content, spool).route("auth")
+
+    assert isinstance(decision, Ambiguous)
+    paths = [candidate.skill.path for candidate in decision.candidates]
+    assert paths == ["api/auth", "ui/auth"]
+    assert event_in(spool) == ("ambiguous", {"context": "auth", "candidates": paths})
+
+
+@pytest.mark.spec("8.1")
+@pytest.mark.spec("10.2")
+@pytest.mark.spec("13")
+def test_a_task_that_no_skill_serves(content: Path, spool: Spool) -> None:
+    decision = counting(content, spool).route("kubernetes")
+
+    assert decision == NoMatch()
+    assert event_in(spool) == ("no_match", {"context": "kubernetes"})
+
+
+@pytest.mark.spec("8.1")
+@pytest.mark.spec("10.2")
+@pytest.mark.parametrize(
+    "context, picked, was_ambiguous, score",
+    [
+        ("auth", "ui/auth", True, 0.5),
+        ("auth", "api/auth", True, 0.5),
+        ("auth", "ui/_index", False, 0.0),
+        ("react auth", "api/auth", False, 0.5),
+        ("kubernetes", "ui/auth", False, 0.0),
+    ],
+)
+def test_a_skill_that_was_picked_is_served_whatever_the_scores(  # noqa: PLR0913 - a table
+    *,
+    context: str,
+    picked: str,
+    was_ambiguous: bool,
+    score: float,
+    content: Path,
+    spool: Spool,
+) -> None:
+    guidance = counting(content, spool).route(context, picked)
+
+    assert isinstance(guidance, Guidance)
+    assert guidance.skill.path == picked
+    kind, data = event_in(spool)
+    assert kind == "skill_served"
+    assert data["skill_path"] == picked
+    assert data["was_ambiguous"] is was_ambiguous
+    assert data["score"] == score
+
+
+@pytest.mark.spec("8.1")
+def test_a_skill_that_is_not_there_cannot_be_picked(
+    content: Path, spool: Spool
+) -> None:
+    with pytest.raises(SkillNotFoundError):
+        counting(content, spool).route("auth", "ui/missing")
+
+    assert spooled(spool) == []
+
+
+@pytest.mark.spec("13")
+def test_an_empty_folder_serves_nothing_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    library = open_library(tmp_path / "empty")
+
+    assert library.route("anything") == NoMatch()
+    assert library.tree().children == ()
+
+
+@pytest.mark.spec("10.1")
+def test_nothing_is_counted_unless_the_operator_wants_it(
+    content: Path, spool: Spool
+) -> None:
+    library = open_library(content, spool=spool)
+
+    library.route("react auth")
+    library.report("ui/auth", useful=True, comment=None)
+
+    assert spooled(spool) == []
+
+
+@pytest.mark.spec("8.2")
+def test_the_tree_holds_every_skill(content: Path) -> None:
+    tree = open_library(content).tree()
+
+    assert [child.name for child in tree.children] == ["api", "ui"]
+    [auth] = tree.children[1].children
+    assert (auth.path, auth.asset_count, auth.script_count) == ("ui/auth", 2, 2)
+
+
+@pytest.mark.spec("8.2")
+@pytest.mark.parametrize("path", ["ui", "ui/_index"])
+def test_a_part_of_the_tree_is_asked_for_by_folder_or_index(
+    path: str, content: Path
+) -> None:
+    assert open_library(content).tree(path).path == "ui/_index"
+
+
+@pytest.mark.spec("8.2")
+def test_a_part_of_the_tree_that_is_not_there_is_an_error(content: Path) -> None:
+    with pytest.raises(SkillNotFoundError):
+        open_library(content).tree("mobile")
+
+
+@pytest.mark.spec("8.3")
+@pytest.mark.spec("10.2")
+def test_a_file_of_the_skill_itself(content: Path, spool: Spool) -> None:
+    served = counting(content, spool).read_asset("ui/auth", "assets/own.txt")
+
+    assert (served.content.data, served.type) == (b"own", "template")
+    assert served.resolved_from is None
+    assert event_in(spool) == (
+        "asset_served",
+        {
+            "skill_path": "ui/auth",
+            "file": "assets/own.txt",
+            "asset_type": "template",
+            "is_inherited": False,
+            "size_bytes": 3,
+        },
+    )
+
+
+@pytest.mark.spec("8.3")
+@pytest.mark.spec("7.5")
+@pytest.mark.spec("10.2")
+def test_a_file_that_is_inherited_names_where_it_comes_from(
+    content: Path, spool: Spool
+) -> None:
+    served = counting(content, spool).read_asset("ui/auth", "assets/tokens.json")
+
+    assert json.loads(served.content.data) == {"red": "#f00"}
+    assert served.resolved_from == "ui/_index"
+    kind, data = event_in(spool)
+    assert (kind, data["is_inherited"]) == ("asset_served", True)
+
+
+@pytest.mark.spec("8.3")
+def test_a_script_can_be_read_like_an_asset(content: Path, spool: Spool) -> None:
+    served = counting(content, spool).read_asset("ui/auth", "scripts/agent.sh")
+
+    assert (served.content.data, served.type) == (b"echo agent", "script")
+
+
+@pytest.mark.spec("8.3")
+@pytest.mark.spec("12.3")
+@pytest.mark.spec("13")
+@pytest.mark.parametrize(
+    "error, skill_path, file",
+    [
+        (SkillNotFoundError, "ui/missing", "../x"),
+        (InvalidPathError, "ui/auth", "../_index/assets/tokens.json"),
+        (InvalidPathError, "ui/auth", "/etc/passwd"),
+        (UndeclaredFileError, "ui/auth", "assets/undeclared.txt"),
+        (MissingFileError, "ui/auth", "assets/lost.txt"),
+        (FileTooLargeError, "ui/auth", "assets/tokens.json"),
+    ],
+)
+def test_a_file_that_cannot_be_had_is_an_error_and_no_event(
+    error: type[Exception], skill_path: str, file: str, content: Path, spool: Spool
+) -> None:
+    library = counting(content, spool, {"assets": {"max_size_bytes": 10}})
+
+    with pytest.raises(error):
+        library.read_asset(skill_path, file)
+
+    assert spooled(spool) == []
+
+
+@posix
+@pytest.mark.spec("8.4")
+@pytest.mark.spec("10.2")
+@pytest.mark.spec("12.2")
+@pytest.mark.parametrize("code", [0, 3])
+async def test_a_script_that_ran_is_counted_with_names_and_without_values(
+    code: int, content: Path, spool: Spool
+) -> None:
+    script = content / "ui/auth/scripts/greet.sh"
+    write(script, f'echo "hello $SKILL_ARG_NAME"; exit {code}')
+
+    result = await counting(content, spool).run_script(greet())
+
+    assert (result.exit_code, result.stdout) == (code, "hello Ada\n")
+    kind, data = event_in(spool)
+    assert kind == "script_executed"
+    assert data.pop("duration_ms") >= 0
+    assert data == {
+        "skill_path": "ui/auth",
+        "file": "scripts/greet.sh",
+        "execution_mode": "server",
+        "success": code == 0,
+        "exit_code": code,
+        "args_provided": ["name"],
+    }
+
+
+@pytest.mark.spec("8.4")
+@pytest.mark.parametrize(
+    "error, settings, fields",
+    [
+        (ScriptsDisabledError, {"scripts": {"enabled": False}}, {}),
+        (SkillNotFoundError, {}, {"skill_path": "ui/missing"}),
+        (AgentScriptError, {}, {"file": "scripts/agent.sh"}),
+    ],
+)
+async def test_a_script_that_was_refused_is_not_counted(
+    error: type[Exception],
+    settings: dict[str, Any],
+    fields: dict[str, Any],
+    content: Path,
+    spool: Spool,
+) -> None:
+    library = counting(content, spool, settings)
+
+    with pytest.raises(error):
+        await library.run_script(greet(**fields))
+
+    assert spooled(spool) == []
+
+
+@posix
+@pytest.mark.spec("12.2")
+async def test_a_script_sees_the_environment_of_the_server_only_in_part(
+    content: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_TOKEN", "canary")
+    write(content / "ui/auth/scripts/greet.sh", "env")
+
+    result = await open_library(content).run_script(greet())
+
+    assert "PATH=" in result.stdout
+    assert "canary" not in result.stdout
+
+
+@posix
+async def test_closing_the_library_ends_its_scripts(content: Path) -> None:
+    write(content / "ui/auth/scripts/greet.sh", "touch started; exec sleep 60")
+    library = open_library(content)
+    codes: list[int] = []
+
+    async def run() -> None:
+        result = await library.run_script(greet(cwd=str(content)))
+        codes.append(result.exit_code)
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            await until((content / "started").exists)
+            library.close()
+
+    assert codes == [137]
+
+
+@pytest.mark.spec("8.5")
+@pytest.mark.spec("10.2")
+@pytest.mark.parametrize(
+    "useful, comment", [(True, None), (False, "The example is outdated")]
+)
+def test_feedback_is_logged_and_counted(
+    *,
+    useful: bool,
+    comment: str | None,
+    content: Path,
+    spool: Spool,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+
+    counting(content, spool).report("ui/auth", useful=useful, comment=comment)
+
+    assert event_in(spool) == (
+        "skill_feedback",
+        {"skill_path": "ui/auth", "useful": useful, "comment": comment},
+    )
+    assert "Feedback for ui/auth" in caplog.text
+    assert (comment or "-") in caplog.text
+
+
+@pytest.mark.spec("8.6")
+@pytest.mark.spec("4.6")
+@pytest.mark.spec("10.2")
+async def test_a_refresh_of_a_folder_reads_it_again(
+    content: Path, spool: Spool
+) -> None:
+    library = counting(content, spool)
+    write_skill(content, "mobile.md", keywords=["mobile"])
+
+    async with running(library):
+        refreshed = await library.refresh()
+
+    assert (refreshed.mode, refreshed.commit, refreshed.error) == ("local", None, None)
+    assert refreshed.skills_reindexed == 5
+    assert isinstance(library.route("mobile"), Guidance)
+    kind, data = next(
+        (event["type"], event["data"])
+        for event in spooled(spool)
+        if event["type"] == "refresh"
+    )
+    assert (kind, data) == (
+        "refresh",
+        {
+            "mode": "local",
+            "success": True,
+            "commit_hash": None,
+            "files_changed": 0,
+            "skills_reindexed": 5,
+        },
+    )
+
+
+@pytest.mark.spec("8.6")
+@pytest.mark.spec("9.4")
+@pytest.mark.spec("10.2")
+async def test_a_refresh_of_a_repository_says_what_changed(
+    upstream: Upstream, tmp_path: Path, spool: Spool
+) -> None:
+    upstream.commit({"a.md": skill_text(), "b.md": skill_text(), "c.md": "no skill"})
+    source = branch_of(upstream, tmp_path)
+    library = open_library(source, settings=COUNTED, spool=spool)
+    changes = {"a.md": skill_text(body="New"), "c.md": None, "d.md": skill_text()}
+    commit = upstream.commit(changes)
+
+    async with running(library):
+        await library.wait_until_ready(20)
+        refreshed = await library.refresh()
+        again = await library.refresh()
+
+    assert refreshed.mode == "git"
+    assert refreshed.commit == commit
+    assert (refreshed.files_changed, refreshed.skills_reindexed) == (3, 3)
+    assert refreshed.synced_at is not None
+    assert refreshed.error is None
+    assert (again.files_changed, again.commit) == (0, commit)
+    data = [event["data"] for event in spooled(spool) if event["type"] == "refresh"]
+    assert data[0] == {
+        "mode": "git",
+        "success": True,
+        "commit_hash": commit,
+        "files_changed": 3,
+        "skills_reindexed": 3,
+    }
+
+
+@pytest.mark.spec("8.6")
+@pytest.mark.spec("13")
+async def test_a_refresh_that_fails_is_a_result_and_the_old_content_is_served(
+    upstream: Upstream, tmp_path: Path, spool: Spool
+) -> None:
+    commit = upstream.commit({"a.md": skill_text(keywords=["kept"])})
+    library = open_library(branch_of(upstream, tmp_path), settings=COUNTED, spool=spool)
+    shutil.rmtree(upstream.bare)
+
+    async with running(library):
+        refreshed = await library.refresh()
+
+    assert isinstance(refreshed.error, SyncError)
+    assert (refreshed.commit, refreshed.skills_reindexed) == (commit, 1)
+    assert isinstance(library.route("kept"), Guidance)
+    [data] = [event["data"] for event in spooled(spool) if event["type"] == "refresh"]
+    assert data["success"] is False
+
+
+@pytest.mark.spec("8.6")
+@pytest.mark.spec("13")
+async def test_a_refresh_before_there_is_anything_is_a_result_too(
+    tmp_path: Path,
+) -> None:
+    library = open_library(LocalFolder(tmp_path / "missing"), load=False)
+
+    async with running(library):
+        refreshed = await library.refresh()
+
+    assert isinstance(refreshed.error, SyncError)
+    assert (refreshed.commit, refreshed.skills_reindexed) == (None, 0)
+    assert refreshed.synced_at is None
+
+
+def test_before_the_first_snapshot_there_is_nothing_to_answer_from(
+    tmp_path: Path,
+) -> None:
+    library = open_library(tmp_path, load=False)
+
+    with pytest.raises(ContentUnavailableError):
+        library.route("anything")
+
+    assert not library.is_ready
+    assert library.config.scripts.enabled  # the operator's settings hold already
+
+
+@pytest.mark.spec("3.1")
+async def test_the_library_loads_by_itself_once_it_is_woken(content: Path) -> None:
+    library = open_library(content, load=False)
+
+    async with running(library):
+        library.wake()
+        await library.wait_until_ready(20)
+
+    assert library.is_ready
+
+
+@pytest.mark.spec("4.6")
+def test_a_commit_that_is_served_already_is_not_read_again(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit({"a.md": skill_text()})
+    source = branch_of(upstream, tmp_path)
+    library = open_library(source)
+    before = library.snapshot
+
+    library.load(source.sync())
+
+    assert library.snapshot.index is before.index
+    assert library.snapshot.checkout.synced_at > before.checkout.synced_at
+
+
+def test_a_repository_cannot_raise_its_own_privileges(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    config = "analytics: {enabled: true}\nscripts: {enabled: false}\n"
+    upstream.commit({"a.md": skill_text(), "config.yaml": config})
+
+    remote = open_library(branch_of(upstream, tmp_path)).config
+    local = open_library(upstream.work).config
+
+    assert (remote.analytics.enabled, remote.scripts.enabled) == (False, True)
+    assert (local.analytics.enabled, local.scripts.enabled) == (True, False)
+
+
+@pytest.mark.spec("9.3")
+@pytest.mark.parametrize(
+    "settings, minutes",
+    [
+        ({}, 15),
+        ({"refresh": {"interval_minutes": 5}}, 5),
+        ({"refresh": {"enabled": False}}, None),
+    ],
+)
+def test_a_repository_is_synced_by_a_timer_and_a_folder_is_not(
+    settings: dict[str, Any], minutes: int | None, upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit({"a.md": skill_text()})
+
+    remote = open_library(branch_of(upstream, tmp_path), settings=settings)
+    local = open_library(upstream.work, settings=settings)
+
+    assert remote._interval_minutes() == minutes
+    assert local._interval_minutes() is None
+
+
+def numbered(number: int) -> dict[str, str | None]:
+    """Return content in which everything says the same number."""
+    script = [{"file": "scripts/wait.sh", "description": "W", "execution": "server"}]
+    asset = [{"file": "assets/number.txt", "description": "N"}]
+    return {
+        "_root.md": skill_text(body=f"number={number}"),
+        "ui/_index.md": skill_text(body=f"number={number}"),
+        "ui/auth.md": skill_text(
+            keywords=["auth"], body=f"number={number}", assets=asset, scripts=script
+        ),
+        "ui/auth/assets/number.txt": str(number),
+        "ui/auth/scripts/wait.sh": """touch "$SKILL_ARG_FLAG.started"
+until [ -e "$SKILL_ARG_FLAG" ]; do sleep 0.01; done
+cat "$(dirname "$0")/../assets/number.txt"
+""",
+    }
+
+
+@pytest.mark.spec("4.6")
+@pytest.mark.spec("9.4")
+def test_no_answer_mixes_two_commits_while_refreshes_run(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit(numbered(0))
+    source = branch_of(upstream, tmp_path)
+    library = open_library(source)
+    stop = threading.Event()
+    wrong: list[object] = []
+    seen: set[str] = set()
+
+    def ask() -> None:
+        while not stop.is_set():
+            guidance = library.route("auth")
+            assert isinstance(guidance, Guidance)
+            numbers = {
+                line for line in guidance.content.splitlines() if "number=" in line
+            }
+            seen.update(numbers)
+            if len(numbers) != 1:
+                wrong.append(numbers)
+
+    def read() -> None:
+        while not stop.is_set():
+            try:
+                library.read_asset("ui/auth", "assets/number.txt")
+            except MissingFileError as error:
+                wrong.append(error)
+
+    threads = [threading.Thread(target=job) for job in (ask, read)]
+    for thread in threads:
+        thread.start()
+    for number in range(1, 6):
+        upstream.commit(numbered(number))
+        library.load(source.sync())
+    stop.set()
+    for thread in threads:
+        thread.join()
+
+    assert wrong == []
+    assert len(seen) > 1
+
+
+@posix
+@pytest.mark.spec("9.4")
+async def test_a_script_reads_the_commit_that_it_was_started_from(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit(numbered(1))
+    source = branch_of(upstream, tmp_path)
+    library = open_library(source)
+    flag = tmp_path / "go"
+    request = greet(file="scripts/wait.sh", args={"flag": str(flag)})
+    printed: list[str] = []
+
+    async def run() -> None:
+        printed.append((await library.run_script(request)).stdout)
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run)
+            await until((tmp_path / "go.started").exists)
+            for number in (2, 3):
+                upstream.commit(numbered(number))
+                library.load(source.sync())
+            flag.touch()
+
+    assert printed == ["1"]
+    served = library.read_asset("ui/auth", "assets/number.txt")
+    assert served.content.data == b"3"
+
+
+# --- the sample content ----------------------------------------------------------
+
+CURSOR = (
+    "eyJ2IjoxLCJzb3J0IjoiY3JlYXRlZEF0OmRlc2MiLCJhZnRlciI6WyIyMDI1LTAzLTA0VDEwOjE1Oj"
+    "AwWiIsInBhcl8wMUhaWDNLN1E4TjRUMlY2VzlZMEIxQzNENSJdfQ"
+)
+
+
+def needs(program: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(
+        not shutil.which(program), reason=f"{program} is not installed"
+    )
+
+
+def _strips_types() -> bool:
+    """Whether this Node runs TypeScript by itself."""
+    flag = ["node", "--experimental-strip-types", "-e", ""]
+    if not shutil.which("node"):
+        return False
+    return subprocess.run(flag, check=False, capture_output=True).returncode == 0
+
+
+@posix
+@pytest.mark.spec("8.4")
+@pytest.mark.spec("12.2")
+@pytest.mark.parametrize(
+    "skill_path, file, args, exit_code",
+    [
+        pytest.param(
+            "data/postgres/migrations",
+            "scripts/check-migration.sh",
+            {"sql": "SET lock_timeout = '2s'; ALTER TABLE a ADD COLUMN b text;"},
+            0,
+            marks=needs("bash"),
+        ),
+        pytest.param(
+            "data/postgres/migrations",
+            "scripts/check-migration.sh",
+            {"sql": "DROP TABLE parcels;"},
+            1,
+            marks=needs("bash"),
+        ),
+        pytest.param(
+            "ui/react/auth",
+            "scripts/validate-auth-config.py",
+            {
+                "client_id": "np-web-staging",
+                "redirect_uri": "https://staging.northwindparcel.example/auth/callback",
+            },
+            0,
+            marks=needs("python3"),
+        ),
+        pytest.param(
+            "api/pagination",
+            "scripts/decode-cursor.js",
+            {"cursor": CURSOR},
+            0,
+            marks=needs("node"),
+        ),
+        pytest.param(
+            "ui/react/forms",
+            "scripts/check-schema.ts",
+            {"schema": '{"fields": [{"name": "note", "type": "checkbox"}]}'},
+            1,
+            marks=pytest.mark.skipif(
+                not _strips_types(), reason="node does not run TypeScript here"
+            ),
+        ),
+    ],
+)
+async def test_the_scripts_of_the_sample_content_run(
+    skill_path: str, file: str, args: dict[str, str], exit_code: int
+) -> None:
+    runners = {
+        ".sh": "bash",
+        ".py": "python3",
+        ".js": "node",
+        ".ts": "node --experimental-strip-types",
+    }
+    library = open_library(SKILLS_CONTENT, settings={"scripts": {"runners": runners}})
+
+    with anyio.fail_after(30):
+        result = await library.run_script(
+            ScriptRequest(skill_path=skill_path, file=file, args=args)
+        )
+
+    assert result.exit_code == exit_code, result.stderr
+    assert result.stdout if exit_code == 0 else result.stderr

@@ -37,13 +37,22 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 import skills_mcp
-from skills_mcp import __version__, config, errors, snapshot
+from skills_mcp import __version__, errors, snapshot
 from skills_mcp.analytics.events import EventType
 from skills_mcp.analytics.publisher import INTERVAL_SECONDS, Publisher
 from skills_mcp.analytics.spool import Spool
 from skills_mcp.bootstrap import DEFAULT_BRANCH
 from skills_mcp.cli import program
-from skills_mcp.config import Analytics, Config, Layer, Matching, Refresh, Settings
+from skills_mcp.config import (
+    REMOTE_SECTIONS,
+    Analytics,
+    Config,
+    Layer,
+    Matching,
+    Refresh,
+    Settings,
+)
+from skills_mcp.config.trust import LOWER_ONLY
 from skills_mcp.content import advice, branch
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.remote import Remote
@@ -432,9 +441,9 @@ def who_may_set(key: str) -> str:
     section_name, _, name = key.partition(".")
     if not name:
         return "never"
-    if (section_name, name) in config._LOWER_ONLY:
+    if (section_name, name) in LOWER_ONLY:
         return "may lower it"
-    return "may set it" if section_name in config.REMOTE_SECTIONS else "if trusted"
+    return "may set it" if section_name in REMOTE_SECTIONS else "if trusted"
 
 
 @pytest.mark.spec("11.2")

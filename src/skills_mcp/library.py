@@ -168,7 +168,7 @@ class SkillLibrary:
         snapshot = self.snapshot
         matching = snapshot.config.matching
         # A skill that was picked keeps its score, however low.
-        least = exact(matching.min_score) if skill_path is None else Fraction(0)
+        least = exact(matching.min_score) if skill_path is None else None
         candidates = snapshot.matcher.score(context, least)
         decision = decide(candidates, matching)
         if skill_path is not None:

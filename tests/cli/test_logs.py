@@ -21,7 +21,7 @@ def log(capsys: pytest.CaptureFixture[str]) -> Iterator[Log]:
 
 
 def test_a_line_says_when_how_bad_where_and_what(log: Log) -> None:
-    configure_logging("info", secret=None)
+    configure_logging("info", secrets=())
 
     logging.getLogger("skills_mcp.content.refresher").info("Serving %d skills", 24)
 
@@ -32,7 +32,7 @@ def test_a_line_says_when_how_bad_where_and_what(log: Log) -> None:
 
 
 def test_an_event_is_one_line_whatever_it_holds(log: Log) -> None:
-    configure_logging("info", secret=None)
+    configure_logging("info", secrets=())
 
     logging.getLogger("skills_mcp").warning("a\nINFO forged: b\r\n\tc")
 
@@ -42,7 +42,7 @@ def test_an_event_is_one_line_whatever_it_holds(log: Log) -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_only_what_is_bad_enough_is_written(log: Log, level: str) -> None:
-    configure_logging(level, secret=None)
+    configure_logging(level, secrets=())
 
     for each in LEVELS:
         logging.getLogger("skills_mcp.x").log(logging.getLevelName(each.upper()), each)
@@ -54,7 +54,7 @@ def test_only_what_is_bad_enough_is_written(log: Log, level: str) -> None:
 def test_other_libraries_speak_up_only_when_something_is_wrong(
     log: Log,
 ) -> None:
-    configure_logging("debug", secret=None)
+    configure_logging("debug", secrets=())
 
     logging.getLogger("somebody").info("chatter")
     logging.getLogger("somebody").warning("trouble")
@@ -64,7 +64,7 @@ def test_other_libraries_speak_up_only_when_something_is_wrong(
 
 
 def test_a_secret_is_never_written_not_even_in_a_traceback(log: Log) -> None:
-    configure_logging("info", secret="ghp_canary")  # noqa: S106 - the canary
+    configure_logging("info", secrets=("ghp_canary", None))
 
     try:
         int("ghp_canary")

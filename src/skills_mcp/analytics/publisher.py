@@ -17,6 +17,7 @@ logger = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 30.0
 _TIMEOUT_SECONDS = 5.0
+_REFUSED = frozenset({400, 413, 422})
 _JSON = {"Content-Type": "application/json"}
 
 
@@ -54,7 +55,8 @@ class Publisher:
     async def publish(self) -> int:
         """Send everything that can be sent now; return how many events were.
 
-        The first failure ends the attempt: the rest waits for the next one.
+        An endpoint that is down ends the attempt; one that refuses a segment for
+        what is in it does not keep the others back.
         """
         rules = self._rules()
         if not rules.enabled or not rules.endpoint:
@@ -68,17 +70,27 @@ class Publisher:
         ) as client:
             for segment in self._spool.take():
                 try:
-                    if segment.events:
-                        answer = await client.post(
-                            rules.endpoint, content=_render(segment), headers=_JSON
-                        )
-                        answer.raise_for_status()
+                    await _post(client, rules.endpoint, segment)
                 except (httpx.HTTPError, httpx.InvalidURL) as error:
                     logger.warning("Events stay here for now: %s", _describe(error))
+                    if _is_about_the_content(error):
+                        continue
                     break
                 self._spool.remove(segment)
                 sent += len(segment.events)
         return sent
+
+
+async def _post(client: "httpx.AsyncClient", endpoint: str, segment: Segment) -> None:
+    if segment.events:
+        body = _render(segment)
+        answer = await client.post(endpoint, content=body, headers=_JSON)
+        answer.raise_for_status()
+
+
+def _is_about_the_content(error: Exception) -> bool:
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    return status in _REFUSED
 
 
 def _render(segment: Segment) -> bytes:

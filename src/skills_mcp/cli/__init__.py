@@ -6,15 +6,18 @@ used, 4 the sync failed and there is nothing older to show.
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from skills_mcp import DISTRIBUTION, __version__
 from skills_mcp.bootstrap import DEFAULT_BRANCH, Application, Options, build
 from skills_mcp.cli.logs import LEVELS, configure_logging
+from skills_mcp.content.remote import Remote
 from skills_mcp.errors import ConfigError, ContentError, SkillsError
 
 _CONFIG_EXIT = 3
@@ -39,7 +42,9 @@ def program() -> None:
     """Serve an organisation's engineering knowledge to coding agents over MCP."""
 
 
-def content_options(command: Callable[..., None]) -> Callable[..., None]:
+def content_options(
+    *, log_level: str
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the options that say where the skills are (001 §11.1)."""
     options = (
         click.option(
@@ -67,24 +72,28 @@ def content_options(command: Callable[..., None]) -> Callable[..., None]:
             "config_file",
             metavar="FILE",
             type=click.Path(path_type=Path),
-            help="Your settings.  [default: ~/.skills-mcp/config.yaml]",
+            help="Your settings.  [default: config.yaml in ~/.skills-mcp]",
         ),
         click.option(
             "--log-level",
             envvar="SKILLS_MCP_LOG_LEVEL",
             type=click.Choice(LEVELS, case_sensitive=False),
-            default="info",
+            default=log_level,
             show_default=True,
             help="What to write to standard error.",
         ),
     )
-    for option in reversed(options):
-        command = option(command)
-    return command
+
+    def add(command: Callable[..., None]) -> Callable[..., None]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
 @program.command()
-@content_options
+@content_options(log_level="info")
 def serve(**given: Any) -> None:
     """Serve MCP on standard input and output (the default)."""
     application = _build(**given)
@@ -98,7 +107,7 @@ def serve(**given: Any) -> None:
 
 
 @program.command()
-@content_options
+@content_options(log_level="warning")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @click.option("--problems", is_flag=True, help="Show what is wrong in the content.")
 def tree(*, as_json: bool, problems: bool, **given: Any) -> None:
@@ -106,7 +115,7 @@ def tree(*, as_json: bool, problems: bool, **given: Any) -> None:
     from skills_mcp.cli.tree import print_tree
 
     application = _build(**given)
-    with _exit_codes():
+    with _readable_errors():
         print_tree(application, as_json=as_json, with_problems=problems)
 
 
@@ -124,25 +133,45 @@ def _build(
     log_level: str,
 ) -> Application:
     environment = dict(os.environ)
-    # No child of ours needs it; Git gets it in a way of its own (DESIGN §3.10).
-    configure_logging(log_level, secret=os.environ.pop("GITHUB_TOKEN", None))
+    # No child of ours needs these; Git gets the token in its own way (DESIGN §3.10).
+    token, _ = os.environ.pop("GITHUB_TOKEN", None), os.environ.pop("SKILLS_REPO", None)
+    configure_logging(log_level, secrets=(token, _secret_in(repo)))
     options = Options(
-        skills_dir=skills_dir, repo=repo, branch=branch, config_file=config_file
+        skills_dir=None if _only_repo_is_typed() else skills_dir,
+        repo=repo,
+        branch=branch,
+        config_file=config_file,
     )
-    with _exit_codes():
+    with _readable_errors():
         return build(options, environment)
 
 
-class _exit_codes:  # noqa: N801 - reads as a statement: with _exit_codes()
-    """Turns our errors into a line on standard error and an exit code."""
+def _only_repo_is_typed() -> bool:
+    """Whether a repository on the command line beats a folder in the environment."""
+    context = click.get_current_context()
+    typed = {
+        name
+        for name in ("skills_dir", "repo")
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    }
+    if len(typed) > 1:
+        raise click.UsageError("--skills-dir and --repo: give one of the two.")
+    return typed == {"repo"}
 
-    def __enter__(self) -> None:
-        """Do nothing."""
 
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, SkillsError):
-            click.echo(f"skills-mcp: {error}", err=True)
-            sys.exit(_exit_code(error))
+def _secret_in(repo: str | None) -> str | None:
+    """Return the secret that a person wrote into the URL, if any."""
+    return Remote.parse(repo, DEFAULT_BRANCH).token if repo else None
+
+
+@contextmanager
+def _readable_errors() -> Iterator[None]:
+    """Turn our errors into a line on standard error and an exit code."""
+    try:
+        yield
+    except SkillsError as error:
+        click.echo(f"skills-mcp: {error}", err=True)
+        sys.exit(_exit_code(error))
 
 
 def _exit_code(error: SkillsError) -> int:

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -10,9 +11,9 @@ LEVELS = ("debug", "info", "warning", "error")
 class _OneLine(logging.Formatter):
     """`2026-02-18T14:30:00Z INFO content.refresher: Serving 24 skills`."""
 
-    def __init__(self, secret: str | None) -> None:
+    def __init__(self, secrets: Iterable[str | None]) -> None:
         super().__init__()
-        self._secret = secret
+        self._secrets = [secret for secret in secrets if secret]
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC)
@@ -21,13 +22,15 @@ class _OneLine(logging.Formatter):
         line = f"{moment:%Y-%m-%dT%H:%M:%SZ} {record.levelname} {name}: {message}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
-        return line.replace(self._secret, "***") if self._secret else line
+        for secret in self._secrets:
+            line = line.replace(secret, "***")
+        return line
 
 
-def configure_logging(level: str, *, secret: str | None) -> None:
-    """Send our log to standard error; `secret` never appears in it."""
+def configure_logging(level: str, *, secrets: Iterable[str | None]) -> None:
+    """Send our log to standard error; no secret ever appears in it."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_OneLine(secret))
+    handler.setFormatter(_OneLine(secrets))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)  # libraries speak up only when something is wrong

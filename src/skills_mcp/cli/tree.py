@@ -33,7 +33,7 @@ def print_tree(application: Application, *, as_json: bool, with_problems: bool) 
         return
     console = _console()
     console.print(_branch(tree), no_wrap=True, overflow="ellipsis")
-    console.print(_summary(snapshot))
+    console.print(_summary(snapshot, hint=not with_problems))
     if with_problems and snapshot.problems:
         console.print(_problems(snapshot.problems))
 
@@ -85,11 +85,11 @@ def _label(node: TreeNode) -> str:
     return "  ".join(parts)
 
 
-def _summary(snapshot: Snapshot) -> str:
+def _summary(snapshot: Snapshot, *, hint: bool) -> str:
     served = _plural(len(snapshot.index), "skill")
     found = _plural(len(snapshot.problems), "problem")
     where = snapshot.checkout.revision or snapshot.checkout.directory
-    more = ": see --problems" if snapshot.problems else ""
+    more = ": see --problems" if snapshot.problems and hint else ""
     return f"{served} served at {where}, {found}{more}"
 
 

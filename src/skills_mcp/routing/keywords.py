@@ -39,7 +39,7 @@ class KeywordMatcher:
         self._keywords_of = lru_cache(maxsize=_REMEMBERED_TOKENS)(self._compare)
 
     def score(
-        self, context: str, least: Fraction = Fraction(0)
+        self, context: str, least: Fraction | None = None
     ) -> tuple[Candidate, ...]:
         """Return the skills of which at least one keyword matches, unordered.
 
@@ -53,7 +53,7 @@ class KeywordMatcher:
         return tuple(
             _candidate(self._skills[number], matched)
             for number, count in counts.items()
-            if _reaches(self._skills[number], count, least)
+            if least is None or _reaches(self._skills[number], count, least)
         )
 
     def _compare(self, token: str) -> frozenset[str]:

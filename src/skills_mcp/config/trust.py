@@ -1,0 +1,66 @@
+"""What content may set: never more than the operator allows (DESIGN §3.12)."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from skills_mcp.config.layers import Layer, merge
+from skills_mcp.config.model import Config, describe
+
+REMOTE_SECTIONS = ("matching", "assets", "refresh")
+"""What a remote repository may set without being trusted."""
+
+LOWER_ONLY = (("assets", "max_size_bytes"), ("assets", "inline_text_max_bytes"))
+"""Limits that it may make stricter, never looser."""
+
+
+def valid_part(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Split what is valid from what is not, key by key."""
+    valid: dict[str, Any] = {}
+    findings: list[str] = []
+    for path, value in _leaves(values):
+        single = _nested(path, value)
+        try:
+            Config.model_validate(merge((Layer("", single),)))
+        except ValidationError as error:
+            findings += [describe(detail) for detail in error.errors()]
+        else:
+            valid = merge((Layer("", valid), Layer("", single)))
+    return valid, findings
+
+
+def harmless_part(
+    values: Mapping[str, Any], operator: Config
+) -> tuple[dict[str, Any], list[str]]:
+    """Keep what an untrusted repository may set (DESIGN §3.12)."""
+    harmless = {name: values[name] for name in REMOTE_SECTIONS if name in values}
+    findings = [
+        f"{name} is ignored: only the operator may set it (trust_content_config)"
+        for name in values
+        if name not in REMOTE_SECTIONS
+    ]
+    for section, name in LOWER_ONLY:
+        limit = getattr(getattr(operator, section), name)
+        wanted = harmless.get(section, {}).get(name, limit)
+        if wanted > limit:
+            harmless[section] = {**harmless[section], name: limit}
+            findings.append(
+                f"{section}.{name}: {wanted} is above the operator's limit; "
+                f"{limit} stays"
+            )
+    return harmless, findings
+
+
+def _leaves(values: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping) and value and name in Config.model_fields:
+            yield from (((str(name), str(key)), inner) for key, inner in value.items())
+        else:
+            yield (str(name),), value
+
+
+def _nested(path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    for name in reversed(path):
+        value = {name: value}
+    return dict(value)

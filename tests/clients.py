@@ -87,7 +87,7 @@ class SlowSource:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self.asked = threading.Semaphore(0)
+        self._asked = threading.Event()
         self.arrived = threading.Event()
         self.syncs = 0
 
@@ -96,9 +96,12 @@ class SlowSource:
 
     def sync(self) -> Checkout:
         self.syncs += 1
-        self.asked.release()
+        self._asked.set()
         assert self.arrived.wait(timeout=10)
         return Checkout(self._directory, None, datetime.now(UTC))
+
+    def wait_until_asked(self) -> None:
+        assert self._asked.wait(timeout=10)
 
     def count_changes(self, _: Checkout | None, __: Checkout) -> int:
         return 0

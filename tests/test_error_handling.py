@@ -268,7 +268,7 @@ async def test_concurrent_refresh_attempts_share_one_sync_and_its_result(
         async with anyio.create_task_group() as tasks:
             for _ in range(5):
                 tasks.start_soon(refresh)
-            await anyio.to_thread.run_sync(source.asked.acquire)
+            await anyio.to_thread.run_sync(source.wait_until_asked)
             await anyio.wait_all_tasks_blocked()
             source.arrived.set()
 

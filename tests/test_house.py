@@ -26,6 +26,10 @@ LONG_MODULES = {
     "library.py": "every use case in one place is what the module promises",
 }
 
+LONG_FUNCTIONS = {
+    "content_options": "a table of options, in the words of click",
+}
+
 FORBIDDEN_NAMES = {
     "utils",
     "util",
@@ -56,11 +60,9 @@ def test_no_module_is_too_long_to_read(module: Path) -> None:
 def test_no_function_is_too_long_to_read(module: Path) -> None:
     functions = dict(_functions(module))
 
-    too_long = {
-        n: lines for n, lines in functions.items() if lines > MAX_FUNCTION_LINES
-    }
+    too_long = {name for name in functions if functions[name] > MAX_FUNCTION_LINES}
 
-    assert too_long == {}
+    assert too_long <= LONG_FUNCTIONS.keys()
 
 
 @pytest.mark.parametrize("module", MODULES, ids=_name)

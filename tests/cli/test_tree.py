@@ -118,3 +118,21 @@ def test_a_branch_is_chosen_by_the_environment(run: Run, tmp_path: Path) -> None
 
     assert done.returncode == 0
     assert "1 skill served" in done.stdout
+
+
+@pytest.mark.spec("11.3")
+def test_a_repository_that_is_typed_wins_over_a_folder_of_the_environment(
+    run: Run, upstream: Upstream
+) -> None:
+    commit = upstream.commit({"one.md": skill_text(keywords=["one"])})
+
+    done = run("tree", "--repo", upstream.url, SKILLS_DIR=str(SKILLS_CONTENT))
+
+    assert f"1 skill served at {commit}" in done.stdout
+
+
+@pytest.mark.spec("3.1")
+def test_of_two_variables_the_folder_wins(run: Run, upstream: Upstream) -> None:
+    done = run("tree", SKILLS_REPO=upstream.url, SKILLS_DIR=str(SKILLS_CONTENT))
+
+    assert f"27 skills served at {SKILLS_CONTENT}" in done.stdout

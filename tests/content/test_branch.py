@@ -310,18 +310,22 @@ def test_a_blob_that_is_missing_heals_at_the_next_sync(
     commit = upstream.commit({"a.md": "1"})
     source.sync()
     store = store_of(tmp_path)
-    for pack in (store / "objects.git/objects/pack").glob("*.pack"):
-        pack.rename(tmp_path / "away.pack")
     for file in (store / "objects.git/objects/pack").iterdir():
-        file.unlink()
-    unpack = ["git", f"--git-dir={store}/objects.git", "unpack-objects", "-q"]
-    with (tmp_path / "away.pack").open("rb") as pack_file:
-        subprocess.run(unpack, stdin=pack_file, check=True)
+        moved = file.rename(tmp_path / file.name)
+        if moved.suffix == ".pack":
+            unpack(moved, store / "objects.git")
     blob = git("rev-parse", "HEAD:a.md", cwd=upstream.work)
     (store / "objects.git/objects" / blob[:2] / blob[2:]).unlink()
     shutil.rmtree(store / "snap" / commit)
 
     assert text(source.sync()) == "1"
+
+
+def unpack(pack: Path, repository: Path) -> None:
+    """Turn a pack into single objects, of which one can be taken away."""
+    command = ["git", f"--git-dir={repository}", "unpack-objects", "-q"]
+    with pack.open("rb") as stream:
+        subprocess.run(command, stdin=stream, check=True)
 
 
 @pytest.mark.parametrize("pointer", ["garbage", "missing", "from the future"])

@@ -221,7 +221,7 @@ def test_the_token_is_in_no_file_argument_or_message(  # noqa: PLR0913 - fixture
     assert TOKEN not in "".join(arguments) + str(recorded_git())
     assert TOKEN not in str(refused.value) + caplog.text
     files = [file for file in (tmp_path / "cache").rglob("*") if file.is_file()]
-    assert any(file.suffix == ".pack" for file in files)
+    assert any("objects" in file.parts for file in files)
     assert [file for file in files if TOKEN.encode() in file.read_bytes()] == []
 
 

@@ -18,12 +18,8 @@ def test_a_folder_is_served_where_it_is(tmp_path: Path) -> None:
     assert source.name == str(tmp_path)
 
 
-@pytest.mark.spec("3.1")
-def test_a_folder_is_published_before_any_sync(tmp_path: Path) -> None:
-    published = LocalFolder(tmp_path).published()
-
-    assert published is not None
-    assert published.directory == tmp_path
+def test_a_folder_is_looked_at_only_by_a_sync(tmp_path: Path) -> None:
+    assert LocalFolder(tmp_path).published() is None
 
 
 @pytest.mark.spec("3.1")
@@ -32,8 +28,6 @@ def test_a_folder_that_is_not_there_is_said_with_what_to_do(tmp_path: Path) -> N
 
     with pytest.raises(SyncError, match="Create it, or set SKILLS_DIR"):
         source.sync()
-
-    assert source.published() is None
 
 
 def test_a_folder_that_appears_later_is_served(tmp_path: Path) -> None:
@@ -50,7 +44,7 @@ def test_a_folder_does_not_count_changes_and_has_nothing_to_close(
 
     source.close()
 
-    assert source.count_changes(source.published(), source.sync()) == 0
+    assert source.count_changes(source.sync(), source.sync()) == 0
 
 
 def test_each_sync_says_when_it_looked(tmp_path: Path) -> None:

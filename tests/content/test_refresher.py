@@ -92,6 +92,12 @@ async def running(
                 source.close()
 
 
+async def begin_a_sync(bench: Bench) -> None:
+    """Return while the first sync runs, which waits for the test."""
+    bench.refresher.wake()
+    await until(lambda: bench.source.syncs == 1)
+
+
 @pytest.mark.spec("3.1")
 async def test_nothing_happens_before_it_is_woken() -> None:
     async with running(ScriptedSource(checkout_of("old"))) as bench:
@@ -136,9 +142,9 @@ async def test_refreshes_at_the_same_time_join_one_sync() -> None:
         ended.append(number)
 
     async with running() as bench, anyio.create_task_group() as callers:
+        await begin_a_sync(bench)
         for number in range(5):
             callers.start_soon(refresh, number)
-        await until(lambda: bench.source.syncs == 1)
         await anyio.wait_all_tasks_blocked()
         bench.source.finish(checkout_of("new"))
         await until(lambda: len(ended) == 5)
@@ -158,9 +164,9 @@ async def test_all_who_join_a_sync_get_its_error() -> None:
             errors.append(str(error))
 
     async with running() as bench, anyio.create_task_group() as callers:
+        await begin_a_sync(bench)
         for _ in range(3):
             callers.start_soon(refresh)
-        await until(lambda: bench.source.syncs == 1)
         await anyio.wait_all_tasks_blocked()
         bench.source.finish(SyncError("no network"))
         await until(lambda: len(errors) == 3)
@@ -179,9 +185,10 @@ async def test_a_caller_who_cancels_does_not_take_the_sync_away_from_others() ->
 
     async with running() as bench, anyio.create_task_group() as callers:
         first, second = anyio.CancelScope(), anyio.CancelScope()
+        await begin_a_sync(bench)
         callers.start_soon(refresh, "first", first)
         callers.start_soon(refresh, "second", second)
-        await until(lambda: bench.source.syncs == 1)
+        await anyio.wait_all_tasks_blocked()
         first.cancel()
         bench.source.finish(checkout_of("new"))
         await until(lambda: ended)

@@ -139,7 +139,7 @@ async def test_tools_are_listed_while_the_first_sync_is_running(era: str) -> Non
 
     async with connected(open_library(source, load=False), era) as client:
         listing = await client.list_tools()
-        await anyio.to_thread.run_sync(source.asked.acquire)
+        await anyio.to_thread.run_sync(source.wait_until_asked)
         arrived = source.arrived.is_set()
 
     assert len(listing.tools) == 6

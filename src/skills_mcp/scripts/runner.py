@@ -71,12 +71,11 @@ class ScriptRunner:
             InvalidArgumentsError: The arguments are longer than the system allows.
         """
         started = time.monotonic()
-        process = await _start(command)
+        with anyio.CancelScope(shield=True):  # a child half started would be lost
+            process = await _start(command)
         self._running.add(process.pid)
-        stdout, stderr = (
-            _Kept(command.max_output_bytes),
-            _Kept(command.max_output_bytes),
-        )
+        limit = command.max_output_bytes
+        stdout, stderr = _Kept(limit), _Kept(limit)
         try:
             async with anyio.create_task_group() as readers:
                 readers.start_soon(stdout.read, process.stdout)

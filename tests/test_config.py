@@ -600,3 +600,18 @@ def test_a_huge_file_is_refused_without_reading_all_of_it(tmp_path: Path) -> Non
 
     with pytest.raises(ConfigError, match="longer than"):
         load_file(path)
+
+
+@pytest.mark.spec("11.3")
+def test_a_runner_is_added_to_the_others_and_an_empty_one_takes_one_away() -> None:
+    mine = {"scripts": {"runners": {".rb": "ruby", ".ts": ""}}}
+
+    runners = Settings((Layer("operator.yaml", mine),)).resolve().scripts.runners
+
+    assert runners == {
+        ".sh": "bash",
+        ".ts": "",
+        ".js": "node",
+        ".py": "python3",
+        ".rb": "ruby",
+    }

@@ -779,3 +779,14 @@ async def test_the_scripts_of_the_sample_content_run(
 
     assert result.exit_code == exit_code, result.stderr
     assert result.stdout if exit_code == 0 else result.stderr
+
+
+@pytest.mark.spec("8.1")
+def test_a_picked_skill_keeps_its_score_however_low(tmp_path: Path) -> None:
+    write_skill(tmp_path, "low.md", keywords=["auth", "jwt"], priority=-1000)
+
+    guidance = open_library(tmp_path).route("auth", "low")
+
+    assert isinstance(guidance, Guidance)
+    assert guidance.matched_keywords == ("auth",)
+    assert guidance.score == Fraction(-1, 2)

@@ -201,6 +201,7 @@ def test_the_log_of_a_folder_names_the_folder(
 def test_the_log_tells_the_first_problems_and_counts_the_others(
     content: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.WARNING, "skills_mcp")
     for number in range(23):
         write(content / "skills" / f"bad-{number:02}.md", "no frontmatter")
 

@@ -133,7 +133,8 @@ class SkillLibrary:
         Raises:
             ContentUnavailableError: There is none in time, or the sync failed.
         """
-        await self._refresher.wait_until_ready(timeout_seconds)
+        if not self.is_ready:
+            await self._refresher.wait_until_ready(timeout_seconds)
 
     def close(self) -> None:
         """End everything that was started: scripts and a running sync."""

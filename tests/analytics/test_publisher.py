@@ -359,3 +359,19 @@ async def test_it_publishes_again_and_again_whatever_goes_wrong(
 
     assert contexts_of(spooled(spool)) == ["kept"]
     assert "a fault of ours" in caplog.text
+
+
+async def test_a_segment_that_is_refused_for_its_content_keeps_no_other_back(
+    spool: Spool,
+) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(400 if b"poison" in request.content else 200)
+
+    for context in ("poison", "good"):
+        track(spool, context)
+        spool.rotate()
+
+    sent = await Publisher(spool, rules_for("http://x/"), answering(answer)).publish()
+
+    assert sent == 1
+    assert contexts_of(spooled(spool)) == ["poison"]

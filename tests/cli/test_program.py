@@ -6,7 +6,7 @@ import pytest
 
 from skills_mcp import DISTRIBUTION, __version__
 from tests.cli.conftest import Run
-from tests.support import SKILLS_CONTENT, write
+from tests.support import SKILLS_CONTENT, Upstream, skill_text, write
 
 
 @pytest.mark.spec("3.1")
@@ -141,3 +141,32 @@ def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
     heavy = {"git", "httpx", "rich", "yaml", "frontmatter", "mcp", "mcp_types"}
     assert "skills_mcp.cli" in imported
     assert imported & heavy == set()
+
+
+@pytest.mark.spec("11.3")
+def test_a_repository_on_the_command_line_beats_a_folder_in_the_environment(
+    run: Run, upstream: Upstream
+) -> None:
+    upstream.commit({"skills/from-git.md": skill_text()})
+
+    done = run("tree", "--repo", upstream.url, SKILLS_DIR=str(SKILLS_CONTENT))
+
+    assert done.returncode == 0
+    assert "from-git" in done.stdout
+
+
+def test_two_sources_on_the_command_line_are_wrong_usage(run: Run) -> None:
+    done = run("tree", "--repo", "x", "--skills-dir", "y")
+
+    assert done.returncode == 2
+    assert "give one of the two" in done.stderr
+
+
+def test_a_token_inside_the_address_is_never_shown(run: Run) -> None:
+    address = "http://ada:ghp_canary@127.0.0.1:1/skills.git"
+
+    done = run("tree", SKILLS_REPO=address)
+
+    assert done.returncode == 4
+    assert "127.0.0.1:1/skills.git" in done.stderr
+    assert "ghp_canary" not in done.stderr + done.stdout

@@ -274,3 +274,14 @@ def test_a_file_is_no_working_directory(content: Path) -> None:
 def test_a_value_that_no_environment_can_carry_is_refused(content: Path) -> None:
     with pytest.raises(InvalidArgumentsError):
         ask(content, args={"target": "a\0b"})
+
+
+def test_a_working_directory_that_is_gone_is_said(
+    content: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+
+    with pytest.raises(InvalidArgumentsError, match="is gone"):
+        ask(content)

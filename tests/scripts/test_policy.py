@@ -99,6 +99,11 @@ def test_what_no_environment_can_carry_is_refused(args: dict[str, str]) -> None:
         policy.require_arguments(a_script(), args)
 
 
+def test_two_arguments_that_would_be_one_variable_are_refused() -> None:
+    with pytest.raises(InvalidArgumentsError, match="same variable"):
+        policy.require_arguments(a_script(), {"client-id": "1", "client_id": "2"})
+
+
 @pytest.mark.spec("8.4")
 @pytest.mark.spec("12.2")
 @pytest.mark.parametrize("file", ["a.sh", "a.ts", "a.js", "a.py", "deep/a.min.js"])

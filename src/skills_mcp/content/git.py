@@ -10,6 +10,7 @@ Rule 3: a token travels in the environment of the child only (see `remote`).
 import os
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +60,8 @@ class GitRepository:
         self._directory = directory
         self._remote = remote
         self._closed = False
-        self._running: int | None = None
+        self._running: set[int] = set()
+        self._gate = threading.Lock()  # nothing starts while `close` looks
 
     def fetch(self, lock: IO[Any], *, timeout_seconds: float) -> str:
         """Fetch the branch, whatever happened to it, and return its commit.
@@ -124,9 +126,10 @@ class GitRepository:
 
     def close(self) -> None:
         """End the command that is running; every later one fails."""
-        self._closed = True
-        if self._running is not None:
-            kill_group(self._running)
+        with self._gate:
+            self._closed = True
+            for pid in self._running:
+                kill_group(pid)
 
     def _prepare(self, lock: IO[Any]) -> None:
         """Make sure that there is a usable repository.
@@ -166,33 +169,33 @@ class GitRepository:
     def _start(
         self, *arguments: str, stdin: Any = None, lock: IO[Any] | None = None
     ) -> "subprocess.Popen[bytes]":
-        if self._closed:
-            raise SyncError("the server is ending")
         git = _load_gitpython()
         settings = (*_SETTINGS, self._allowed_protocol)
         flags = [word for setting in settings for word in ("-c", setting)]
         inherited = {"pass_fds": (lock.fileno(),)} if lock and _CAN_PASS_FILES else {}
-        try:
-            started = git.Git(self._directory).execute(
-                ["git", f"--git-dir={self._directory}", *flags, *arguments],
-                istream=stdin,
-                as_process=True,
-                env=self._environment(),
-                **GROUP_OPTIONS,
-                **inherited,
-            )
-        except git.GitCommandNotFound as error:
-            raise SyncError("Git is not installed, or not in PATH") from error
-        process: subprocess.Popen[bytes] = started.proc
-        started.proc = None  # its owner is this class; GitPython would end it, too
-        self._running = process.pid
-        if self._closed:  # look again: `close` may have come before the line above
-            kill_group(process.pid)
+        with self._gate:
+            if self._closed:
+                raise SyncError("the server is ending")
+            try:
+                started = git.Git(self._directory).execute(
+                    ["git", f"--git-dir={self._directory}", *flags, *arguments],
+                    istream=stdin,
+                    as_process=True,
+                    env=self._environment(),
+                    **GROUP_OPTIONS,
+                    **inherited,
+                )
+            except git.GitCommandNotFound as error:
+                raise SyncError("Git is not installed, or not in PATH") from error
+            process: subprocess.Popen[bytes] = started.proc
+            started.proc = None  # its owner is this class; GitPython would end it, too
+            self._running.add(process.pid)
         return process
 
     def _end(self, process: "subprocess.Popen[bytes]") -> None:
         """Leave no process of the group behind, whatever happened."""
-        self._running = None
+        with self._gate:
+            self._running.discard(process.pid)
         # Also when Git itself has ended: its transport, or a helper that it left in
         # the background, may still be there, with the lock that it inherited.
         kill_group(process.pid)

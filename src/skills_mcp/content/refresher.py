@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 # Ten per cent either way: windows that were opened together drift apart.
 _JITTER = 0.1
 _RETRY_BASE_SECONDS = 5.0
+_TIMER_OFF_SECONDS = 60.0  # until we look whether it is on again
 
 
 class _Flight:
@@ -82,10 +83,11 @@ class Refresher:
         with anyio.move_on_after(timeout_seconds):
             await self._settled.wait()
         if not self._has_content:
-            reason = self._last_error or "the first sync is still running"
+            reason = str(self._last_error or "the first sync is still running")
             raise ContentUnavailableError(
-                f"There are no skills yet from {self._source.name}: {reason}. Go on "
-                "without them, or call refresh_skills to try again now."
+                f"There are no skills yet from {self._source.name}: "
+                f"{reason.rstrip('.')}. Go on without them, or call "
+                "refresh_skills to try again now."
             )
 
     async def refresh(self) -> None:
@@ -133,8 +135,15 @@ class Refresher:
                 failures += 1
             else:
                 failures = 0
-            pause = _pause_seconds(self._interval_minutes(), failures)
-            await anyio.sleep(pause) if pause else await anyio.sleep_forever()
+            await self._pause(failures)
+
+    async def _pause(self, failures: int) -> None:
+        """Return when it is time again; a refresh may switch the timer on or off."""
+        while True:
+            seconds = _pause_seconds(self._interval_minutes(), failures)
+            await anyio.sleep(seconds or _TIMER_OFF_SECONDS)
+            if seconds:
+                return
 
     async def _fly(self, flight: _Flight) -> None:
         try:

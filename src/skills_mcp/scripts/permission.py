@@ -73,12 +73,18 @@ def permit(
 
 
 def _working_directory(cwd: str | None) -> Path:
-    if cwd is None:
-        return Path.cwd()
     # os.path: a name that no file system takes is no folder, and no exception.
-    if not os.path.isabs(cwd) or not os.path.isdir(cwd):  # noqa: PTH112, PTH117
+    if cwd is not None:
+        if os.path.isabs(cwd) and os.path.isdir(cwd):  # noqa: PTH112, PTH117
+            return Path(cwd)
         raise InvalidArgumentsError(
             "cwd: must be the absolute path of a folder that exists. Leave it out to "
             "run where the server runs."
         )
-    return Path(cwd)
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        raise InvalidArgumentsError(
+            "cwd: the folder in which the server runs is gone. Pass the absolute path "
+            "of another one."
+        ) from error

@@ -94,6 +94,12 @@ def require_arguments(script: Script, given: Mapping[str, str]) -> None:
             f"args: {', '.join(map(ascii, unusable))} holds a NUL character or half a "
             "surrogate pair. Remove it."
         )
+    variables = [variable_name(name) for name in given]
+    if len(set(variables)) < len(variables):
+        raise InvalidArgumentsError(
+            f"args: two of {', '.join(map(repr, given))} would be the same variable. "
+            "Use the names that get_skill lists."
+        )
 
 
 def require_extension(rules: Scripts, file: str) -> None:

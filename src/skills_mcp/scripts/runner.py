@@ -5,6 +5,7 @@ printing costs no memory.
 """
 
 import errno
+import os
 import shutil
 import subprocess
 import time
@@ -134,13 +135,18 @@ class _Kept:
         return f"{kept}\n[skills-mcp] Output truncated: {dropped:,} more bytes."
 
 
-async def _start(command: Command) -> Process:
-    program = shutil.which(command.runner[0], path=command.environment.get("PATH"))
-    if program is None:
+def _find_program(command: Command) -> str:
+    found = shutil.which(command.runner[0], path=command.environment.get("PATH"))
+    if found is None:
         raise RunnerNotFoundError(
             f"{command.runner[0]!r} is not installed on this machine, or not in PATH. "
             "The operator can install it or change scripts.runners."
         )
+    return os.path.abspath(found)  # noqa: PTH100 - the script runs in another folder
+
+
+async def _start(command: Command) -> Process:
+    program = _find_program(command)
     try:
         return await anyio.open_process(
             [program, *command.runner[1:], str(command.script)],

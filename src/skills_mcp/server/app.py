@@ -109,7 +109,7 @@ async def _answer(
 ) -> Reply:
     try:
         arguments = parse(spec.arguments, spec.name, given)
-        if spec.needs_content and not library.is_ready:
+        if spec.needs_content:
             await library.wait_until_ready(_FIRST_CONTENT_SECONDS)
         return await spec.handler(library, arguments)
     except SkillsError as error:

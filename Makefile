@@ -12,7 +12,7 @@ help: ## Show what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 demo: $(READY) ## The main job on the sample content, through a real MCP client
-	@$(BIN)/python demo/run.py
+	@$(BIN)/python -m demo.run
 
 test: $(READY) ## All tests
 	$(BIN)/pytest
@@ -36,7 +36,7 @@ fix: $(READY) ## Format, and repair what can be repaired
 	$(BIN)/ruff check --fix
 
 bench: $(READY) ## Ratios against a minimal server, one line each
-	@$(BIN)/python benchmarks/run.py
+	@$(BIN)/python -m benchmarks.run
 
 test-lowest: ## All tests with the oldest dependencies that pyproject.toml allows
 	@$(MAKE) --no-print-directory test VENV=.venv-lowest CONSTRAINTS=constraints-lowest.txt

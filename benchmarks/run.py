@@ -17,10 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pipe_client import PipeClient
 from rich.console import Console
 from rich.progress import track
 
+from benchmarks.pipe_client import PipeClient
 from skills_mcp.config import Matching
 from skills_mcp.routing.decision import Decision, decide, exact
 from skills_mcp.routing.keywords import KeywordMatcher

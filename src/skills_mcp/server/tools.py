@@ -47,6 +47,10 @@ that skills have just changed.
 
 _LARGE_RESULT = {"anthropic/maxResultSizeChars": 500_000}
 
+_ONLY_READS = ToolAnnotations(
+    read_only_hint=True, idempotent_hint=True, open_world_hint=False
+)
+
 Handler = Callable[[SkillLibrary, Any], Awaitable[Reply]]
 
 
@@ -73,7 +77,7 @@ class ToolSpec:
             title=self.title,
             description=self.description,
             input_schema=input_schema(self.arguments),
-            annotations=self.annotations,
+            annotations=self.annotations.model_copy(update={"title": self.title}),
             _meta=self.meta or None,
         )
 
@@ -138,12 +142,7 @@ TOOLS = (
         ),
         arguments=GetSkill,
         handler=_get_skill,
-        annotations=ToolAnnotations(
-            title="Get the rules for a task",
-            read_only_hint=True,
-            idempotent_hint=True,
-            open_world_hint=False,
-        ),
+        annotations=_ONLY_READS,
         meta={
             "anthropic/alwaysLoad": True,
             "anthropic/searchHint": (
@@ -164,12 +163,7 @@ TOOLS = (
         ),
         arguments=ListSkills,
         handler=_list_skills,
-        annotations=ToolAnnotations(
-            title="Browse all skills",
-            read_only_hint=True,
-            idempotent_hint=True,
-            open_world_hint=False,
-        ),
+        annotations=_ONLY_READS,
         meta=_LARGE_RESULT,
     ),
     ToolSpec(
@@ -183,12 +177,7 @@ TOOLS = (
         ),
         arguments=GetAsset,
         handler=_get_asset,
-        annotations=ToolAnnotations(
-            title="Get a template or script",
-            read_only_hint=True,
-            idempotent_hint=True,
-            open_world_hint=False,
-        ),
+        annotations=_ONLY_READS,
         meta=_LARGE_RESULT,
     ),
     ToolSpec(
@@ -203,7 +192,6 @@ TOOLS = (
         arguments=RunScript,
         handler=_run_script,
         annotations=ToolAnnotations(
-            title="Run a skill's script",
             read_only_hint=False,
             destructive_hint=True,
             idempotent_hint=False,
@@ -221,7 +209,6 @@ TOOLS = (
         arguments=ReportUsage,
         handler=_report_usage,
         annotations=ToolAnnotations(
-            title="Say whether a skill helped",
             read_only_hint=False,
             destructive_hint=False,
             idempotent_hint=False,
@@ -240,7 +227,6 @@ TOOLS = (
         arguments=RefreshSkills,
         handler=_refresh_skills,
         annotations=ToolAnnotations(
-            title="Fetch the newest skills",
             read_only_hint=False,
             destructive_hint=False,
             idempotent_hint=True,

@@ -173,3 +173,17 @@ def _codes() -> set[str]:
         errors += error.__subclasses__()
         codes |= {error.code} if "code" in vars(error) else set()
     return codes
+
+
+def test_the_oldest_dependencies_that_are_tested_are_the_lower_bounds() -> None:
+    lines = (PROJECT / "constraints-lowest.txt").read_text().splitlines()
+    tested = dict(line.lower().split("==") for line in lines if "==" in line)
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+
+    declared = {}
+    for dependency in project["dependencies"]:
+        name, _, bounds = dependency.partition(">=")
+        declared[name.lower()] = bounds.partition(",<")[0]
+
+    assert {name: tested[name] for name in declared} == declared
+    assert all(",<" in dependency for dependency in project["dependencies"])

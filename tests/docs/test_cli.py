@@ -1,0 +1,70 @@
+"""Commands, options and exit codes in the pages are those of the program."""
+
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+
+from skills_mcp.cli import program
+from tests.docs.pages import DOCS, REFERENCE, block, blocks, codes, section, table
+
+CLI = REFERENCE / "cli.md"
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(
+        program,
+        arguments,
+        prog_name="skills-mcp",
+        env={"COLUMNS": "80"},
+        terminal_width=80,
+    )
+
+
+def test_every_command_is_documented_with_its_help() -> None:
+    shown = {
+        " ".join(each.words[1:]): each.text for each in blocks(CLI, "text", "help")
+    }
+
+    assert shown == {
+        command: run(*command.split(), "--help").output
+        for command in ("", *program.commands)
+    }
+
+
+def test_every_option_is_documented_with_its_variable_and_no_other() -> None:
+    commands = [program, *program.commands.values()]
+    options = [p for command in commands for p in command.params] + [
+        program.get_help_option(program.make_context("skills-mcp", ["tree"]))
+    ]
+    rows = table(section(CLI, "## Options"))
+
+    assert {
+        (tuple(sorted(codes(row["Option"]))), *codes(row["Variable"])) for row in rows
+    } == {
+        (tuple(sorted(option.opts)), *([option.envvar] if option.envvar else []))
+        for option in options
+        if option
+    }
+
+
+def test_exit_codes_are_those_of_the_table(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing")
+    ended = {
+        0: run("--version"),
+        2: run("no-such-command"),
+        3: run("tree"),
+        4: run("tree", "--skills-dir", missing, "--log-level", "error"),
+    }
+    documented = {int(row["Code"]) for row in table(section(CLI, "## Exit codes"))}
+
+    assert {code: result.exit_code for code, result in ended.items()} == {
+        code: code for code in ended
+    }
+    assert documented == {1, *ended}
+
+
+def test_the_message_without_settings_is_the_real_one() -> None:
+    shown = block(DOCS / "how-to" / "connect-your-agent.md", "text", "message")
+
+    assert run("serve").stderr == shown

@@ -1,0 +1,175 @@
+"""What holds for the pages as a whole, and for the files beside them."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+from skills_mcp import __version__, snapshot
+from skills_mcp.analytics.publisher import INTERVAL_SECONDS
+from skills_mcp.bootstrap import DEFAULT_BRANCH
+from skills_mcp.config import Layer, Refresh, Settings
+from skills_mcp.content import advice, branch
+from skills_mcp.safe_yaml import MAX_YAML_CHARACTERS
+from skills_mcp.scripts.runner import TIMEOUT_EXIT_CODE
+from skills_mcp.server import app, arguments
+from skills_mcp.skills import discovery, frontmatter
+from tests.docs.pages import (
+    CONFIGURATION,
+    DOCS,
+    blocks,
+    code,
+    every_page,
+    prose,
+    section,
+    table,
+    templates,
+)
+from tests.support import PROJECT
+
+
+@every_page
+def test_snippets_parse(page: Path) -> None:
+    for each in blocks(page):
+        match each.language:
+            case "json" if "not-run" not in each.words:
+                json.loads(each.text)
+            case "toml":
+                tomllib.loads(each.text)
+            case "yaml" if "skill" not in each.words:
+                Settings((Layer(page.name, yaml.safe_load(each.text)),)).resolve()
+
+
+@every_page
+def test_snippets_for_hosts_name_our_program_and_variables_that_exist(
+    page: Path,
+) -> None:
+    known = {
+        code(row["Variable"])
+        for row in table(section(CONFIGURATION, "## Environment variables"))
+    }
+    forwarded = known | {"SSH_AUTH_SOCK"}
+    parsed = [json.loads(each.text) for each in blocks(page, "json")]
+    parsed += [tomllib.loads(each.text) for each in blocks(page, "toml")]
+
+    for snippet in parsed:
+        for key in ("mcpServers", "servers", "mcp_servers"):
+            for server in snippet.get(key, {}).values():
+                assert [server["command"], *server.get("args", [])] in (
+                    ["skills-mcp"],
+                    ["uvx", "skills-mcp-server"],
+                )
+                assert set(server.get("env", {})) <= known
+                assert set(server.get("env_vars", [])) <= forwarded
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that a forge makes of the headings."""
+    headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    kept = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.replace(" ", "-") for heading in kept}
+
+
+@every_page
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+        if target.startswith(("https://", "http://")):
+            continue
+        file, _, anchor = target.partition("#")
+        there = (page.parent / file).resolve() if file else page
+
+        assert there.exists(), target
+        assert not anchor or anchor in anchors(there), target
+
+
+def test_every_page_can_be_reached_from_the_index() -> None:
+    index = DOCS / "index.md"
+    linked = re.findall(r"\]\(([\w/-]+\.md)\)", prose(index))
+
+    assert {index, *(DOCS / link for link in linked)} == set(DOCS.rglob("*.md"))
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.name)
+def test_every_page_says_what_to_read_next(page: Path) -> None:
+    *_, last = re.findall(r"^## (.+)$", prose(page), re.MULTILINE)
+
+    assert last in {"What to read next", "Where to go next"}
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.name)
+def test_every_sentence_has_a_line_of_its_own(page: Path) -> None:
+    lines = [line for line in prose(page).splitlines() if not line.startswith("|")]
+
+    assert [line for line in lines if re.search(r"(?<!\d)[.?!] [A-Z]", line)] == []
+
+
+@pytest.mark.parametrize(
+    "page, words",
+    [
+        ("reference/tools.md", f"longer than {arguments._MAX_TEXT:,} characters"),
+        ("reference/tools.md", f"at most {app._FIRST_CONTENT_SECONDS:.0f} seconds"),
+        ("reference/tools.md", f"The exit code is {TIMEOUT_EXIT_CODE} either way"),
+        ("reference/skill-format.md", f"{discovery.MAX_SKILL_BYTES:,} bytes, UTF-8"),
+        ("reference/skill-format.md", f"{MAX_YAML_CHARACTERS:,} characters"),
+        ("reference/skill-format.md", f"more than {discovery._MAX_DEPTH} levels"),
+        ("reference/skill-format.md", f"-1000 to {frontmatter._MAX_PRIORITY} |"),
+        ("reference/configuration.md", f"`SKILLS_BRANCH` | `{DEFAULT_BRANCH}` |"),
+        ("reference/cli.md", f"at most {snapshot._LOGGED_PROBLEMS} per sync"),
+        ("reference/events.md", f"sends every {INTERVAL_SECONDS:.0f} seconds"),
+        ("explanation/sync.md", f"at most {branch._FETCH_TIMEOUT_SECONDS:.0f} seconds"),
+        ("explanation/sync.md", f"Every {Refresh().interval_minutes} minutes"),
+        ("tutorial.md", f"fetches every {Refresh().interval_minutes} minutes"),
+    ],
+)
+def test_numbers_in_the_text_are_those_of_the_program(page: str, words: str) -> None:
+    assert words in (DOCS / page).read_text(encoding="utf-8")
+
+
+def test_advice_about_a_repository_is_what_the_program_says() -> None:
+    said = templates(advice)
+    page = DOCS / "how-to" / "private-repository.md"
+    rows = table(section(page, "## When access is refused"))
+
+    for row in rows:
+        assert [t for t in said if t.startswith(row["The message says"])], row
+    assert len(rows) == len(advice._ADVICE)
+
+
+@every_page
+def test_make_targets_that_are_named_exist(page: Path) -> None:
+    makefile = (PROJECT / "Makefile").read_text(encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    named = re.findall(r"(?:`|^)make ([a-z-]+)", text, re.MULTILINE)
+
+    assert [name for name in named if f"\n{name}:" not in makefile] == []
+
+
+def test_the_newest_change_is_the_version() -> None:
+    changes = (PROJECT / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = re.search(r"^## \[(.+?)\] - \d{4}-\d\d-\d\d$", changes, re.MULTILINE)
+
+    assert newest
+    assert newest[1] == __version__
+
+
+def test_the_guide_for_agents_is_short() -> None:
+    lines = (PROJECT / "AGENTS.md").read_text(encoding="utf-8").splitlines()
+
+    assert len(lines) <= 80
+
+
+def test_ci_runs_what_developers_run() -> None:
+    file = PROJECT / ".github" / "workflows" / "ci.yml"
+    workflow = yaml.safe_load(file.read_text(encoding="utf-8"))
+    classifiers = tomllib.loads(
+        (PROJECT / "pyproject.toml").read_text(encoding="utf-8")
+    )["project"]["classifiers"]
+    versions = [c.rpartition(" ")[2] for c in classifiers if ":: 3." in c]
+    check = workflow["jobs"]["check"]
+
+    assert workflow["permissions"] == {}
+    assert check["strategy"]["matrix"]["python"] == versions
+    assert check["steps"][-1]["run"].startswith("make check")

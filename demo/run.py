@@ -90,6 +90,8 @@ class Transcript:
 
 def main() -> None:
     """Set the stage, play, and clean up."""
+    if shutil.which("git") is None:
+        raise SystemExit("The demo needs Git: install it, or add it to PATH.")
     with tempfile.TemporaryDirectory(prefix="skills-mcp-demo-") as folder:
         stage = Path(folder)
         publish(stage)
@@ -155,7 +157,9 @@ async def play(stage: Path, console: Console) -> None:
         await run(transcript)
         await refresh(transcript, stage / "clone")
     console.print()
-    console.print("[bold green]Done.[/] Now with your own skills: see README.md.")
+    console.print("[bold green]Done.[/] The same skills, without an agent:")
+    console.print("  .venv/bin/skills-mcp tree --skills-dir fixtures/skills-content")
+    console.print("Your own: README.md says how.")
 
 
 async def browse(transcript: Transcript) -> None:

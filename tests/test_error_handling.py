@@ -73,6 +73,7 @@ async def test_if_the_network_is_down_at_refresh_what_is_here_stays_until_it_is_
 async def test_a_file_with_invalid_frontmatter_is_skipped_and_the_others_are_served(
     tmp_path: Path, era: str, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("WARNING", "skills_mcp")
     write_skill(tmp_path, "good.md", keywords=["good"])
     write(tmp_path / "bad.md", "---\nkeywords: [good\n---\n")
 

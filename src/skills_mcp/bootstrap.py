@@ -83,6 +83,18 @@ def _operator_file(options: Options, home: Path) -> tuple[Layer, ...]:
     return (load_file(default),) if default.is_file() else ()
 
 
+def _address(repo: str) -> str:
+    """Return the URL as Git may have it, which does not run where we do."""
+    repo = repo.strip()
+    if "${" in repo:
+        raise ConfigError(
+            f"SKILLS_REPO is {repo!r}: the agent has not put the variable's value in. "
+            "Write the URL itself into the agent's configuration."
+        )
+    is_path = Remote(repo, "").scheme == "file" and "://" not in repo
+    return os.path.abspath(os.path.expanduser(repo)) if is_path else repo  # noqa: PTH100, PTH111
+
+
 def _source(
     options: Options, environment: Mapping[str, str], home: Path
 ) -> ContentSource:
@@ -93,7 +105,7 @@ def _source(
         return LocalFolder(Path(folder))
     if options.repo:
         token = environment.get("GITHUB_TOKEN") or None
-        remote = Remote.parse(options.repo, options.branch, token)
+        remote = Remote.parse(_address(options.repo), options.branch, token)
         return RemoteBranch(remote, home / "cache")
     raise ConfigError(
         "No skills to serve. Set SKILLS_REPO to the URL of a Git repository, or "

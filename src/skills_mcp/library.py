@@ -31,6 +31,7 @@ from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.inheritance import (
     Inherited,
     compose,
+    files_in_chain,
     find_in_chain,
     inherited_assets,
     inherited_scripts,
@@ -221,8 +222,8 @@ class SkillLibrary:
         located = find_in_chain(snapshot.index, skill, file)
         if located is None:
             raise UndeclaredFileError(
-                f"{skill.path} has no file {file!r}. Call get_skill with this "
-                "skill_path to see its assets and scripts."
+                f"{skill.path} has no file {file!r}. It has: "
+                f"{', '.join(files_in_chain(snapshot.index, skill)) or 'none at all'}."
             )
         limit = snapshot.config.assets.max_size_bytes
         kind = located.entry.type if isinstance(located.entry, Asset) else "script"

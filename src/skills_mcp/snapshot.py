@@ -59,6 +59,8 @@ def log_news(snapshot: Snapshot, before: Snapshot | None) -> None:
     """Say what is served, and each problem once."""
     revision = snapshot.checkout.revision or os.fspath(snapshot.checkout.directory)
     logger.info("Serving %d skills at %s", len(snapshot.index), revision)
+    if not len(snapshot.index):
+        logger.warning("There is no skill: every task will have no match")
     known = set(before.problems) if before else set()
     fresh = [problem for problem in snapshot.problems if problem not in known]
     for problem in fresh[:_LOGGED_PROBLEMS]:

@@ -218,7 +218,7 @@ async def test_a_failed_first_sync_is_the_reason_for_having_nothing() -> None:
         with pytest.raises(ContentUnavailableError) as error:
             await bench.refresher.wait_until_ready(20)
 
-    assert "the source: the host cannot be reached" in str(error.value)
+    assert "no skills yet: the host cannot be reached" in str(error.value)
     assert "refresh_skills" in str(error.value)
 
 

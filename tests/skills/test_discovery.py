@@ -82,12 +82,34 @@ def test_a_skill_without_a_folder_is_still_a_skill(tmp_path: Path) -> None:
 def test_a_category_that_a_file_of_its_name_hides_is_reported(tmp_path: Path) -> None:
     write_skill(tmp_path, "ui.md")
     write_skill(tmp_path, "ui/_index.md")
-    write_skill(tmp_path, "ui/react.md")
+    write_skill(tmp_path, "ui/react/auth.md")
+    write(tmp_path / "ui/README.md", "no skill, and no problem")
 
     assert paths(tmp_path) == ["ui"]
-    [(file, reason)] = reasons(tmp_path)
-    assert file == "ui/_index.md"
-    assert reason == "is not served: ui/ is the resource folder of ui.md"
+    reason = "is not served: its folder holds the files of ui.md"
+    assert reasons(tmp_path) == [
+        ("ui/_index.md", reason),
+        ("ui/react/auth.md", reason),
+    ]
+
+
+@pytest.mark.spec("4.5")
+def test_a_markdown_file_that_is_declared_is_no_problem(tmp_path: Path) -> None:
+    write_skill(tmp_path, "ui.md", assets=[{"file": "example.md"}])
+    write_skill(tmp_path, "ui/example.md")
+
+    assert reasons(tmp_path) == []
+
+
+@pytest.mark.spec("13")
+def test_a_declared_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
+    write_skill(tmp_path, "ui.md", assets=[{"file": "missing.md"}])
+    write(tmp_path / "ui/other.txt")
+
+    assert paths(tmp_path) == ["ui"]
+    assert reasons(tmp_path) == [
+        ("ui.md", "declares missing.md, which is not in its folder")
+    ]
 
 
 @pytest.mark.spec("13")

@@ -455,3 +455,15 @@ def test_any_value_of_any_field_is_a_skill_or_a_problem(fields: dict[str, Any]) 
 
     for values in (fields, good | fields, fields | good):
         is_skill_or_problem(f"---\n{yaml.safe_dump(values)}---\nbody")
+
+
+def test_control_characters_never_reach_a_terminal() -> None:
+    text = '---\ndescription: "\\e[31mred"\nkeywords: ["a\\u0007b"]\n---\nBody'
+
+    skill, problems = parse_skill(text, file="a.md", directory=None)
+
+    assert skill is not None
+    assert (skill.description, skill.keywords) == ("[31mred", ("ab",))
+    assert [problem.reason for problem in problems] == [
+        "has control characters, which are left out"
+    ]

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,11 @@ from skills_mcp.bootstrap import DEFAULT_BRANCH, Application, Options, build
 from skills_mcp.cli.logs import LEVELS, configure_logging
 from skills_mcp.content.remote import Remote
 from skills_mcp.errors import ConfigError, ContentError, SkillsError
+
+_HELLO = (
+    "Waiting for an MCP client on standard input; Ctrl-C ends it. To see the skills "
+    "yourself: skills-mcp tree"
+)
 
 _CONFIG_EXIT = 3
 _SYNC_EXIT = 4
@@ -102,12 +108,14 @@ def serve(**given: Any) -> None:
     from skills_mcp.server.app import create_server
     from skills_mcp.server.stdio import serve_stdio
 
+    if sys.stdin.isatty():
+        click.echo(_HELLO, err=True)
     server = create_server(application.library)
     anyio.run(serve_stdio, server, application.library, application.publisher)
 
 
 @program.command()
-@content_options(log_level="warning")
+@content_options(log_level="error")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @click.option("--problems", is_flag=True, help="Show what is wrong in the content.")
 def tree(*, as_json: bool, problems: bool, **given: Any) -> None:
@@ -121,6 +129,9 @@ def tree(*, as_json: bool, problems: bool, **given: Any) -> None:
 
 def main() -> None:
     """Run the program and leave with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a poor terminal costs no traceback
     program(prog_name="skills-mcp")
 
 

@@ -1,7 +1,7 @@
 """`skills-mcp tree`: what would be served, and what is wrong with the rest."""
 
 import json
-import logging
+import sys
 from dataclasses import asdict
 
 from rich.console import Console
@@ -15,9 +15,7 @@ from skills_mcp.skills.model import Problem
 from skills_mcp.skills.tree import TreeNode, render_node
 from skills_mcp.snapshot import Snapshot
 
-logger = logging.getLogger(__name__)
-
-_WHOLE_LINES = 2000
+_WHOLE_LINES = 100_000
 
 
 def print_tree(application: Application, *, as_json: bool, with_problems: bool) -> None:
@@ -35,6 +33,7 @@ def print_tree(application: Application, *, as_json: bool, with_problems: bool) 
     console.print(_branch(tree), no_wrap=True, overflow="ellipsis")
     console.print(_summary(snapshot, hint=not with_problems))
     if with_problems and snapshot.problems:
+        console.print()
         console.print(_problems(snapshot.problems))
 
 
@@ -43,25 +42,30 @@ def print_json(tree: TreeNode, problems: tuple[Problem, ...] | None) -> None:
     data: dict[str, object] = {"tree": render_node(tree)}
     if problems is not None:
         data["problems"] = [asdict(problem) for problem in problems]
-    print(json.dumps(data, ensure_ascii=False, indent=2))  # noqa: T201 - the result
+    # JSON may escape what this output cannot carry; it stays the same JSON.
+    is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    print(json.dumps(data, ensure_ascii=not is_unicode, indent=2))  # noqa: T201
 
 
 def _console() -> Console:
     """Fit the lines to a terminal; a file or a pipe gets them whole."""
-    console = Console()
-    return console if console.is_terminal else Console(width=_WHOLE_LINES)
+    console = Console(highlight=False)
+    if console.is_terminal:
+        return console
+    return Console(highlight=False, width=_WHOLE_LINES)
 
 
 def _load(application: Application) -> Snapshot:
     library, source = application.library, application.source
-    with Console(stderr=True).status(f"Syncing {escape(source.name)} …"):
+    notices = Console(stderr=True, highlight=False)
+    with notices.status(f"Reading {escape(source.name)} …"):
         try:
             checkout = source.sync()
         except SyncError as error:
             published = source.published()
             if published is None:
                 raise
-            logger.warning("Showing what was synced before: %s", error)
+            notices.print(f"Showing what was synced before: {escape(str(error))}")
             checkout = published
         library.load(checkout)
     return library.snapshot
@@ -88,7 +92,7 @@ def _label(node: TreeNode) -> str:
 def _summary(snapshot: Snapshot, *, hint: bool) -> str:
     served = _plural(len(snapshot.index), "skill")
     found = _plural(len(snapshot.problems), "problem")
-    where = snapshot.checkout.revision or snapshot.checkout.directory
+    where = escape(str(snapshot.checkout.revision or snapshot.checkout.directory))
     more = ": see --problems" if snapshot.problems and hint else ""
     return f"{served} served at {where}, {found}{more}"
 

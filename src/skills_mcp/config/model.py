@@ -90,6 +90,7 @@ class Analytics(_Section):
     )
     endpoint: str = Field(
         default="",
+        pattern=r"^(https?://\S+)?$",
         description="The URL that events are posted to; without one they stay here.",
     )
 
@@ -119,6 +120,7 @@ class Config(_Section):
 
 
 _IN_YAML = {
+    "string_pattern_mismatch": "an address that begins with https://",
     "dict_type": "a mapping of `key: value` lines",
     "model_type": "a section of `key: value` lines",
     "tuple_type": "a list",

@@ -15,7 +15,11 @@ _ADVICE = (
     (
         ("' not found", "Repository not found", "returned error: 404",
          "does not appear to be a git repository"),
-        "there is no such repository, or the token may not see it. Check SKILLS_REPO",
+        "no repository is there, or it may not be seen. Check SKILLS_REPO: https://…",
+    ),
+    (
+        ("is not a git command", "Unable to find remote helper"),
+        "Git does not know this kind of address. Check SKILLS_REPO: https://…",
     ),
     (
         ("couldn't find remote ref",),

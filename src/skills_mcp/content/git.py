@@ -235,6 +235,8 @@ class GitRepository:
         said = " ".join(stderr.split())
         advice = find_advice(said)
         kind = SyncError if advice else DamagedStoreError
+        if self._remote.token and not self._remote.usable_token:
+            said += " (the token was not sent: it travels over https only)"
         message = f"{self._remote}: {advice or 'Git failed'}. Git said: {said}"
         return kind(self._remote.redact(message))
 

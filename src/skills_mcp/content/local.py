@@ -1,5 +1,6 @@
 """Content in a plain folder: the operator's own, and theirs to change."""
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -27,11 +28,13 @@ class LocalFolder:
         Raises:
             SyncError: It is not there.
         """
-        if not self._directory.is_dir():
+        try:
+            os.scandir(self._directory).close()
+        except OSError as error:
             raise SyncError(
-                f"SKILLS_DIR is {self._directory}, which is not a folder. Create it, "
-                "or set SKILLS_DIR to the folder that holds the skills."
-            )
+                f"the folder {self._directory} cannot be read: {error.strerror}. "
+                "Create it, or set SKILLS_DIR to the folder that holds the skills."
+            ) from error
         return Checkout(self._directory, None, datetime.now(UTC))
 
     def count_changes(self, before: Checkout | None, after: Checkout) -> int:  # noqa: ARG002 - the protocol's

@@ -83,11 +83,11 @@ class Refresher:
         with anyio.move_on_after(timeout_seconds):
             await self._settled.wait()
         if not self._has_content:
-            reason = str(self._last_error or "the first sync is still running")
+            running = f"the first sync of {self._source.name} is still running"
+            reason = str(self._last_error or running)
             raise ContentUnavailableError(
-                f"There are no skills yet from {self._source.name}: "
-                f"{reason.rstrip('.')}. Go on without them, or call "
-                "refresh_skills to try again now."
+                f"There are no skills yet: {reason.rstrip('.')}. Go on without them, "
+                "or call refresh_skills to try again now."
             )
 
     async def refresh(self) -> None:

@@ -81,7 +81,7 @@ def _walk(root: Path, prefix: str) -> Iterator[_Found | Problem]:
         elif name not in folders:
             yield _Found(file, root / prefix / stem if stem in folders else None)
         elif f"{name}.md" in entries:
-            yield from _hidden_category(root, file)
+            continue  # it belongs to that file, and `_load` looks into it
         elif file.count("/") < _MAX_DEPTH:
             yield from _walk(root, f"{file}/")
 
@@ -91,16 +91,6 @@ def _unreadable(file: str) -> Problem:
     name = file.encode("unicode_escape").decode()
     reason = "has a name with invisible characters, or one that is not UTF-8"
     return Problem(name, reason, "rename it")
-
-
-def _hidden_category(root: Path, folder: str) -> Iterator[Problem]:
-    """Report skills that nobody sees because their folder belongs to a file."""
-    if (root / folder / "_index.md").is_file():
-        yield Problem(
-            f"{folder}/_index.md",
-            f"is not served: {folder}/ is the resource folder of {folder}.md",
-            f"move {folder}.md to {folder}/_index.md, or rename one of the two",
-        )
 
 
 def _load(root: Path, found: _Found) -> tuple[Skill | None, tuple[Problem, ...]]:
@@ -118,4 +108,36 @@ def _load(root: Path, found: _Found) -> tuple[Skill | None, tuple[Problem, ...]]
     except UnicodeDecodeError as error:
         reason = f"is not UTF-8 text (byte {error.start})"
         return None, (Problem(found.file, reason, "save the file as UTF-8"),)
-    return parse_skill(text, file=found.file, directory=found.directory)
+    skill, problems = parse_skill(text, file=found.file, directory=found.directory)
+    return skill, (*problems, *_compare(root, found, skill))
+
+
+def _compare(root: Path, found: _Found, skill: Skill | None) -> Iterator[Problem]:
+    """Hold what a skill declares against what its folder has."""
+    if found.directory is None:
+        return
+    declared = {entry.file for entry in skill.entries()} if skill else set()
+    for file in sorted(declared):
+        if not (found.directory / file).is_file():
+            yield Problem(
+                found.file,
+                f"declares {file}, which is not in its folder",
+                "add the file, or take the declaration away",
+                "warning",
+            )
+    for path in sorted(found.directory.rglob("*.md")):
+        file = path.relative_to(found.directory).as_posix()
+        if file not in declared and _looks_like_a_skill(path):
+            yield Problem(
+                path.relative_to(root).as_posix(),
+                f"is not served: its folder holds the files of {found.file}",
+                f"declare it there, or move {found.file} into the folder as _index.md",
+            )
+
+
+def _looks_like_a_skill(path: Path) -> bool:
+    try:
+        with path.open("rb") as handle:
+            return not path.is_symlink() and handle.read(3) == b"---"
+    except OSError:
+        return False

@@ -31,6 +31,7 @@ _EMPTY = frozenset({"", "~", "null"})
 
 # Priority only breaks ties: 1,000 is one whole point of score (001 §5.2).
 _MAX_PRIORITY = 1000
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _INTEGER = re.compile(r"[+-]?\d{1,5}")
 
 _EXAMPLE = "start the file with --- / description: … / keywords: [one, two] / ---"
@@ -58,6 +59,7 @@ def parse_skill(
         return None, report.problems
 
     path = derive_path(file)
+    assets, scripts = tuple(_assets(fields, report)), tuple(_scripts(fields, report))
     skill = Skill(
         path=path,
         file=file,
@@ -67,11 +69,12 @@ def parse_skill(
         body=split[1],
         inherit=_flag(fields, "inherit", report, default=True),
         priority=_priority(fields, report),
-        assets=tuple(_assets(fields, report)) if directory else (),
-        scripts=tuple(_scripts(fields, report)) if directory else (),
+        # Without a folder there is nothing to hand out (001 §7.1).
+        assets=assets if directory else (),
+        scripts=scripts if directory else (),
         directory=directory,
     )
-    if directory is None and (fields.get("assets") or fields.get("scripts")):
+    if directory is None and (assets or scripts):
         report.warn(
             "declares assets or scripts, but has no folder for them",
             f"put the files into {path}/, beside the Markdown file",
@@ -140,7 +143,23 @@ def _fields(block: str, report: _Report) -> Mapping[str, Any] | None:
     if not isinstance(fields, dict):
         report.fail("has a frontmatter without `key: value` lines", _EXAMPLE)
         return None
-    return fields
+    cleaned: Mapping[str, Any] = _without_controls(fields)
+    if cleaned != fields:
+        report.warn("has control characters, which are left out", "take them out")
+    return cleaned
+
+
+def _without_controls(node: Any) -> Any:
+    """Return the texts without what would steer the terminal of a reader."""
+    match node:
+        case str():
+            return _CONTROLS.sub("", node)
+        case list():
+            return [_without_controls(item) for item in node]
+        case dict():
+            return {key: _without_controls(value) for key, value in node.items()}
+        case _:
+            return node
 
 
 def _keywords(fields: Mapping[str, Any], report: _Report) -> tuple[str, ...]:

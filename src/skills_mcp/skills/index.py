@@ -40,8 +40,7 @@ class SkillIndex:
 
     def not_found(self, path: str) -> SkillNotFoundError:
         """Return the error for a path that leads nowhere."""
-        name = path.strip("/").rsplit("/", 1)[-1]
-        similar = [other for other in self._skills if name and name in other][:3]
+        similar = self._similar(path)
         hint = f"Did you mean {' or '.join(similar)}? " if similar else ""
         return SkillNotFoundError(
             f"There is no skill {path!r}. {hint}Call list_skills to see all paths."
@@ -61,6 +60,19 @@ class SkillIndex:
         while parent := self.parent(chain[-1]):
             chain.append(parent)
         return tuple(reversed(chain))
+
+    def _similar(self, path: str) -> list[SkillPath]:
+        """Return the skills that were probably meant, the closest first."""
+        wanted = path.strip("/").removesuffix(".md").casefold()
+        name = wanted.rpartition("/")[2]
+        meant = (wanted, f"{wanted}/{INDEX}")
+        found = [
+            path
+            for path in self._skills
+            if name
+            and any(part.startswith(name) for part in path.casefold().split("/"))
+        ]
+        return sorted(found, key=lambda other: other.casefold() not in meant)[:3]
 
     def _nearest(self, path: SkillPath) -> Skill | None:
         """Walk up over parents that do not exist."""

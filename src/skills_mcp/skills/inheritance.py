@@ -68,12 +68,22 @@ def inherited_scripts(index: SkillIndex, skill: Skill) -> tuple[Inherited[Script
 
 def find_in_chain(index: SkillIndex, skill: Skill, file: str) -> Located | None:
     """Find the skill that declares `file`, the most specific first (001 §7.5)."""
-    chain = reversed(index.lineage(skill)) if skill.inherit else (skill,)
-    for member in chain:
+    for member in _chain(index, skill):
         if entry := member.declared(file):
             source = None if member is skill else member.path
             return Located(entry, member, source)
     return None
+
+
+def files_in_chain(index: SkillIndex, skill: Skill) -> list[str]:
+    """Return every file that `find_in_chain` finds, the skill's own first."""
+    chain = _chain(index, skill)
+    return list(dict.fromkeys(e.file for member in chain for e in member.entries()))
+
+
+def _chain(index: SkillIndex, skill: Skill) -> tuple[Skill, ...]:
+    """Return whose files count, the most specific first."""
+    return index.lineage(skill)[::-1] if skill.inherit else (skill,)
 
 
 def _inherited(

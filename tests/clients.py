@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import anyio
+import mcp.client.session
 from mcp.client.client import Client
 from mcp_types import TextContent
 
@@ -24,8 +25,11 @@ from skills_mcp.library import SkillLibrary
 from skills_mcp.process_group import kill_group
 from skills_mcp.server.app import create_server
 
-ERAS = {"auto": "2026-07-28", "legacy": "2025-11-25"}
+ERAS = {"auto": "2026-07-28", "legacy": "2025-06-18"}
 """How a client opens a connection, and the protocol revision that it then speaks."""
+
+# What Codex and Gemini CLI ask for; the SDK's own client would ask for 2025-11-25.
+mcp.client.session.LATEST_HANDSHAKE_VERSION = ERAS["legacy"]  # type: ignore[attr-defined]
 
 MODERN = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",

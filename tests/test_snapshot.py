@@ -196,16 +196,3 @@ def test_the_log_of_a_folder_names_the_folder(
     log_news(take(content), None)
 
     assert caplog.messages == [f"Serving 2 skills at {content}"]
-
-
-def test_the_log_tells_the_first_problems_and_counts_the_others(
-    content: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.WARNING, "skills_mcp")
-    for number in range(23):
-        write(content / "skills" / f"bad-{number:02}.md", "no frontmatter")
-
-    log_news(take(content), None)
-
-    assert len(caplog.records) == 21
-    assert caplog.messages[-1].startswith("3 more problems: see ")

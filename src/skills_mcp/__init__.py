@@ -1,5 +1,33 @@
-"""Serve an organisation's engineering knowledge to every coding agent."""
+"""Serve an organisation's engineering knowledge to every coding agent.
 
-__version__ = "0.1.0"
-DISTRIBUTION = "skills-mcp-server"
-"""The name on the package index; `skills-mcp` there belongs to somebody else."""
+`build(Options(repo=…), os.environ).library` is everything that the server can do,
+without the server.
+"""
+
+from skills_mcp.about import DISTRIBUTION, __version__
+from skills_mcp.bootstrap import Application, Options, build
+from skills_mcp.errors import SkillsError
+from skills_mcp.library import Guidance, Refreshed, ServedFile, SkillLibrary
+from skills_mcp.routing.decision import Ambiguous, NoMatch
+from skills_mcp.scripts.permission import ScriptRequest
+from skills_mcp.scripts.runner import ScriptResult
+from skills_mcp.skills.model import Problem, Skill
+
+__all__ = [
+    "DISTRIBUTION",
+    "Ambiguous",
+    "Application",
+    "Guidance",
+    "NoMatch",
+    "Options",
+    "Problem",
+    "Refreshed",
+    "ScriptRequest",
+    "ScriptResult",
+    "ServedFile",
+    "Skill",
+    "SkillLibrary",
+    "SkillsError",
+    "__version__",
+    "build",
+]

@@ -6,6 +6,7 @@ replaces the snapshot in one assignment, so no answer mixes two commits.
 """
 
 import logging
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -255,17 +256,22 @@ class SkillLibrary:
         permitted = await anyio.to_thread.run_sync(
             permit, request, snapshot.index, rules, self._environment
         )
-        result = await self._runner.run(permitted.command)
-        self._tracker.track(
-            "script_executed",
-            skill_path=permitted.skill.path,
-            file=permitted.script.file,
-            execution_mode=permitted.script.execution,
-            success=result.success,
-            exit_code=result.exit_code,
-            duration_ms=round(result.duration_seconds * 1000),
-            args_provided=sorted(request.args),
-        )
+        started = time.monotonic()
+        result: ScriptResult | None = None
+        try:
+            result = await self._runner.run(permitted.command)
+        finally:
+            # Also when the call is cancelled: every execution is tracked (001 §12.2).
+            self._tracker.track(
+                "script_executed",
+                skill_path=permitted.skill.path,
+                file=permitted.script.file,
+                execution_mode=permitted.script.execution,
+                success=result is not None and result.success,
+                exit_code=result.exit_code if result is not None else None,
+                duration_ms=round((time.monotonic() - started) * 1000),
+                args_provided=sorted(request.args),
+            )
         return result
 
     def report(self, skill_path: str, *, useful: bool, comment: str | None) -> None:

@@ -18,8 +18,6 @@ from skills_mcp.skills.model import Problem
 logger = logging.getLogger(__name__)
 
 _CONFIG = "config.yaml"
-_LOGGED_PROBLEMS = 20
-"""A tree full of README files would bury every other line of the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +60,9 @@ def log_news(snapshot: Snapshot, before: Snapshot | None) -> None:
     if not len(snapshot.index):
         logger.warning("There is no skill: every task will have no match")
     known = set(before.problems) if before else set()
-    fresh = [problem for problem in snapshot.problems if problem not in known]
-    for problem in fresh[:_LOGGED_PROBLEMS]:
-        logger.warning("%s", problem)
-    if len(fresh) > _LOGGED_PROBLEMS:
-        more = len(fresh) - _LOGGED_PROBLEMS
-        logger.warning("%d more problems: see `skills-mcp tree --problems`", more)
+    for problem in snapshot.problems:
+        if problem not in known:
+            logger.warning("%s", problem)
 
 
 def _configure(
@@ -91,4 +86,4 @@ def _read_config(folder: Path) -> Layer:
 
 def _problem(finding: str) -> Problem:
     reason = finding.removeprefix(f"{_CONFIG}: ")
-    return Problem(_CONFIG, reason, "see the reference of settings", "warning")
+    return Problem(_CONFIG, reason, "see docs/reference/configuration.md", "warning")

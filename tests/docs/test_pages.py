@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from skills_mcp import __version__, snapshot
+from skills_mcp import __version__
 from skills_mcp.analytics.publisher import INTERVAL_SECONDS
 from skills_mcp.bootstrap import DEFAULT_BRANCH
 from skills_mcp.config import Layer, Refresh, Settings
@@ -117,7 +117,6 @@ def test_every_sentence_has_a_line_of_its_own(page: Path) -> None:
         ("reference/skill-format.md", f"more than {discovery._MAX_DEPTH} levels"),
         ("reference/skill-format.md", f"-1000 to {frontmatter._MAX_PRIORITY} |"),
         ("reference/configuration.md", f"`SKILLS_BRANCH` | `{DEFAULT_BRANCH}` |"),
-        ("reference/cli.md", f"at most {snapshot._LOGGED_PROBLEMS} per sync"),
         ("reference/events.md", f"sends every {INTERVAL_SECONDS:.0f} seconds"),
         ("explanation/sync.md", f"at most {branch._FETCH_TIMEOUT_SECONDS:.0f} seconds"),
         ("explanation/sync.md", f"Every {Refresh().interval_minutes} minutes"),

@@ -15,7 +15,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from skills_mcp import DISTRIBUTION, __version__
+from skills_mcp.about import DISTRIBUTION, __version__
 from skills_mcp.bootstrap import DEFAULT_BRANCH, Application, Options, build
 from skills_mcp.cli.logs import LEVELS, configure_logging
 from skills_mcp.content.remote import Remote

@@ -1,9 +1,13 @@
 """The log: standard error, one line per event, without secrets."""
 
 import logging
+import re
 import sys
 from collections.abc import Iterable
 from datetime import UTC, datetime
+
+# What a model or a skill's author writes must not steer the reader's terminal.
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -18,7 +22,7 @@ class _OneLine(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC)
         name = record.name.removeprefix("skills_mcp.")
-        message = " ".join(record.getMessage().split())
+        message = " ".join(_CONTROLS.sub(" ", record.getMessage()).split())
         line = f"{moment:%Y-%m-%dT%H:%M:%SZ} {record.levelname} {name}: {message}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)

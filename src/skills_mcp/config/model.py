@@ -1,14 +1,31 @@
 """Every setting: what it means, its default, and what is allowed (001 §11.2)."""
 
+import shlex
 from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import ErrorDetails
 
+from skills_mcp.errors import shorten
+
 Ratio = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Positive = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=100)]
+Minutes = Annotated[int, Field(ge=1, le=7 * 24 * 60)]
+Seconds = Annotated[int, Field(ge=1, le=24 * 60 * 60)]
+Bytes = Annotated[int, Field(ge=1, le=1 << 30)]
+_EXTENSION = r"^\.[A-Za-z0-9]+$"
+_ADDRESS = r"^(https?://\S+)?$"
+Extension = Annotated[str, Field(pattern=_EXTENSION)]
+
+
+def _require_words(command: str) -> str:
+    shlex.split(command)  # ValueError: a quotation that never ends
+    return command
+
+
+Command = Annotated[str, AfterValidator(_require_words)]
 
 
 class _Section(BaseModel):
@@ -21,7 +38,7 @@ class Matching(_Section):
     min_score: Ratio = Field(
         default=0.2, description="Skills that score below this are not considered."
     )
-    max_results: Positive = Field(
+    max_results: Count = Field(
         default=3, description="The most candidates that an ambiguous answer lists."
     )
     ambiguity_threshold: Ratio = Field(
@@ -37,7 +54,7 @@ class Refresh(_Section):
         default=True,
         description="Whether to fetch at all between two calls of `refresh_skills`.",
     )
-    interval_minutes: Positive = Field(
+    interval_minutes: Minutes = Field(
         default=15,
         description="Minutes between two fetches, give or take ten per cent.",
     )
@@ -47,19 +64,19 @@ class Scripts(_Section):
     """What `run_script` may do (001 §8.4, §12.2)."""
 
     enabled: bool = Field(default=True, description="The switch for all scripts.")
-    timeout_seconds: Positive = Field(
+    timeout_seconds: Seconds = Field(
         default=60,
         description="Seconds after which a script and all its children are ended.",
     )
-    max_output_bytes: Positive = Field(
+    max_output_bytes: Bytes = Field(
         default=1_048_576,
         description="Bytes kept of stdout and of stderr each; the rest is dropped.",
     )
-    allowed_extensions: tuple[str, ...] = Field(
+    allowed_extensions: tuple[Extension, ...] = Field(
         default=(".sh", ".ts", ".js", ".py"),
         description="File extensions that may run.",
     )
-    runners: dict[str, str] = Field(
+    runners: dict[Extension, Command] = Field(
         default={
             ".sh": "bash",
             ".ts": "npx tsx",
@@ -73,10 +90,10 @@ class Scripts(_Section):
 class Assets(_Section):
     """How large a file may be (001 §12.3)."""
 
-    max_size_bytes: Positive = Field(
+    max_size_bytes: Bytes = Field(
         default=1_048_576, description="Larger files are refused before they are read."
     )
-    inline_text_max_bytes: Positive = Field(
+    inline_text_max_bytes: Bytes = Field(
         default=10_240,
         description="With responses.format markdown, larger texts get their own block.",
     )
@@ -90,7 +107,7 @@ class Analytics(_Section):
     )
     endpoint: str = Field(
         default="",
-        pattern=r"^(https?://\S+)?$",
+        pattern=_ADDRESS,
         description="The URL that events are posted to; without one they stay here.",
     )
 
@@ -119,8 +136,13 @@ class Config(_Section):
     )
 
 
+_IN_WORDS = {
+    _ADDRESS: "an address that begins with https:// or http://",
+    _EXTENSION: "an extension with its dot, such as .sh",
+}
+
 _IN_YAML = {
-    "string_pattern_mismatch": "an address that begins with https://",
+    "value_error": "a command as a shell would read it, with every quotation closed",
     "dict_type": "a mapping of `key: value` lines",
     "model_type": "a section of `key: value` lines",
     "tuple_type": "a list",
@@ -143,9 +165,16 @@ def describe(detail: ErrorDetails) -> str:
         guess = get_close_matches(name, allowed, n=1)
         hint = f"did you mean {guess[0]}? " if guess else ""
         return f"unknown key {key}; {hint}allowed here: {', '.join(allowed)}"
+    return f"{key}: must be {_wanted(detail)} (got {shorten(detail['input'])})"
+
+
+def _wanted(detail: ErrorDetails) -> str:
+    """Return what is allowed, in words for a person who writes YAML."""
+    pattern = detail.get("ctx", {}).get("pattern")
+    if pattern in _IN_WORDS:
+        return _IN_WORDS[pattern]
     message = detail["msg"].removeprefix("Input should be ")
-    allowed_here = _IN_YAML.get(detail["type"], message)
-    return f"{key}: must be {allowed_here} (got {detail['input']!r})"
+    return _IN_YAML.get(detail["type"], message)
 
 
 def _allowed(section: Sequence[str]) -> set[str]:

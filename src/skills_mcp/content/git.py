@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -38,7 +39,7 @@ _SETTINGS = (
 )
 
 # Where the certificates are says nothing about any repository.
-_KEPT_VARIABLES = frozenset({"GIT_SSL_CAINFO", "GIT_SSL_CAPATH"})
+_KEPT_VARIABLES = frozenset({"GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_PYTHON_REFRESH"})
 
 
 class DamagedStoreError(SyncError):
@@ -77,7 +78,6 @@ class GitRepository:
         self._run(
             "fetch",
             "--quiet",
-            "--force",
             "--depth=1",
             "--no-tags",
             "--no-recurse-submodules",
@@ -173,7 +173,7 @@ class GitRepository:
         settings = (*_SETTINGS, self._allowed_protocol)
         flags = [word for setting in settings for word in ("-c", setting)]
         inherited = {"pass_fds": (lock.fileno(),)} if lock and _CAN_PASS_FILES else {}
-        with self._gate:
+        with self._gate, _without_inherited_variables():
             if self._closed:
                 raise SyncError("the server is ending")
             try:
@@ -247,20 +247,26 @@ _CAN_PASS_FILES = hasattr(os, "killpg")  # where there are process groups, files
 def _load_gitpython() -> Any:
     """Import GitPython late: the server answers before it needs Git."""
     os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
-    _forget_inherited_variables()
     import git
 
     return git
 
 
-def _forget_inherited_variables() -> None:
-    """Remove what a Git hook or a shell set for some other repository.
+@contextmanager
+def _without_inherited_variables() -> Iterator[None]:
+    """Hide what a Git hook or a shell set for some other repository.
 
     GitPython starts children with our environment and can only add to it.
     """
-    for name in [name for name in os.environ if name.startswith("GIT_")]:
-        if name not in _KEPT_VARIABLES and not name.startswith("GIT_PYTHON_"):
-            del os.environ[name]
+    hidden = {
+        name: os.environ.pop(name)
+        for name in tuple(os.environ)
+        if name.startswith("GIT_") and name not in _KEPT_VARIABLES
+    }
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
 
 
 def _is_safe(file: str) -> bool:

@@ -64,10 +64,11 @@ class Refresher:
     async def run(self) -> None:
         """Serve what is here, then sync now and again, until cancelled."""
         await self._woken.wait()
+        # Before any sync: two loads at once could end with the older content.
+        await self._open_published()
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             self._started.set()
-            await self._open_published()
             await self._sync_for_ever()
 
     async def wait_until_ready(self, timeout_seconds: float) -> None:

@@ -12,7 +12,7 @@ from skills_mcp.scripts import policy
 from skills_mcp.scripts.runner import Command
 from skills_mcp.skills.assets import locate
 from skills_mcp.skills.index import SkillIndex
-from skills_mcp.skills.inheritance import find_in_chain
+from skills_mcp.skills.inheritance import find_script
 from skills_mcp.skills.model import Script, Skill
 
 
@@ -55,7 +55,7 @@ def permit(
     skill = index.require(request.skill_path)
     parse_relative(request.file)
     # Inherited scripts are offered by get_skill, so they can be run, too.
-    found = find_in_chain(index, skill, request.file)
+    found = find_script(index, skill, request.file)
     script = policy.require_declared(skill.path, request.file, found)
     policy.require_server(skill.path, script)
     policy.require_arguments(script, request.args)

@@ -16,7 +16,7 @@ from mcp_types import (
     PaginatedRequestParams,
 )
 
-from skills_mcp import __version__
+from skills_mcp.about import __version__
 from skills_mcp.errors import SkillsError
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.arguments import NOT_AN_OBJECT, parse

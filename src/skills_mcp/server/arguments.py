@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails
 
-from skills_mcp.errors import InvalidArgumentsError
+from skills_mcp.errors import InvalidArgumentsError, shorten
 
 # Long enough for a pasted ticket, short enough that routing stays instant.
 _MAX_TEXT = 10_000
@@ -137,16 +137,11 @@ def _describe(detail: ErrorDetails) -> str:
         case "missing":
             return f"{name} is missing"
         case "extra_forbidden" if name == NOT_AN_OBJECT:
-            return f"the arguments must be an object (got {_shorten(detail['input'])})"
+            return f"the arguments must be an object (got {shorten(detail['input'])})"
         case "string_too_long":
             return f"{name} must have at most {_MAX_TEXT:,} characters"
         case "extra_forbidden":
             return f"{name} is unknown"
         case _:
             message = detail["msg"].removeprefix("Input should be ")
-            return f"{name} must be {message} (got {_shorten(detail['input'])})"
-
-
-def _shorten(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."  # noqa: PLR2004 - one line
+            return f"{name} must be {message} (got {shorten(detail['input'])})"

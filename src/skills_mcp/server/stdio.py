@@ -8,6 +8,8 @@ are ended, the spool is written already, and unsent events get one second.
 import logging
 import os
 import signal
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import anyio
@@ -35,11 +37,14 @@ async def serve_stdio(
     ending, answered = anyio.Event(), anyio.Event()
     serving = anyio.CancelScope()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_watch_signals, ending)
-        tasks.start_soon(_watch_parent, ending)
-        tasks.start_soon(library.run)
-        tasks.start_soon(publisher.run)
-        tasks.start_soon(_serve, server, serving, ending, answered)
+        for work in (
+            partial(_watch_signals, ending),
+            partial(_watch_parent, ending),
+            library.run,
+            publisher.run,
+            partial(_serve, server, serving, ending, answered),
+        ):
+            tasks.start_soon(_run_or_end, work, ending)
         await ending.wait()
         # A script that is just being started is known only to its own call.
         serving.cancel()
@@ -47,8 +52,23 @@ async def serve_stdio(
             await answered.wait()
         library.close()
         with anyio.move_on_after(_LAST_PUBLISH_SECONDS):
-            await publisher.publish()
+            await _run_or_end(publisher.publish, ending)
         leave()
+
+
+async def _run_or_end(
+    work: Callable[[], Awaitable[object]], ending: anyio.Event
+) -> None:
+    """Let nothing but `leave` end the process: a task that fails brings it about.
+
+    An error that left the task group would wait for the thread that reads our
+    input, and so for ever.
+    """
+    try:
+        await work()
+    except Exception:
+        logger.exception("The server ends because of an unexpected error")
+        ending.set()
 
 
 def leave() -> None:

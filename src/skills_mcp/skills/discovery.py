@@ -67,12 +67,13 @@ def _walk(root: Path, prefix: str) -> Iterator[_Found | Problem]:
         with os.scandir(root / prefix) as scan:
             entries = {entry.name: entry for entry in scan if entry.name[0] != "."}
     except OSError as error:
-        yield Problem(prefix or ".", f"cannot be listed: {error.strerror}", "check it")
+        hint = "check its permissions"
+        yield Problem(prefix or ".", f"cannot be listed: {error.strerror}", hint)
         return
     folders = {name for name, e in entries.items() if e.is_dir(follow_symlinks=False)}
     for name, entry in sorted(entries.items()):
         file, stem = prefix + name, name.removesuffix(".md")
-        if stem == name and not entry.is_dir():
+        if stem == name and name not in folders and not _leads_to_folder(entry):
             continue
         if not name.isprintable():
             yield _unreadable(file)
@@ -84,6 +85,13 @@ def _walk(root: Path, prefix: str) -> Iterator[_Found | Problem]:
             continue  # it belongs to that file, and `_load` looks into it
         elif file.count("/") < _MAX_DEPTH:
             yield from _walk(root, f"{file}/")
+
+
+def _leads_to_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False  # a link to itself
 
 
 def _unreadable(file: str) -> Problem:
@@ -98,7 +106,8 @@ def _load(root: Path, found: _Found) -> tuple[Skill | None, tuple[Problem, ...]]
         with open_inside(root, tuple(found.file.split("/"))) as handle:
             raw = handle.read(MAX_SKILL_BYTES + 1)
     except (OSError, MissingFileError) as error:
-        return None, (Problem(found.file, f"cannot be read: {error}", "check it"),)
+        reason, hint = f"cannot be read: {error}", "check its permissions"
+        return None, (Problem(found.file, reason, hint),)
     if len(raw) > MAX_SKILL_BYTES:
         hint = "move examples and references into files of its folder"
         reason = f"is larger than {MAX_SKILL_BYTES:,} bytes"

@@ -53,7 +53,8 @@ def derive_title(path: SkillPath) -> str:
     if path == ROOT:
         return "GLOBAL RULES"
     parts = [part.upper() for part in path.split("/") if part != INDEX]
-    return " > ".join(" ".join(part.split()) for part in parts)
+    title = " > ".join(" ".join(part.split()) for part in parts)
+    return title or path.upper()  # an _index.md at the top has no folder to name
 
 
 def inherited_assets(index: SkillIndex, skill: Skill) -> tuple[Inherited[Asset], ...]:
@@ -72,6 +73,16 @@ def find_in_chain(index: SkillIndex, skill: Skill, file: str) -> Located | None:
         if entry := member.declared(file):
             source = None if member is skill else member.path
             return Located(entry, member, source)
+    return None
+
+
+def find_script(index: SkillIndex, skill: Skill, file: str) -> Located | None:
+    """Find the skill that declares `file` as a script, the most specific first."""
+    for member in _chain(index, skill):
+        for script in member.scripts:
+            if script.file == file:
+                source = None if member is skill else member.path
+                return Located(script, member, source)
     return None
 
 

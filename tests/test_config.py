@@ -615,3 +615,21 @@ def test_a_runner_is_added_to_the_others_and_an_empty_one_takes_one_away() -> No
         ".py": "python3",
         ".rb": "ruby",
     }
+
+
+@pytest.mark.spec("11.2")
+@pytest.mark.parametrize(
+    "section, values, said",
+    [
+        ("refresh", {"interval_minutes": 10**400}, "less than or equal to 10080"),
+        ("matching", {"max_results": -(16**6000)}, "got a very long number"),
+        ("analytics", {"endpoint": "example.com"}, "begins with https://"),
+        ("scripts", {"allowed_extensions": ["sh"]}, "with its dot"),
+        ("scripts", {"runners": {".sh": "bash 'x"}}, "every quotation closed"),
+    ],
+)
+def test_what_would_fail_later_is_refused_at_once(
+    section: str, values: dict[str, object], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        Settings((Layer("operator.yaml", {section: values}),)).resolve()

@@ -790,3 +790,62 @@ def test_a_picked_skill_keeps_its_score_however_low(tmp_path: Path) -> None:
     assert isinstance(guidance, Guidance)
     assert guidance.matched_keywords == ("auth",)
     assert guidance.score == Fraction(-1, 2)
+
+
+async def test_a_script_that_is_cancelled_is_an_event_too(
+    content: Path, spool: Spool
+) -> None:
+    write_skill(content, "slow.md", scripts=[{"file": "s.sh", "execution": "server"}])
+    write(content / "slow/s.sh", "echo started > started; sleep 60\n")
+    library = counting(content, spool)
+    request = ScriptRequest(
+        skill_path="slow", file="s.sh", args={}, cwd=str(content / "slow")
+    )
+
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(library.run_script, request)
+            await until((content / "slow/started").exists)
+            tasks.cancel_scope.cancel()
+
+    kind, data = event_in(spool)
+    assert kind == "script_executed"
+    assert (data["success"], data["exit_code"]) == (False, None)
+
+
+def test_a_file_that_is_asset_and_script_can_be_run_and_fetched(content: Path) -> None:
+    both = [{"file": "both.sh", "execution": "server"}]
+    write_skill(content, "both.md", assets=[{"file": "both.sh"}], scripts=both)
+    write(content / "both/both.sh", "echo hello\n")
+    library = open_library(content)
+    request = ScriptRequest(skill_path="both", file="both.sh", args={})
+
+    result = anyio.run(library.run_script, request)
+
+    assert result.stdout == "hello\n"
+    assert library.read_asset("both", "both.sh").type == "other"
+
+
+@pytest.mark.spec("9.1")
+def test_what_git_leaves_out_is_a_problem_also_for_the_next_process(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    (upstream.work / "skills").mkdir()
+    (upstream.work / "skills" / "link.md").symlink_to("good.md")
+    (upstream.work / "elsewhere.md").symlink_to("README.md")
+    upstream.commit({"skills/good.md": skill_text(), "skills/aux.md": skill_text()})
+    remote = Remote(upstream.url, "main")
+    RemoteBranch(remote, tmp_path / "cache").sync()
+
+    source = RemoteBranch(remote, tmp_path / "cache")
+    library = open_library(source, load=False)
+    checkout = source.published()
+    assert checkout is not None
+    library.load(checkout)
+
+    reason = "is a link, a submodule, or has a name that is not safe everywhere"
+    assert [skill.path for skill in library.snapshot.index] == ["good"]
+    assert [(p.file, p.reason) for p in library.snapshot.problems] == [
+        ("aux.md", reason),
+        ("link.md", reason),
+    ]

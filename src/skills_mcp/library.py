@@ -149,11 +149,7 @@ class SkillLibrary:
         A commit that is served already is not read again: it cannot have changed.
         """
         served = self._snapshot
-        if (
-            served
-            and checkout.revision
-            and served.checkout.revision == checkout.revision
-        ):
+        if served and served.is_still(checkout):
             self._snapshot = replace(served, checkout=checkout)
             return
         snapshot = take_snapshot(checkout, self._settings, trusted=self._is_trusted)

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +32,11 @@ class Snapshot:
     problems: tuple[Problem, ...]
     taken_at: datetime
 
+    def is_still(self, checkout: Checkout) -> bool:
+        """Whether reading `checkout` would give the same again."""
+        same = checkout.revision == self.checkout.revision is not None
+        return same and not any(problem.is_passing for problem in self.problems)
+
 
 def take_snapshot(checkout: Checkout, settings: Settings, *, trusted: bool) -> Snapshot:
     """Read a checkout (001 §4.6).  Blocking; what is wrong becomes a `Problem`.
@@ -48,7 +54,7 @@ def take_snapshot(checkout: Checkout, settings: Settings, *, trusted: bool) -> S
         index=loaded.index,
         matcher=KeywordMatcher(loaded.index),
         config=config,
-        problems=(*findings, *loaded.problems),
+        problems=(*findings, *loaded.problems, *_left_out(checkout, root)),
         taken_at=datetime.now(UTC),
     )
 
@@ -63,6 +69,16 @@ def log_news(snapshot: Snapshot, before: Snapshot | None) -> None:
     for problem in snapshot.problems:
         if problem not in known:
             logger.warning("%s", problem)
+
+
+def _left_out(checkout: Checkout, root: Path) -> Iterator[Problem]:
+    """Report files of a commit that are never written to a disk."""
+    prefix = "" if root == checkout.directory else f"{root.name}/"
+    for name in checkout.left_out:
+        if name.startswith(prefix):
+            shown = name.removeprefix(prefix).encode("unicode_escape").decode()
+            reason = "is a link, a submodule, or has a name that is not safe everywhere"
+            yield Problem(shown, reason, "put a file with a plain name in its place")
 
 
 def _configure(

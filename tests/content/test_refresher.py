@@ -418,3 +418,27 @@ def test_pauses_differ_so_that_windows_drift_apart() -> None:
     pauses = {_pause_seconds(15, 0) for _ in range(20)}
 
     assert len(pauses) > 1
+
+
+async def test_what_is_published_never_replaces_what_a_sync_brought() -> None:
+    loaded: list[str | None] = []
+    opening = threading.Event()
+
+    def load(checkout: Checkout) -> None:
+        if checkout.revision == "old":
+            opening.wait(10)
+        loaded.append(checkout.revision)
+
+    source = ScriptedSource(here=checkout_of("old"))
+    refresher = Refresher(source, load, lambda: None)
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(refresher.run)
+            tasks.start_soon(refresher.refresh)
+            source.finish(checkout_of("new"))
+            opening.set()
+            await until(lambda: loaded[-1:] == ["new"])
+            tasks.cancel_scope.cancel()
+    source.close()
+
+    assert loaded == ["old", "new"]

@@ -22,13 +22,14 @@ def say(what):
 
 class Library:
     async def run(self):
-        await anyio.sleep_forever()
+        {run}
 
     def close(self):
         say("library closed")
 
 class Publisher:
-    run = Library.run
+    async def run(self):
+        await anyio.sleep_forever()
 
     async def publish(self):
         say("last events published")
@@ -93,6 +94,29 @@ def test_after_a_signal_calls_end_before_what_they_use() -> None:
     assert process.returncode == 0
 
 
+_END = "os.kill(os.getpid(), signal.SIGTERM)"
+
+
+@pytest.mark.parametrize(
+    "run, publish",
+    [
+        ("raise OSError(5)", ""),
+        (f"{_END}; await anyio.sleep_forever()", "raise OSError(5)"),
+    ],
+    ids=["background", "last-publishing"],
+)
+def test_an_unexpected_error_ends_it_although_the_input_stays_open(
+    run: str, publish: str
+) -> None:
+    with _serving(run=run, publish=publish) as process:
+        process.wait(timeout=10)
+        assert process.stderr is not None
+        said = process.stderr.read()
+
+    assert "library closed" in said
+    assert process.returncode == 0
+
+
 def test_what_a_tool_prints_is_no_part_of_the_protocol() -> None:
     with _serving(call='print("stray"); os.system("echo child")') as process:
         assert process.stdin is not None
@@ -108,8 +132,10 @@ def test_what_a_tool_prints_is_no_part_of_the_protocol() -> None:
 
 
 @contextmanager
-def _serving(*, publish: str = "", call: str = "") -> "Iterator[subprocess.Popen[str]]":
-    program = _PROGRAM.format(publish=publish, call=call)
+def _serving(
+    *, run: str = "await anyio.sleep_forever()", publish: str = "", call: str = ""
+) -> "Iterator[subprocess.Popen[str]]":
+    program = _PROGRAM.format(run=run, publish=publish, call=call)
     process = subprocess.Popen(
         [sys.executable, "-c", program],
         stdin=subprocess.PIPE,

@@ -293,3 +293,12 @@ def test_the_sample_content_has_no_problem() -> None:
 
     assert loaded.problems == ()
     assert len(loaded.index) >= 20
+
+
+def test_a_link_to_itself_costs_no_skill(tmp_path: Path) -> None:
+    write_skill(tmp_path, "good.md")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "loop.md").symlink_to("loop.md")
+
+    assert paths(tmp_path) == ["good"]
+    assert reasons(tmp_path) == [("loop.md", "is a link")]

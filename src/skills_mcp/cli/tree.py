@@ -2,7 +2,6 @@
 
 import json
 import sys
-from dataclasses import asdict
 
 from rich.console import Console
 from rich.markup import escape
@@ -41,10 +40,19 @@ def print_json(tree: TreeNode, problems: tuple[Problem, ...] | None) -> None:
     """Print one JSON object: `tree` as `list_skills` has it, and `problems`."""
     data: dict[str, object] = {"tree": render_node(tree)}
     if problems is not None:
-        data["problems"] = [asdict(problem) for problem in problems]
+        data["problems"] = [_finding(problem) for problem in problems]
     # JSON may escape what this output cannot carry; it stays the same JSON.
     is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
     print(json.dumps(data, ensure_ascii=not is_unicode, indent=2))  # noqa: T201
+
+
+def _finding(problem: Problem) -> dict[str, str]:
+    return {
+        "file": problem.file,
+        "reason": problem.reason,
+        "hint": problem.hint,
+        "level": problem.level,
+    }
 
 
 def _console() -> Console:

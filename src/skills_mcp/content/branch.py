@@ -86,9 +86,10 @@ class RemoteBranch:
         if commit is None:
             return {}
         try:
-            return {e.file: e.blob for e in self._repository.entries(commit)}
+            listing = self._repository.list_files(commit)
         except SyncError:
             return {}
+        return {entry.file: entry.blob for entry in listing.entries}
 
 
 def _store_name(remote: Remote) -> str:

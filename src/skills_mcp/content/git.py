@@ -54,6 +54,18 @@ class Entry:
     blob: str
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What is in a commit, and what of it is never written to a disk.
+
+    A link could point anywhere, a submodule is another repository, and some names
+    mean something else on another system.
+    """
+
+    entries: tuple[Entry, ...]
+    left_out: tuple[str, ...]
+
+
 class GitRepository:
     """A bare repository that follows one branch of one remote."""
 
@@ -91,38 +103,40 @@ class GitRepository:
         )
         return self._run("rev-parse", "--verify", f"{_REF}^{{commit}}").decode().strip()
 
-    def entries(self, commit: str) -> Iterator[Entry]:
-        """Iterate over the regular files of a commit, whose names are safe anywhere.
-
-        Links and submodules are left out: a link could point anywhere, and a
-        submodule is another repository.
+    def list_files(self, commit: str) -> Listing:
+        """Return the files of a commit.
 
         Raises:
             SyncError: The commit is not in the store.
         """
+        entries, left_out = [], []
         listing = self._run("ls-tree", "-r", "-z", "--full-tree", commit)
         for line in listing.decode("utf-8", "surrogateescape").split("\0")[:-1]:
             header, _, file = line.partition("\t")
             mode, _, blob = header.split(" ")
             if mode.startswith("100") and _is_safe(file):
-                yield Entry(file, blob)
+                entries.append(Entry(file, blob))
+            else:
+                left_out.append(file)
+        return Listing(tuple(entries), tuple(left_out))
 
-    def write(self, commit: str, directory: Path) -> None:
-        """Write the files of a commit below an empty folder.
+    def write(self, commit: str, directory: Path) -> tuple[str, ...]:
+        """Write the files of a commit below an empty folder; return what is left out.
 
         Raises:
             DamagedStoreError: An object is missing.
         """
-        entries = list(self.entries(commit))
+        listing = self.list_files(commit)
         with tempfile.TemporaryFile() as wanted:
-            wanted.write("".join(f"{entry.blob}\n" for entry in entries).encode())
+            wanted.write("".join(f"{e.blob}\n" for e in listing.entries).encode())
             wanted.seek(0)
             process = self._start("cat-file", "--batch", stdin=wanted)
             try:
-                for entry in entries:
+                for entry in listing.entries:
                     _write_file(directory / entry.file, _next_blob(process.stdout))
             finally:
                 self._end(process)
+        return listing.left_out
 
     def close(self) -> None:
         """End the command that is running; every later one fails."""

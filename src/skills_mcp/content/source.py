@@ -18,6 +18,8 @@ class Checkout:
     """The commit, or None for a plain folder."""
     synced_at: datetime
     """When this was last known to be the newest there is."""
+    left_out: tuple[str, ...] = ()
+    """Files of the revision that are not in the directory, see `git.Listing`."""
 
 
 class ContentSource(Protocol):

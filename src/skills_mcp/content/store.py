@@ -5,6 +5,7 @@
   sync.lock              one writer at a time; Git's children hold it, too
   objects.git/           bare, never checked out
   snap/<commit>/         the files of one commit; never changes once it is there
+  snap/<commit>.left-out the names of files that are not in the folder, if any
   snap/<commit>.lease    locked, shared, by every reader of that commit
   current.json           which commit is published; replaced in one step
 ```
@@ -20,7 +21,7 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -34,6 +35,7 @@ from skills_mcp.errors import SyncError
 
 _STAGING_PREFIX = ".staging-"
 _LEASE_SUFFIX = ".lease"
+_LEFT_OUT_SUFFIX = ".left-out"
 
 # A pointer that is replaced between reading it and taking the lease is rare, and
 # twice in a row means that somebody deletes snapshots by hand.
@@ -92,16 +94,17 @@ class SnapshotStore:
         pointer = self._read_pointer()
         return pointer if pointer and self._folder(pointer.commit).is_dir() else None
 
-    def stage(self, commit: str, write: Callable[[Path], None]) -> None:
+    def stage(self, commit: str, write: Callable[[Path], Sequence[str]]) -> None:
         """Make the folder of a commit; `write` fills it before it has its name.
 
-        Call it only with the lock held.
+        It returns the names that it left out. Call it only with the lock held.
         """
         if self._folder(commit).is_dir():
             return
         staging = Path(tempfile.mkdtemp(prefix=_STAGING_PREFIX, dir=self._snapshots))
         try:
-            write(staging)
+            left_out = write(staging)
+            self._left_out_file(commit).write_text(json.dumps(left_out))
             staging.rename(self._folder(commit))
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
@@ -126,8 +129,12 @@ class SnapshotStore:
             lease = self._take_lease(current.commit)
             if lease is not None:
                 synced_at = datetime.fromtimestamp(current.fetched_at, UTC)
-                folder = self._folder(current.commit)
-                checkout = Checkout(folder, current.commit, synced_at)
+                checkout = Checkout(
+                    self._folder(current.commit),
+                    current.commit,
+                    synced_at,
+                    self._read_left_out(current.commit),
+                )
                 weakref.finalize(checkout, lease.close)
                 return checkout
         return None
@@ -161,6 +168,16 @@ class SnapshotStore:
 
     def _lease_file(self, commit: str) -> Path:
         return self._snapshots / f"{commit}{_LEASE_SUFFIX}"
+
+    def _left_out_file(self, commit: str) -> Path:
+        return self._snapshots / f"{commit}{_LEFT_OUT_SUFFIX}"
+
+    def _read_left_out(self, commit: str) -> tuple[str, ...]:
+        try:
+            names = json.loads(self._left_out_file(commit).read_bytes())
+        except (OSError, ValueError):
+            return ()
+        return tuple(map(str, names)) if isinstance(names, list) else ()
 
     def _take_lease(self, commit: str) -> IO[bytes] | None:
         """Lock the commit for reading; None if it was deleted meanwhile."""
@@ -201,4 +218,5 @@ class SnapshotStore:
                 return
             shutil.rmtree(self._folder(commit), ignore_errors=True)
             with suppress(OSError):
+                self._left_out_file(commit).unlink(missing_ok=True)
                 self._lease_file(commit).unlink()

@@ -45,6 +45,9 @@ list_skills shows everything there is. Call refresh_skills only when the user sa
 that skills have just changed.
 """
 
+# A sentence is routed sooner than a thread is found for it; a pasted ticket is not.
+_LONG_CONTEXT = 500
+
 _LARGE_RESULT = {"anthropic/maxResultSizeChars": 500_000}
 
 _ONLY_READS = ToolAnnotations(
@@ -83,7 +86,12 @@ class ToolSpec:
 
 
 async def _get_skill(library: SkillLibrary, arguments: GetSkill) -> Reply:
-    answer = library.route(arguments.context, arguments.skill_path)
+    if len(arguments.context) > _LONG_CONTEXT:
+        answer = await anyio.to_thread.run_sync(
+            library.route, arguments.context, arguments.skill_path
+        )
+    else:
+        answer = library.route(arguments.context, arguments.skill_path)
     match answer:
         case NoMatch():
             return replies.no_match()

@@ -107,7 +107,8 @@ def _load(root: Path, found: _Found) -> tuple[Skill | None, tuple[Problem, ...]]
             raw = handle.read(MAX_SKILL_BYTES + 1)
     except (OSError, MissingFileError) as error:
         reason, hint = f"cannot be read: {error}", "check its permissions"
-        return None, (Problem(found.file, reason, hint),)
+        problem = Problem(found.file, reason, hint, is_passing=True)
+        return None, (problem,)
     if len(raw) > MAX_SKILL_BYTES:
         hint = "move examples and references into files of its folder"
         reason = f"is larger than {MAX_SKILL_BYTES:,} bytes"

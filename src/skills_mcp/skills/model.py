@@ -79,5 +79,8 @@ class Problem:
     level: Literal["error", "warning"] = "error"
     """`error`: the file is not served. `warning`: served, with a part ignored."""
 
+    is_passing: bool = False
+    """Whether reading the same content again may go better: a disk had a bad day."""
+
     def __str__(self) -> str:
         return f"{self.file}: {self.reason} ({self.hint})"

@@ -49,12 +49,14 @@ def take_snapshot(checkout: Checkout, settings: Settings, *, trusted: bool) -> S
     root = skills_root(checkout.directory)
     loaded = load_skills(root)
     config, findings = _configure(checkout, root, settings, trusted=trusted)
+    matcher = KeywordMatcher(loaded.index)
+    more = (*_left_out(checkout, root), *_unmatchable(matcher))
     return Snapshot(
         checkout=checkout,
         index=loaded.index,
-        matcher=KeywordMatcher(loaded.index),
+        matcher=matcher,
         config=config,
-        problems=(*findings, *loaded.problems, *_left_out(checkout, root)),
+        problems=(*findings, *loaded.problems, *more),
         taken_at=datetime.now(UTC),
     )
 
@@ -69,6 +71,13 @@ def log_news(snapshot: Snapshot, before: Snapshot | None) -> None:
     for problem in snapshot.problems:
         if problem not in known:
             logger.warning("%s", problem)
+
+
+def _unmatchable(matcher: KeywordMatcher) -> Iterator[Problem]:
+    for skill, keyword in matcher.find_unmatchable():
+        reason = f"has the keyword {keyword!r}, which no task can match"
+        hint = "use a word of letters that is no stop word"
+        yield Problem(skill.file, reason, hint, "warning")
 
 
 def _left_out(checkout: Checkout, root: Path) -> Iterator[Problem]:

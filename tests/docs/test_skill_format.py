@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from skills_mcp import snapshot
 from skills_mcp.skills import discovery, frontmatter
 from skills_mcp.skills.frontmatter import derive_path, parse_skill
 from skills_mcp.skills.index import derive_parent_path
@@ -27,7 +28,7 @@ FORMAT = REFERENCE / "skill-format.md"
 def test_every_problem_of_a_file_is_documented_and_no_other() -> None:
     reasons = {
         text
-        for module in (discovery, frontmatter)
+        for module in (discovery, frontmatter, snapshot)
         for text in templates(module)
         if re.match(r"(?:has|is|declares|cannot) ", text) and "\n" not in text
     }

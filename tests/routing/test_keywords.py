@@ -274,3 +274,29 @@ def test_the_order_of_the_skills_changes_no_score(
     skills: list[Skill], context: str
 ) -> None:
     assert scores(skills[::-1], context) == scores(skills, context)
+
+
+def test_names_that_end_or_begin_with_a_sign_can_be_found() -> None:
+    matcher = KeywordMatcher(
+        [make_skill(name, keywords=[name]) for name in ("C++", "C#", ".NET", "c")]
+    )
+
+    found = {
+        task: {candidate.skill.path for candidate in matcher.score(task)}
+        for task in ("write C++.", "a C# class", "port it to .NET", "write c code")
+    }
+
+    assert found == {
+        "write C++.": {"C++"},
+        "a C# class": {"C#"},
+        "port it to .NET": {".NET"},
+        "write c code": {"c"},
+    }
+
+
+def test_keywords_that_no_task_can_match_are_found() -> None:
+    skill = make_skill("a", keywords=["react", "the", "!?", "go", "a b"])
+
+    unmatchable = [word for _, word in KeywordMatcher([skill]).find_unmatchable()]
+
+    assert unmatchable == ["the", "!?", "a b"]

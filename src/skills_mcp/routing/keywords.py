@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import lru_cache
 from itertools import chain
@@ -56,6 +56,13 @@ class KeywordMatcher:
             if least is None or _reaches(self._skills[number], count, least)
         )
 
+    def find_unmatchable(self) -> Iterator[tuple[Skill, str]]:
+        """Iterate over keywords that not even a task of the same words can match."""
+        for keyword, numbers in self._declared_by.items():
+            if not any(_overlaps(token, keyword) for token in tokenize(keyword)):
+                for number in numbers:
+                    yield self._skills[number], keyword
+
     def _compare(self, token: str) -> frozenset[str]:
         """Return the keywords that equal, contain or are contained in a token.
 
@@ -67,6 +74,12 @@ class KeywordMatcher:
             return frozenset(equal)
         overlapping = (word for word in self._long if token in word or word in token)
         return frozenset(equal.union(overlapping))
+
+
+def _overlaps(token: str, keyword: str) -> bool:
+    if _is_short(token) or _is_short(keyword):
+        return token == keyword
+    return token in keyword or keyword in token
 
 
 def _reaches(skill: Skill, matched: int, least: Fraction) -> bool:

@@ -15,6 +15,7 @@ import anyio
 import pytest
 
 from skills_mcp.analytics.spool import Spool
+from skills_mcp.answers import Guidance
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.remote import Remote
@@ -29,7 +30,7 @@ from skills_mcp.errors import (
     SyncError,
     UndeclaredFileError,
 )
-from skills_mcp.library import Guidance, SkillLibrary
+from skills_mcp.library import SkillLibrary
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.scripts.permission import ScriptRequest
 from tests.support import (

@@ -5,9 +5,10 @@ without the server.
 """
 
 from skills_mcp.about import DISTRIBUTION, __version__
+from skills_mcp.answers import Guidance, Refreshed, ServedFile
 from skills_mcp.bootstrap import Application, Options, build
 from skills_mcp.errors import SkillsError
-from skills_mcp.library import Guidance, Refreshed, ServedFile, SkillLibrary
+from skills_mcp.library import SkillLibrary
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.scripts.permission import ScriptRequest
 from skills_mcp.scripts.runner import ScriptResult

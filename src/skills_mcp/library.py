@@ -8,16 +8,16 @@ replaces the snapshot in one assignment, so no answer mixes two commits.
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 from fractions import Fraction
 
 import anyio.to_thread
 
 from skills_mcp.analytics.tracker import Tracker
+from skills_mcp.answers import Guidance, Refreshed, ServedFile, guide
 from skills_mcp.config import Config, Settings
 from skills_mcp.content.refresher import Refresher
-from skills_mcp.content.source import Checkout, ContentSource, Mode
+from skills_mcp.content.source import Checkout, ContentSource
 from skills_mcp.errors import (
     ContentUnavailableError,
     SkillsError,
@@ -27,56 +27,16 @@ from skills_mcp.routing.decision import Ambiguous, Match, NoMatch, decide, exact
 from skills_mcp.safe_path import parse_relative
 from skills_mcp.scripts.permission import ScriptRequest, permit
 from skills_mcp.scripts.runner import ScriptResult, ScriptRunner
-from skills_mcp.skills.assets import Content, read_file
-from skills_mcp.skills.index import SkillIndex
+from skills_mcp.skills.assets import read_file
 from skills_mcp.skills.inheritance import (
-    Inherited,
-    compose,
     files_in_chain,
     find_in_chain,
-    inherited_assets,
-    inherited_scripts,
 )
-from skills_mcp.skills.model import Asset, Script, Skill, SkillPath
+from skills_mcp.skills.model import Asset, Skill
 from skills_mcp.skills.tree import TreeNode, build_tree, find_node
 from skills_mcp.snapshot import Snapshot, log_news, take_snapshot
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Guidance:
-    """A skill with everything that applies to the task."""
-
-    skill: Skill
-    score: Fraction
-    matched_keywords: tuple[str, ...]
-    content: str
-    inherited_assets: tuple[Inherited[Asset], ...]
-    inherited_scripts: tuple[Inherited[Script], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServedFile:
-    """A file as it was asked for; `resolved_from` names the ancestor that has it."""
-
-    skill_path: SkillPath
-    file: str
-    type: str
-    content: Content
-    resolved_from: SkillPath | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refreshed:
-    """How a refresh ended, and what is served now."""
-
-    mode: Mode
-    commit: str | None
-    files_changed: int
-    skills_reindexed: int
-    synced_at: datetime | None
-    error: SkillsError | None
 
 
 class SkillLibrary:
@@ -176,7 +136,7 @@ class SkillLibrary:
             score, words = (
                 (own.score, own.matched_keywords) if own else (Fraction(0), ())
             )
-            guidance = _guide(snapshot.index, skill, score, words)
+            guidance = guide(snapshot.index, skill, score, words)
             return self._serve(
                 context, guidance, was_ambiguous=_is_among(skill, decision)
             )
@@ -189,7 +149,7 @@ class SkillLibrary:
                 self._tracker.track("ambiguous", context=context, candidates=paths)
                 return decision
             case Match(best):
-                guidance = _guide(
+                guidance = guide(
                     snapshot.index, best.skill, best.score, best.matched_keywords
                 )
                 return self._serve(context, guidance, was_ambiguous=False)
@@ -335,19 +295,6 @@ class SkillLibrary:
         rules = self.config.refresh
         timed = rules.enabled and self._source.mode == "git"
         return rules.interval_minutes if timed else None
-
-
-def _guide(
-    index: SkillIndex, skill: Skill, score: Fraction, words: tuple[str, ...]
-) -> Guidance:
-    return Guidance(
-        skill=skill,
-        score=score,
-        matched_keywords=words,
-        content=compose(index, skill),
-        inherited_assets=inherited_assets(index, skill),
-        inherited_scripts=inherited_scripts(index, skill),
-    )
 
 
 def _is_among(skill: Skill, decision: Match | Ambiguous | NoMatch) -> bool:

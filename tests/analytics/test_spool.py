@@ -277,11 +277,13 @@ def test_a_sender_that_clears_away_empty_segments_takes_none_from_a_writer(
 
     thread = threading.Thread(target=send)
     thread.start()
-    for number in range(1500):
-        spool.append(json.dumps({"n": number}))
-        spool.rotate()
-    stop.set()
-    thread.join()
+    try:
+        for number in range(1500):
+            spool.append(json.dumps({"n": number}))
+            spool.rotate()
+    finally:
+        stop.set()
+        thread.join()
 
     rest = spooled(spool)
     assert sorted(event["n"] for event in [*sent, *rest]) == list(range(1500))

@@ -2,12 +2,16 @@ import pytest
 
 from skills_mcp.errors import SkillNotFoundError
 from skills_mcp.library import SkillLibrary
-from skills_mcp.server.errors import failure
+from skills_mcp.server.errors import answered
+from skills_mcp.server.replies import Reply
 from tests.clients import ask, connected
 
 
-def test_an_error_becomes_a_code_and_a_message() -> None:
-    reply = failure(SkillNotFoundError("There is no skill 'x'."))
+async def test_an_error_becomes_a_code_and_a_message() -> None:
+    async def fail() -> Reply:
+        raise SkillNotFoundError("There is no skill 'x'.")
+
+    reply = await answered(fail())
 
     assert reply.is_error
     assert reply.data == {

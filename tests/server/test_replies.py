@@ -5,13 +5,13 @@ from fractions import Fraction
 import pytest
 from mcp_types import TextContent
 
+from skills_mcp.answers import Guidance, Refreshed, ServedFile
 from skills_mcp.errors import SyncError
-from skills_mcp.library import Guidance, Refreshed, ServedFile
 from skills_mcp.routing.decision import Ambiguous, Candidate
 from skills_mcp.scripts.runner import ScriptResult
 from skills_mcp.server import replies
 from skills_mcp.server.replies import Reply, render
-from skills_mcp.skills.assets import Content
+from skills_mcp.skills.assets import FileContent
 from skills_mcp.skills.inheritance import Inherited
 from skills_mcp.skills.model import Argument, Asset, Script, SkillPath
 from tests.support import make_skill
@@ -101,7 +101,7 @@ def test_scores_are_numbers_in_json() -> None:
 def test_a_long_text_asset_gets_a_block_of_its_own_in_markdown(
     size: int, blocks: int, why: str
 ) -> None:
-    served = _served(Content(b"x" * size, is_binary=False, mime_type=""))
+    served = _served(FileContent(b"x" * size, is_binary=False, mime_type=""))
 
     texts = _texts(replies.asset(served, inline_text_max_bytes=10), "markdown")
 
@@ -109,7 +109,7 @@ def test_a_long_text_asset_gets_a_block_of_its_own_in_markdown(
 
 
 def test_a_binary_asset_stays_inline_whatever_its_size() -> None:
-    served = _served(Content(b"x" * 11, is_binary=True, mime_type="image/png"))
+    served = _served(FileContent(b"x" * 11, is_binary=True, mime_type="image/png"))
 
     texts = _texts(replies.asset(served, inline_text_max_bytes=10), "markdown")
 
@@ -168,7 +168,7 @@ def test_the_time_of_a_sync_is_written_as_the_specification_writes_it() -> None:
     assert "error" not in data
 
 
-def _served(content: Content) -> ServedFile:
+def _served(content: FileContent) -> ServedFile:
     return ServedFile(
         skill_path=SkillPath("a"),
         file="b",

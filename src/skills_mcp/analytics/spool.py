@@ -28,8 +28,9 @@ _EXCLUSIVE = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKIN
 # Small enough for one request, large enough that a day of work is a few files.
 _MAX_SEGMENT_BYTES = 256 * 1024
 
-# To lose a new file to a sender is rare; where nothing can be locked, give up.
-_OPEN_ATTEMPTS = 5
+# A sender leaves an empty segment alone for so long: it has nothing to send, and to
+# lock it would take it from its writer.
+_NEW_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +78,14 @@ class Spool:
         A segment that is not removed before the next one is asked for stays.
         """
         for path in sorted(self._directory.glob("*.jsonl")):
-            with (
-                suppress(OSError, portalocker.LockException),
-                path.open("r+b") as handle,
-            ):
-                portalocker.lock(handle, _EXCLUSIVE)
-                # Look again: another sender may have finished it meanwhile.
-                if path.exists():
-                    yield Segment(path, tuple(_events(handle, path)), handle)
+            with suppress(OSError, portalocker.LockException):
+                if _is_just_made(path):
+                    continue
+                with path.open("r+b") as handle:
+                    portalocker.lock(handle, _EXCLUSIVE)
+                    # Look again: another sender may have finished it meanwhile.
+                    if path.exists():
+                        yield Segment(path, tuple(_events(handle, path)), handle)
 
     def remove(self, segment: Segment) -> None:
         """Forget a segment that was accepted."""
@@ -97,17 +98,20 @@ class Spool:
 
     def _open_segment(self) -> IO[bytes]:
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for _ in range(_OPEN_ATTEMPTS):
-            name = f"{time.time_ns():020d}-{os.getpid()}-{uuid.uuid4().hex[:8]}.jsonl"
-            path = self._directory / name
-            handle = path.open("ab", buffering=0)
-            with suppress(portalocker.LockException):
-                portalocker.lock(handle, _EXCLUSIVE)
-                # Look again: a sender may have taken it for finished, being empty.
-                if path.exists():
-                    return handle
+        name = f"{time.time_ns():020d}-{os.getpid()}-{uuid.uuid4().hex[:8]}.jsonl"
+        handle = (self._directory / name).open("ab", buffering=0)
+        try:
+            portalocker.lock(handle, _EXCLUSIVE)
+        except portalocker.LockException as error:
             handle.close()
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)) from error
+        return handle
+
+
+def _is_just_made(path: Path) -> bool:
+    """Whether the writer of a segment may be about to lock it."""
+    status = path.stat()
+    return status.st_size == 0 and time.time() - status.st_mtime < _NEW_SECONDS
 
 
 def _write(handle: IO[bytes], data: bytes) -> int:

@@ -202,7 +202,8 @@ class GitRepository:
             except git.GitCommandNotFound as error:
                 raise SyncError("Git is not installed, or not in PATH") from error
             process: subprocess.Popen[bytes] = started.proc
-            started.proc = None  # its owner is this class; GitPython would end it, too
+            # Ours from here: GitPython ends the child, and leaves its children.
+            started.proc = None
             self._running.add(process.pid)
         return process
 

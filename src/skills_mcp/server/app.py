@@ -17,10 +17,9 @@ from mcp_types import (
 )
 
 from skills_mcp.about import __version__
-from skills_mcp.errors import SkillsError
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.arguments import NOT_AN_OBJECT, parse
-from skills_mcp.server.errors import failure
+from skills_mcp.server.errors import answered
 from skills_mcp.server.progress import reported
 from skills_mcp.server.replies import Reply, render
 from skills_mcp.server.tools import INSTRUCTIONS, TOOLS, ToolSpec
@@ -98,19 +97,16 @@ async def _call(
     """Answer a call; one that may take long shows that it is alive."""
     is_waiting = spec.needs_content and not library.is_ready
     if not is_waiting and not spec.is_slow:
-        return await _answer(library, spec, given)
+        return await answered(_answer(library, spec, given))
     doing = "Waiting for the first sync" if is_waiting else spec.title
     async with reported(context.session, doing):
-        return await _answer(library, spec, given)
+        return await answered(_answer(library, spec, given))
 
 
 async def _answer(
     library: SkillLibrary, spec: ToolSpec, given: dict[str, Any]
 ) -> Reply:
-    try:
-        arguments = parse(spec.arguments, spec.name, given)
-        if spec.needs_content:
-            await library.wait_until_ready(_FIRST_CONTENT_SECONDS)
-        return await spec.handler(library, arguments)
-    except SkillsError as error:
-        return failure(error)
+    arguments = parse(spec.arguments, spec.name, given)
+    if spec.needs_content:
+        await library.wait_until_ready(_FIRST_CONTENT_SECONDS)
+    return await spec.handler(library, arguments)

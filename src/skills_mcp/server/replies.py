@@ -9,7 +9,7 @@ from typing import Any, Literal
 from mcp_types import CallToolResult, TextContent
 
 from skills_mcp.analytics.events import render_time
-from skills_mcp.library import Guidance, Refreshed, ServedFile
+from skills_mcp.answers import Guidance, Refreshed, ServedFile
 from skills_mcp.routing.decision import Ambiguous, Candidate
 from skills_mcp.scripts.runner import ScriptResult
 from skills_mcp.skills.model import Asset, Script

@@ -1,8 +1,11 @@
 """Files that skills hand out: what they are, and reading them (001 §7.2, §7.4)."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from skills_mcp.errors import FileTooLargeError, MissingFileError
 from skills_mcp.safe_path import open_inside, parse_relative
@@ -40,7 +43,7 @@ _OTHER_MIME_TYPE = "application/octet-stream"
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class FileContent:
     """The bytes of a file, and how they are to be shown."""
 
     data: bytes
@@ -62,7 +65,7 @@ def mime_type(file: str) -> str:
     return MIME_TYPES.get(_extension(file), _OTHER_MIME_TYPE)
 
 
-def read_file(skill: Skill, file: str, *, max_bytes: int) -> Content:
+def read_file(skill: Skill, file: str, *, max_bytes: int) -> FileContent:
     """Read a file from the skill's folder.
 
     Raises:
@@ -70,21 +73,15 @@ def read_file(skill: Skill, file: str, *, max_bytes: int) -> Content:
         MissingFileError: It is declared, but not there.
         FileTooLargeError: It has more than `max_bytes` bytes.
     """
-    parts = parse_relative(file)
-    if skill.directory is None:
-        raise _missing(skill, file)
-    try:
-        with open_inside(skill.directory, parts) as handle:
-            size = os.fstat(handle.fileno()).st_size
-            if size > max_bytes:
-                raise FileTooLargeError(
-                    f"{file!r} has {size:,} bytes; the limit is {max_bytes:,}. "
-                    "The operator can raise assets.max_size_bytes."
-                )
-            data = handle.read(max_bytes)
-    except MissingFileError as error:
-        raise _missing(skill, file) from error
-    return Content(data, is_binary(file, data), mime_type(file))
+    with _opened(skill, file) as handle:
+        size = os.fstat(handle.fileno()).st_size
+        if size > max_bytes:
+            raise FileTooLargeError(
+                f"{file!r} has {size:,} bytes; the limit is {max_bytes:,}. "
+                "The operator can raise assets.max_size_bytes."
+            )
+        data = handle.read(max_bytes)
+    return FileContent(data, is_binary(file, data), mime_type(file))
 
 
 def locate(skill: Skill, file: str) -> Path:
@@ -94,14 +91,21 @@ def locate(skill: Skill, file: str) -> Path:
         InvalidPathError: `file` could leave the folder.
         MissingFileError: It is declared, but not there.
     """
+    with _opened(skill, file):
+        return Path(skill.directory or "", file)
+
+
+@contextmanager
+def _opened(skill: Skill, file: str) -> Iterator[BinaryIO]:
     parts = parse_relative(file)
     if skill.directory is None:
         raise _missing(skill, file)
     try:
-        open_inside(skill.directory, parts).close()
+        handle = open_inside(skill.directory, parts)
     except MissingFileError as error:
         raise _missing(skill, file) from error
-    return skill.directory.joinpath(*parts)
+    with handle:
+        yield handle
 
 
 def _missing(skill: Skill, file: str) -> MissingFileError:

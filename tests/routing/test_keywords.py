@@ -300,3 +300,24 @@ def test_keywords_that_no_task_can_match_are_found() -> None:
     unmatchable = [word for _, word in KeywordMatcher([skill]).find_unmatchable()]
 
     assert unmatchable == ["the", "!?", "a b"]
+
+
+@pytest.mark.spec("5.3")
+@given(
+    least=st.fractions(min_value=-2, max_value=2, max_denominator=1000),
+    priorities=st.lists(st.integers(-1000, 1000), min_size=3, max_size=3),
+    task=st.sampled_from(["react", "react auth", "react auth api", "nothing"]),
+)
+def test_a_least_score_leaves_out_exactly_what_is_below_it(
+    least: Fraction, priorities: list[int], task: str
+) -> None:
+    words = ["react", "auth", "api", "forms"]
+    skills = [
+        make_skill(f"s{number}", keywords=words[: number + 1], priority=priority)
+        for number, priority in enumerate(priorities)
+    ]
+    matcher = KeywordMatcher(skills)
+
+    expected = {c for c in matcher.score(task) if c.score >= least}
+
+    assert set(matcher.score(task, least)) == expected

@@ -37,6 +37,7 @@ class KeywordMatcher:
         self._long = [word for word in self._declared_by if not _is_short(word)]
         # Tasks share their words, so most tokens have been compared before.
         self._keywords_of = lru_cache(maxsize=_REMEMBERED_TOKENS)(self._compare)
+        self._needed = lru_cache(maxsize=1)(self._count_needed)
 
     def score(
         self, context: str, least: Fraction | None = None
@@ -46,6 +47,7 @@ class KeywordMatcher:
         The score is the share of the skill's keywords that match, plus a
         thousandth of its priority. Skills that score below `least` are left out.
         """
+        needed = None if least is None else self._needed(least)
         matched = frozenset().union(*map(self._keywords_of, tokenize(context)))
         counts = Counter(
             chain.from_iterable(self._declared_by[word] for word in matched)
@@ -53,7 +55,7 @@ class KeywordMatcher:
         return tuple(
             _candidate(self._skills[number], matched)
             for number, count in counts.items()
-            if least is None or _reaches(self._skills[number], count, least)
+            if needed is None or count >= needed[number]
         )
 
     def find_unmatchable(self) -> Iterator[tuple[Skill, str]]:
@@ -62,6 +64,23 @@ class KeywordMatcher:
             if not any(_overlaps(token, keyword) for token in tokenize(keyword)):
                 for number in numbers:
                     yield self._skills[number], keyword
+
+    def _count_needed(self, least: Fraction) -> list[int]:
+        """Return for each skill how many keywords have to match for this score.
+
+        Exact, and in whole numbers: the smallest n with
+        n / total + priority / 1000 >= least.
+        """
+        unit = 1000 * least.denominator
+        return [
+            -(
+                -(1000 * least.numerator - s.priority * least.denominator)
+                * total
+                // unit
+            )
+            for s in self._skills
+            for total in [len(s.keywords)]
+        ]
 
     def _compare(self, token: str) -> frozenset[str]:
         """Return the keywords that equal, contain or are contained in a token.
@@ -80,13 +99,6 @@ def _overlaps(token: str, keyword: str) -> bool:
     if _is_short(token) or _is_short(keyword):
         return token == keyword
     return token in keyword or keyword in token
-
-
-def _reaches(skill: Skill, matched: int, least: Fraction) -> bool:
-    """Whether the score is at least `least`; exact, in whole numbers, for speed."""
-    total = len(skill.keywords)
-    thousandths = 1000 * matched + skill.priority * total
-    return thousandths * least.denominator >= least.numerator * 1000 * total
 
 
 def _candidate(skill: Skill, matched: frozenset[str]) -> Candidate:

@@ -196,3 +196,19 @@ def test_the_log_of_a_folder_names_the_folder(
     log_news(take(content), None)
 
     assert caplog.messages == [f"Serving 2 skills at {content}"]
+
+
+@pytest.mark.spec("3.1")
+def test_a_category_beside_the_folder_of_the_skills_is_reported(tmp_path: Path) -> None:
+    write_skill(tmp_path, "skills/hiring.md")
+    write_skill(tmp_path, "ui/_index.md")
+    write(tmp_path / "docs" / "guide.md", "no skill")
+
+    snapshot = take_snapshot(
+        Checkout(tmp_path, None, datetime.now(UTC)), Settings(), trusted=True
+    )
+
+    assert [skill.path for skill in snapshot.index] == ["hiring"]
+    assert [(p.file, p.reason) for p in snapshot.problems] == [
+        ("ui/_index.md", "is not served: the skills are in skills/")
+    ]

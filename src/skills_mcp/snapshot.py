@@ -50,7 +50,8 @@ def take_snapshot(checkout: Checkout, settings: Settings, *, trusted: bool) -> S
     loaded = load_skills(root)
     config, findings = _configure(checkout, root, settings, trusted=trusted)
     matcher = KeywordMatcher(loaded.index)
-    more = (*_left_out(checkout, root), *_unmatchable(matcher))
+    beside = _beside(checkout, root)
+    more = (*beside, *_left_out(checkout, root), *_unmatchable(matcher))
     return Snapshot(
         checkout=checkout,
         index=loaded.index,
@@ -78,6 +79,17 @@ def _unmatchable(matcher: KeywordMatcher) -> Iterator[Problem]:
         reason = f"has the keyword {keyword!r}, which no task can match"
         hint = "use a word of letters that is no stop word"
         yield Problem(skill.file, reason, hint, "warning")
+
+
+def _beside(checkout: Checkout, root: Path) -> Iterator[Problem]:
+    """Report categories that are not served because the skills are in `skills/`."""
+    if root == checkout.directory:
+        return
+    for index in sorted(checkout.directory.glob("[!.]*/_index.md")):
+        if index.parent != root:
+            reason = f"is not served: the skills are in {root.name}/"
+            hint = f"move it into {root.name}/, or add a _root.md beside {root.name}/"
+            yield Problem(f"{index.parent.name}/_index.md", reason, hint)
 
 
 def _left_out(checkout: Checkout, root: Path) -> Iterator[Problem]:

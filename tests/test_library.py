@@ -25,6 +25,7 @@ from skills_mcp.errors import (
     FileTooLargeError,
     InvalidPathError,
     MissingFileError,
+    RunnerNotFoundError,
     ScriptsDisabledError,
     SkillNotFoundError,
     SyncError,
@@ -850,3 +851,20 @@ def test_what_git_leaves_out_is_a_problem_also_for_the_next_process(
         ("aux.md", reason),
         ("link.md", reason),
     ]
+
+
+async def test_a_script_that_could_not_be_started_is_no_event(
+    content: Path, spool: Spool
+) -> None:
+    write_skill(content, "x.md", scripts=[{"file": "x.sh", "execution": "server"}])
+    write(content / "x/x.sh")
+    settings = {
+        "analytics": {"enabled": True},
+        "scripts": {"runners": {".sh": "no-such-runner"}},
+    }
+    library = open_library(content, settings=settings, spool=spool)
+
+    with pytest.raises(RunnerNotFoundError):
+        await library.run_script(ScriptRequest(skill_path="x", file="x.sh", args={}))
+
+    assert spooled(spool) == []

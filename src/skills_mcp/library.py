@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
+import anyio
 import anyio.to_thread
 
 from skills_mcp.analytics.tracker import Tracker
@@ -25,7 +26,7 @@ from skills_mcp.errors import (
 )
 from skills_mcp.routing.decision import Ambiguous, Match, NoMatch, decide, exact
 from skills_mcp.safe_path import parse_relative
-from skills_mcp.scripts.permission import ScriptRequest, permit
+from skills_mcp.scripts.permission import Permitted, ScriptRequest, permit
 from skills_mcp.scripts.runner import ScriptResult, ScriptRunner
 from skills_mcp.skills.assets import read_file
 from skills_mcp.skills.inheritance import (
@@ -125,21 +126,11 @@ class SkillLibrary:
             SkillNotFoundError: There is no skill at `skill_path`.
         """
         snapshot = self.snapshot
-        matching = snapshot.config.matching
-        # A skill that was picked keeps its score, however low.
-        least = exact(matching.min_score) if skill_path is None else None
-        candidates = snapshot.matcher.score(context, least)
-        decision = decide(candidates, matching)
         if skill_path is not None:
-            skill = snapshot.index.require(skill_path)
-            own = next((c for c in candidates if c.skill is skill), None)
-            score, words = (
-                (own.score, own.matched_keywords) if own else (Fraction(0), ())
-            )
-            guidance = guide(snapshot.index, skill, score, words)
-            return self._serve(
-                context, guidance, was_ambiguous=_is_among(skill, decision)
-            )
+            return self._pick(snapshot, context, skill_path)
+        matching = snapshot.config.matching
+        candidates = snapshot.matcher.score(context, exact(matching.min_score))
+        decision = decide(candidates, matching)
         match decision:
             case NoMatch():
                 self._tracker.track("no_match", context=context)
@@ -213,21 +204,13 @@ class SkillLibrary:
             permit, request, snapshot.index, rules, self._environment
         )
         started = time.monotonic()
-        result: ScriptResult | None = None
         try:
             result = await self._runner.run(permitted.command)
-        finally:
-            # Also when the call is cancelled: every execution is tracked (001 §12.2).
-            self._tracker.track(
-                "script_executed",
-                skill_path=permitted.skill.path,
-                file=permitted.script.file,
-                execution_mode=permitted.script.execution,
-                success=result is not None and result.success,
-                exit_code=result.exit_code if result is not None else None,
-                duration_ms=round((time.monotonic() - started) * 1000),
-                args_provided=sorted(request.args),
-            )
+        except anyio.get_cancelled_exc_class():
+            # It ran, so it is tracked, too (001 §12.2).
+            self._track_run(permitted, request, None, time.monotonic() - started)
+            raise
+        self._track_run(permitted, request, result, result.duration_seconds)
         return result
 
     def report(self, skill_path: str, *, useful: bool, comment: str | None) -> None:
@@ -272,6 +255,16 @@ class SkillLibrary:
         )
         return refreshed
 
+    def _pick(self, snapshot: Snapshot, context: str, skill_path: str) -> Guidance:
+        """Serve a skill that the caller chose; it keeps its score, however low."""
+        skill = snapshot.index.require(skill_path)
+        candidates = snapshot.matcher.score(context)
+        own = next((c for c in candidates if c.skill is skill), None)
+        score, words = (own.score, own.matched_keywords) if own else (Fraction(0), ())
+        decision = decide(candidates, snapshot.config.matching)
+        guidance = guide(snapshot.index, skill, score, words)
+        return self._serve(context, guidance, was_ambiguous=_is_among(skill, decision))
+
     def _serve(
         self, context: str, guidance: Guidance, *, was_ambiguous: bool
     ) -> Guidance:
@@ -284,6 +277,24 @@ class SkillLibrary:
             was_ambiguous=was_ambiguous,
         )
         return guidance
+
+    def _track_run(
+        self,
+        permitted: Permitted,
+        request: ScriptRequest,
+        result: ScriptResult | None,
+        duration_seconds: float,
+    ) -> None:
+        self._tracker.track(
+            "script_executed",
+            skill_path=permitted.skill.path,
+            file=permitted.script.file,
+            execution_mode=permitted.script.execution,
+            success=result is not None and result.success,
+            exit_code=result.exit_code if result is not None else None,
+            duration_ms=round(duration_seconds * 1000),
+            args_provided=sorted(request.args),
+        )
 
     @property
     def _is_trusted(self) -> bool:

@@ -4,6 +4,8 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
+from skills_mcp.skills.index import SkillIndex
+from skills_mcp.skills.inheritance import Located, find_in_chain, find_script
 from skills_mcp.skills.model import Argument, Asset, Problem, Script
 from tests.support import make_skill
 
@@ -14,22 +16,19 @@ SCRIPT = Script(
 
 
 @pytest.mark.spec("7.5")
-def test_a_file_that_is_asset_and_script_is_found_as_the_asset() -> None:
+def test_a_file_that_is_asset_and_script_is_found_as_what_is_looked_for() -> None:
     skill = make_skill("a", assets=(ASSET,), scripts=(SCRIPT,))
+    index = SkillIndex([skill])
 
-    assert skill.declared("x.sh") is ASSET
-    assert tuple(skill.entries()) == (ASSET, SCRIPT)
-
-
-def test_a_script_is_found_if_no_asset_has_its_name() -> None:
-    skill = make_skill("a", scripts=(SCRIPT,))
-
-    assert skill.declared("x.sh") is SCRIPT
+    assert find_in_chain(index, skill, "x.sh") == Located(ASSET, skill, None)
+    assert find_script(index, skill, "x.sh") == Located(SCRIPT, skill, None)
 
 
 @pytest.mark.parametrize("file", ["X.sh", "./x.sh", "x", "", "dir/x.sh"])
-def test_only_the_exact_name_is_declared(file: str) -> None:
-    assert make_skill("a", assets=(ASSET,)).declared(file) is None
+def test_only_the_exact_name_is_found(file: str) -> None:
+    skill = make_skill("a", assets=(ASSET,))
+
+    assert find_in_chain(SkillIndex([skill]), skill, file) is None
 
 
 def test_a_problem_reads_as_one_line() -> None:

@@ -3,6 +3,7 @@
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from fractions import Fraction
 from functools import lru_cache
 from itertools import chain
@@ -61,7 +62,8 @@ class KeywordMatcher:
     def find_unmatchable(self) -> Iterator[tuple[Skill, str]]:
         """Iterate over keywords that not even a task of the same words can match."""
         for keyword, numbers in self._declared_by.items():
-            if not any(_overlaps(token, keyword) for token in tokenize(keyword)):
+            alone = () if _is_short(keyword) else (keyword,)
+            if not any(_select(t, {keyword}, alone) for t in tokenize(keyword)):
                 for number in numbers:
                     yield self._skills[number], keyword
 
@@ -83,22 +85,22 @@ class KeywordMatcher:
         ]
 
     def _compare(self, token: str) -> frozenset[str]:
-        """Return the keywords that equal, contain or are contained in a token.
-
-        If either is short, only equality counts (DESIGN §3.3): `go` is not
-        `golang`, and `golang` is not `go`.
-        """
-        equal = {token} & self._declared_by.keys()
-        if _is_short(token):
-            return frozenset(equal)
-        overlapping = (word for word in self._long if token in word or word in token)
-        return frozenset(equal.union(overlapping))
+        return _select(token, self._declared_by.keys(), self._long)
 
 
-def _overlaps(token: str, keyword: str) -> bool:
-    if _is_short(token) or _is_short(keyword):
-        return token == keyword
-    return token in keyword or keyword in token
+def _select(
+    token: str, keywords: AbstractSet[str], long_keywords: Iterable[str]
+) -> frozenset[str]:
+    """Return the keywords that equal, contain or are contained in a token.
+
+    If either is short, only equality counts (DESIGN §3.3): `go` is not `golang`,
+    and `golang` is not `go`.
+    """
+    equal = {token} & keywords
+    if _is_short(token):
+        return frozenset(equal)
+    overlapping = (word for word in long_keywords if token in word or word in token)
+    return frozenset(equal.union(overlapping))
 
 
 def _candidate(skill: Skill, matched: frozenset[str]) -> Candidate:

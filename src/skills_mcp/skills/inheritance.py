@@ -69,27 +69,32 @@ def inherited_scripts(index: SkillIndex, skill: Skill) -> tuple[Inherited[Script
 
 def find_in_chain(index: SkillIndex, skill: Skill, file: str) -> Located | None:
     """Find the skill that declares `file`, the most specific first (001 §7.5)."""
-    for member in _chain(index, skill):
-        if entry := member.declared(file):
-            source = None if member is skill else member.path
-            return Located(entry, member, source)
-    return None
+    return _find(index, skill, file, lambda member: member.entries())
 
 
 def find_script(index: SkillIndex, skill: Skill, file: str) -> Located | None:
     """Find the skill that declares `file` as a script, the most specific first."""
-    for member in _chain(index, skill):
-        for script in member.scripts:
-            if script.file == file:
-                source = None if member is skill else member.path
-                return Located(script, member, source)
-    return None
+    return _find(index, skill, file, lambda member: member.scripts)
 
 
 def files_in_chain(index: SkillIndex, skill: Skill) -> list[str]:
     """Return every file that `find_in_chain` finds, the skill's own first."""
     chain = _chain(index, skill)
     return list(dict.fromkeys(e.file for member in chain for e in member.entries()))
+
+
+def _find(
+    index: SkillIndex,
+    skill: Skill,
+    file: str,
+    entries: Callable[[Skill], Iterable[Asset | Script]],
+) -> Located | None:
+    for member in _chain(index, skill):
+        for entry in entries(member):
+            if entry.file == file:
+                source = None if member is skill else member.path
+                return Located(entry, member, source)
+    return None
 
 
 def _chain(index: SkillIndex, skill: Skill) -> tuple[Skill, ...]:

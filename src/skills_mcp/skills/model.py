@@ -58,12 +58,8 @@ class Skill:
     directory: Path | None
     """The folder of the same name, which holds the assets and scripts, if any."""
 
-    def declared(self, file: str) -> Asset | Script | None:
-        """Return what the frontmatter says of `file`, assets first (001 §7.5)."""
-        return next((entry for entry in self.entries() if entry.file == file), None)
-
     def entries(self) -> Iterator[Asset | Script]:
-        """Iterate over everything the skill can hand out."""
+        """Iterate over everything the skill can hand out, assets first (001 §7.5)."""
         yield from self.assets
         yield from self.scripts
 

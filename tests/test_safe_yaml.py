@@ -14,7 +14,12 @@ from skills_mcp.safe_yaml import (
     parse_values,
 )
 
-PARSERS = pytest.mark.parametrize("parse", [parse_values, parse_texts])
+
+def texts_of(text: str) -> Any:
+    return parse_texts(text).value
+
+
+PARSERS = pytest.mark.parametrize("parse", [parse_values, texts_of])
 
 YAMLISH = st.lists(
     st.sampled_from([*"ab01:-[]{}&*!|>'\"#%@`,?~. \n\t", "<<", "!!", "---\n", "é"]),
@@ -38,7 +43,7 @@ def test_values_have_the_types_that_yaml_gives_them() -> None:
 def test_texts_stay_what_was_written() -> None:
     text = "a: 007\nb: 1.10\nc: no\nd:\ne: 2026-01-31\nf: [on, 0x1F, ~]"
 
-    values = parse_texts(text)
+    values = texts_of(text)
 
     assert values == {
         "a": "007",
@@ -48,6 +53,41 @@ def test_texts_stay_what_was_written() -> None:
         "e": "2026-01-31",
         "f": ["on", "0x1F", "~"],
     }
+
+
+def test_texts_say_where_the_outermost_keys_stand() -> None:
+    text = "\na: 1\n# a comment\nb:\n  c: 2\n  d: |\n    a: 3\ne: 4"
+
+    texts = parse_texts(text)
+
+    assert texts.lines == {"a": 1, "b": 3, "e": 7}
+
+
+@pytest.mark.parametrize("text", ["", "just text", "[a, b]", "- a: 1"])
+def test_what_is_no_mapping_has_no_keys(text: str) -> None:
+    texts = parse_texts(text)
+
+    assert texts.lines == {}
+    assert texts.repeated == ()
+
+
+@pytest.mark.parametrize(
+    "text, repeated, value",
+    [
+        ("a: 1\nb: 2\na: 3\na: 4", ("a",), {"a": "4", "b": "2"}),
+        ("b: 1\na: 2\nb: 3\na: 4", ("a", "b"), {"b": "3", "a": "4"}),
+        ("m:\n  x: 1\n  x: 2", ("x",), {"m": {"x": "2"}}),
+        ("[{x: 1, x: 2}]", ("x",), [{"x": "2"}]),
+        ("a: 1\nm: {a: 2}", (), {"a": "1", "m": {"a": "2"}}),
+    ],
+)
+def test_a_key_that_a_mapping_has_twice_is_told_and_the_last_one_counts(
+    text: str, repeated: tuple[str, ...], value: Any
+) -> None:
+    texts = parse_texts(text)
+
+    assert texts.value == value
+    assert texts.repeated == repeated
 
 
 @PARSERS
@@ -160,7 +200,7 @@ def test_any_text_is_a_document_or_a_yaml_error(text: str) -> None:
 @given(YAMLISH)
 def test_texts_hold_nothing_but_text_lists_and_mappings(text: str) -> None:
     try:
-        value = parse_texts(text)
+        value = texts_of(text)
     except YamlError:
         return
 

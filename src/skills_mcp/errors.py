@@ -8,10 +8,13 @@ SkillsError                     code                  whose turn it is
 │   └── ContentUnavailableError CONTENT_UNAVAILABLE   nobody: nothing yet
 ├── InvalidArgumentsError       INVALID_ARGUMENTS     model
 ├── SkillNotFoundError          SKILL_NOT_FOUND       model
+├── SkillDisabledError          SKILL_DISABLED        operator
+├── AmbiguousNameError          SKILL_AMBIGUOUS       model: take the path
 ├── FileError
 │   ├── InvalidPathError        INVALID_PATH          model
 │   ├── UndeclaredFileError     FILE_NOT_FOUND        model
 │   ├── MissingFileError        FILE_MISSING          author: declared, not there
+│   ├── ChangedFileError        FILE_CHANGED          model: refresh_skills
 │   └── FileTooLargeError       FILE_TOO_LARGE        operator
 └── ScriptRefusedError
     ├── ScriptsDisabledError    SCRIPTS_DISABLED      operator
@@ -19,6 +22,8 @@ SkillsError                     code                  whose turn it is
     ├── AgentScriptError        SCRIPT_RUNS_IN_AGENT  model: run it yourself
     ├── MissingArgumentsError   MISSING_ARGUMENTS     model
     ├── ExtensionError          EXTENSION_NOT_ALLOWED operator
+    ├── CommandsDisabledError   COMMANDS_DISABLED     operator
+    ├── CommandError            COMMAND_NOT_ALLOWED   operator
     ├── RunnerError             RUNNER_NOT_CONFIGURED operator
     └── RunnerNotFoundError     RUNNER_NOT_FOUND      operator
 ```
@@ -82,6 +87,18 @@ class SkillNotFoundError(SkillsError):
     code = "SKILL_NOT_FOUND"
 
 
+class SkillDisabledError(SkillsError):
+    """The operator does not offer this skill (`visibility`)."""
+
+    code = "SKILL_DISABLED"
+
+
+class AmbiguousNameError(SkillsError):
+    """Several skills have this name; each of them has a path of its own."""
+
+    code = "SKILL_AMBIGUOUS"
+
+
 class FileError(SkillsError):
     """A file of a skill cannot be handed out."""
 
@@ -102,6 +119,12 @@ class MissingFileError(FileError):
     """The file is declared, but it is not in the skill's folder."""
 
     code = "FILE_MISSING"
+
+
+class ChangedFileError(FileError):
+    """The file is not what it was when the skills were read."""
+
+    code = "FILE_CHANGED"
 
 
 class FileTooLargeError(FileError):
@@ -142,6 +165,18 @@ class ExtensionError(ScriptRefusedError):
     """`scripts.allowed_extensions` does not hold the script's extension."""
 
     code = "EXTENSION_NOT_ALLOWED"
+
+
+class CommandsDisabledError(ScriptRefusedError):
+    """`commands.enabled` is false."""
+
+    code = "COMMANDS_DISABLED"
+
+
+class CommandError(ScriptRefusedError):
+    """`commands.allowed` does not hold the program."""
+
+    code = "COMMAND_NOT_ALLOWED"
 
 
 class RunnerError(ScriptRefusedError):

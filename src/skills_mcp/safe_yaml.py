@@ -5,13 +5,18 @@ deep nesting ends the whole process, because the loader in C recurses without a
 limit.  No skill needs either, so both are refused before anything is built.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 MAX_YAML_CHARACTERS = 64 * 1024
 """Twenty times the largest frontmatter seen in 74,000 public skills."""
 
 _MAX_DEPTH = 32
+_MAX_NODES = 10_000  # events, so at most as many keys and values
 _OPENERS = "[{-?:"  # every level of nesting needs one of these
 _STARTS = frozenset({"SequenceStartEvent", "MappingStartEvent"})
 _ENDS = frozenset({"SequenceEndEvent", "MappingEndEvent"})
@@ -21,44 +26,92 @@ class YamlError(ValueError):
     """The text is not YAML that we accept; the message says why and where."""
 
 
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """A document whose scalars are all text, and where its keys stand."""
+
+    value: Any
+    lines: Mapping[str, int]
+    """The line of each key of the outermost mapping, from 0."""
+    repeated: tuple[str, ...]
+    """Keys that one mapping has more than once; the last one counts."""
+
+
 def parse_values(text: str) -> Any:
     """Return the document with YAML's types: numbers, booleans, null, dates.
 
     Raises:
         YamlError: For invalid YAML, an alias, or too much of it.
     """
-    return _parse(text, "SafeLoader")
+    with _our_errors(text):
+        import yaml
+
+        # The loader in C gives the same results up to ten times faster.
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        _refuse_traps(text, loader)
+        return yaml.load(text, Loader=loader)  # noqa: S506 - it is the safe one
 
 
-def parse_texts(text: str) -> Any:
+def parse_texts(text: str) -> Texts:
     """Return the document with every scalar as the text that was written.
 
     So `no`, `1.10` and `2026-01-31` stay what an author typed as a keyword.
 
-    >>> parse_texts("keywords: [no, 1.10, 2026-01-31]")
+    >>> parse_texts("keywords: [no, 1.10, 2026-01-31]").value
     {'keywords': ['no', '1.10', '2026-01-31']}
 
     Raises:
         YamlError: For invalid YAML, an alias, or too much of it.
     """
-    return _parse(text, "BaseLoader")
+    with _our_errors(text):
+        kind = _text_loader()
+        _refuse_traps(text, kind)
+        loader = kind(text)
+        try:
+            node = loader.get_single_node()
+            value = loader.construct_document(node) if node else None
+        finally:
+            loader.dispose()
+        pairs = node.value if isinstance(value, dict) else ()
+        lines = {key.value: key.start_mark.line for key, _ in pairs}
+        return Texts(value, lines, tuple(loader.repeated))
 
 
-def _parse(text: str, kind: str) -> Any:
+@cache
+def _text_loader() -> Any:
+    """Make a loader that also says which keys a mapping repeats."""
+    import yaml
+
+    parent: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+
+    class TextLoader(parent):  # type: ignore[misc]
+        def __init__(self, text: str) -> None:
+            super().__init__(text)
+            self.repeated: list[str] = []
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - PyYAML's
+            mapping = super().construct_mapping(node, deep=deep)
+            if len(mapping) < len(node.value):
+                counts = Counter(str(key.value) for key, _ in node.value)
+                self.repeated += sorted(n for n, count in counts.items() if count > 1)
+            return mapping
+
+    return TextLoader
+
+
+@contextmanager
+def _our_errors(text: str) -> Iterator[None]:
+    """Translate everything that PyYAML raises."""
     import yaml  # late: the server answers before it needs YAML
 
     if len(text) > MAX_YAML_CHARACTERS:
         raise YamlError(f"it is longer than {MAX_YAML_CHARACTERS:,} characters")
-    # The loader in C gives the same results up to ten times faster.
-    loader = getattr(yaml, f"C{kind}", None) or getattr(yaml, kind)
     try:
-        if "*" in text or sum(map(text.count, _OPENERS)) > _MAX_DEPTH:
-            _refuse_traps(yaml.parse(text, Loader=loader))
-        return yaml.load(text, Loader=loader)  # noqa: S506 - both kinds are safe
-    except yaml.MarkedYAMLError as error:
-        raise YamlError(_describe(error)) from error
+        yield
     except YamlError:
         raise
+    except yaml.MarkedYAMLError as error:
+        raise YamlError(_describe(error)) from error
     except (
         yaml.YAMLError,
         AttributeError,
@@ -71,9 +124,15 @@ def _parse(text: str, kind: str) -> Any:
         raise YamlError(reason or type(error).__name__) from error
 
 
-def _refuse_traps(events: Iterable[Any]) -> None:
+def _refuse_traps(text: str, loader: Any) -> None:
+    """Look through the events of a text that could hold a trap."""
+    may_nest = sum(map(text.count, _OPENERS)) > _MAX_DEPTH
+    if "*" not in text and not may_nest and len(text) < _MAX_NODES:
+        return
+    import yaml
+
     depth = 0
-    for event in events:
+    for nodes, event in enumerate(yaml.parse(text, Loader=loader)):
         kind = type(event).__name__
         if kind == "AliasEvent":
             raise YamlError("it uses an alias (*name); write the value out")
@@ -81,6 +140,8 @@ def _refuse_traps(events: Iterable[Any]) -> None:
         depth -= kind in _ENDS
         if depth > _MAX_DEPTH:
             raise YamlError(f"it is nested deeper than {_MAX_DEPTH} levels")
+        if nodes > _MAX_NODES:
+            raise YamlError(f"it has more than {_MAX_NODES:,} values")
 
 
 def _describe(error: Any) -> str:

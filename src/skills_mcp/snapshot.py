@@ -1,71 +1,97 @@
-"""One revision of the content, ready to answer from: what a refresh replaces."""
+"""One state of the content, ready to answer from: what a refresh replaces."""
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
-from skills_mcp.config import Config, Layer, Settings, read_layer
-from skills_mcp.content.source import Checkout
+from skills_mcp.config import Config, Settings, read_layer
+from skills_mcp.content.source import Content, Part
 from skills_mcp.errors import ConfigError, MissingFileError
 from skills_mcp.routing.keywords import KeywordMatcher
+from skills_mcp.routing.matcher import Matcher
 from skills_mcp.safe_path import open_inside
-from skills_mcp.skills.discovery import load_skills, skills_root
+from skills_mcp.skills.assets import is_unchanged
+from skills_mcp.skills.discovery import Home, find_homes, load_skills
 from skills_mcp.skills.index import SkillIndex
-from skills_mcp.skills.model import Problem
+from skills_mcp.skills.model import Problem, Skill, SkillPath
+from skills_mcp.skills.problems import printable
 
 logger = logging.getLogger(__name__)
 
 _CONFIG = "config.yaml"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """The skills, settings and problems of one checkout.  Never changes."""
+    """The skills, settings and problems of one state.  Never changes."""
 
-    checkout: Checkout
+    content: Content
     index: SkillIndex
-    matcher: KeywordMatcher
+    matcher: Matcher
+    """What `get_skill` routes with (DESIGN §3.16)."""
     config: Config
     problems: tuple[Problem, ...]
     taken_at: datetime
 
-    def is_still(self, checkout: Checkout) -> bool:
-        """Whether reading `checkout` would give the same again."""
-        same = checkout.revision == self.checkout.revision is not None
-        return same and not any(problem.is_passing for problem in self.problems)
+    @cached_property
+    def ranked(self) -> Matcher:
+        """What `search_skills` ranks with, whatever `get_skill` uses."""
+        is_keyword = isinstance(self.matcher, KeywordMatcher)
+        return _rank(self.index) if is_keyword else self.matcher
+
+    def is_still(self, content: Content) -> bool:
+        """Whether reading `content` would give the same again."""
+        if _revisions(content) != _revisions(self.content) or not _revisions(content):
+            return False
+        is_whole = not any(problem.is_passing for problem in self.problems)
+        return is_whole and all(map(is_unchanged, self.index))
 
 
-def take_snapshot(checkout: Checkout, settings: Settings, *, trusted: bool) -> Snapshot:
-    """Read a checkout (001 §4.6).  Blocking; what is wrong becomes a `Problem`.
+def take_snapshot(content: Content, settings: Settings) -> Snapshot:
+    """Read all content (001 §4.6).  Blocking; what is wrong becomes a `Problem`.
 
     Args:
-        checkout: The files.
+        content: The files of every source.
         settings: The operator's, which the content's own are merged into.
-        trusted: Whether the content may set everything (DESIGN §3.12).
     """
-    root = skills_root(checkout.directory)
-    loaded = load_skills(root)
-    config, findings = _configure(checkout, root, settings, trusted=trusted)
-    matcher = KeywordMatcher(loaded.index)
-    beside = _beside(checkout, root)
-    more = (*beside, *_left_out(checkout, root), *_unmatchable(matcher))
+    config, problems = _configure(content, settings)
+    skills: dict[SkillPath, Skill] = {}
+    for part in content.parts:
+        for home in find_homes(part.checkout.directory, part.mount.subfolder):
+            loaded = load_skills(
+                home.directory,
+                prefix=_prefix(part, home),
+                scope=part.mount.scope,
+                limits=config.limits,
+                packages_only=home.packages_only,
+            )
+            problems += [*loaded.problems, *_add(skills, loaded.skills)]
+        problems += [*_beside(part), *_left_out(part)]
+    index = SkillIndex(skills.values(), config.visibility)
+    matcher = _choose_matcher(index, config)
+    if isinstance(matcher, KeywordMatcher):
+        problems += _unmatchable(matcher)
     return Snapshot(
-        checkout=checkout,
-        index=loaded.index,
+        content=content,
+        index=index,
         matcher=matcher,
         config=config,
-        problems=(*findings, *loaded.problems, *more),
+        problems=tuple(problems),
         taken_at=datetime.now(UTC),
     )
 
 
 def log_news(snapshot: Snapshot, before: Snapshot | None) -> None:
     """Say what is served, and each problem once."""
-    revision = snapshot.checkout.revision or os.fspath(snapshot.checkout.directory)
-    logger.info("Serving %d skills at %s", len(snapshot.index), revision)
+    where = ", ".join(
+        part.checkout.revision or os.fspath(part.checkout.directory)
+        for part in snapshot.content.parts
+    )
+    logger.info("Serving %d skills at %s", len(snapshot.index), where)
     if not len(snapshot.index):
         logger.warning("There is no skill: every task will have no match")
     known = set(before.problems) if before else set()
@@ -74,53 +100,121 @@ def log_news(snapshot: Snapshot, before: Snapshot | None) -> None:
             logger.warning("%s", problem)
 
 
+def _revisions(content: Content) -> list[str] | None:
+    """Return every commit, or None if a folder could be different by now."""
+    revisions = [part.checkout.revision for part in content.parts]
+    known = [revision for revision in revisions if revision is not None]
+    return known if len(known) == len(revisions) else None
+
+
+def _prefix(part: Part, home: Home) -> str:
+    at = part.mount.at.strip("/")
+    return f"{at}/{home.prefix}" if at else home.prefix
+
+
+def _add(known: dict[SkillPath, Skill], skills: Iterable[Skill]) -> Iterator[Problem]:
+    """Add skills whose paths are free; the operator's order decides, never a walk's."""
+    for skill in skills:
+        first = known.setdefault(skill.path, skill)
+        if first is not skill:
+            reason = f"is not served: {first.file} has the same path"
+            hint = "rename one of them, or mount the sources at different places"
+            yield Problem(skill.file, reason, hint, rule="same-path")
+
+
+def _choose_matcher(index: SkillIndex, config: Config) -> Matcher:
+    """Choose the keyword algorithm only where every skill takes part in it."""
+    algorithm = config.matching.algorithm
+    if algorithm == "auto":
+        is_declared = all(skill.keywords for skill in index)
+        algorithm = "keyword" if is_declared else "ranked"
+    return KeywordMatcher(index) if algorithm == "keyword" else _rank(index)
+
+
+def _rank(index: SkillIndex) -> Matcher:
+    from skills_mcp.routing.ranked import RankedMatcher  # late: the first answer first
+
+    return RankedMatcher(index)
+
+
 def _unmatchable(matcher: KeywordMatcher) -> Iterator[Problem]:
     for skill, keyword in matcher.find_unmatchable():
         reason = f"has the keyword {keyword!r}, which no task can match"
         hint = "use a word of letters that is no stop word"
-        yield Problem(skill.file, reason, hint, "warning")
+        yield Problem(skill.file, reason, hint, "warning", rule="keyword-unmatchable")
 
 
-def _beside(checkout: Checkout, root: Path) -> Iterator[Problem]:
-    """Report categories that are not served because the skills are in `skills/`."""
-    if root == checkout.directory:
+def _beside(part: Part) -> Iterator[Problem]:
+    """Report what is not served because the skills are in `skills/`."""
+    top = part.checkout.directory
+    homes = [home.directory for home in find_homes(top, part.mount.subfolder)]
+    if part.mount.subfolder or top in homes:
         return
-    for index in sorted(checkout.directory.glob("[!.]*/_index.md")):
-        if index.parent != root:
-            reason = f"is not served: the skills are in {root.name}/"
-            hint = f"move it into {root.name}/, or add a _root.md beside {root.name}/"
-            yield Problem(f"{index.parent.name}/_index.md", reason, hint)
+    for pattern in ("[!.]*/_index.md", "[!.]*/SKILL.md"):
+        for file in sorted(top.glob(pattern)):
+            if file.parent not in homes:
+                reason = f"is not served: the skills are in {homes[0].name}/"
+                hint = f"move it into {homes[0].name}/, or add a _root.md beside it"
+                shown = printable(f"{file.parent.name}/{file.name}")
+                yield Problem(shown, reason, hint, rule="beside-skills")
 
 
-def _left_out(checkout: Checkout, root: Path) -> Iterator[Problem]:
+def _left_out(part: Part) -> Iterator[Problem]:
     """Report files of a commit that are never written to a disk."""
-    prefix = "" if root == checkout.directory else f"{root.name}/"
-    for name in checkout.left_out:
-        if name.startswith(prefix):
-            shown = name.removeprefix(prefix).encode("unicode_escape").decode()
-            reason = "is a link, a submodule, or has a name that is not safe everywhere"
-            yield Problem(shown, reason, "put a file with a plain name in its place")
+    top = part.checkout.directory
+    for home in find_homes(top, part.mount.subfolder):
+        inside = home.directory.relative_to(top).as_posix()
+        prefix = "" if inside == "." else f"{inside}/"
+        for name in part.checkout.left_out:
+            if name.startswith(prefix):
+                shown = printable(name.removeprefix(prefix))
+                reason = (
+                    "is a link, a submodule, or has a name that is not safe everywhere"
+                )
+                hint = "put a file with a plain name in its place"
+                yield Problem(_prefix(part, home) + shown, reason, hint, rule="link")
 
 
-def _configure(
-    checkout: Checkout, root: Path, settings: Settings, *, trusted: bool
-) -> tuple[Config, tuple[Problem, ...]]:
-    """Merge the content's own `config.yaml`: beside its skills or at its top."""
-    places = (root, checkout.directory)
-    folder = next((p for p in places if os.path.lexists(p / _CONFIG)), None)
+def _configure(content: Content, settings: Settings) -> tuple[Config, list[Problem]]:
+    """Merge the `config.yaml` of the source at the top, if it has one."""
+    config = operator = settings.resolve()
+    problems: list[Problem] = []
+    for part in content.parts:
+        folder = _config_folder(part)
+        if folder and part.mount.at:
+            shown = f"{part.mount.at}/{_CONFIG}"
+            reason = "is ignored: only a source at the top may bring settings"
+            hint = "put the settings into your own file"
+            problems.append(Problem(shown, reason, hint, "warning", rule="config"))
+        elif folder:
+            is_own = part.mount.source.mode == "local"
+            trusted = is_own or operator.trust_content_config
+            config, findings = _merge(folder, settings, trusted=trusted)
+            problems += findings
+    return config, problems
+
+
+def _config_folder(part: Part) -> Path | None:
+    """Return where a `config.yaml` lies: beside the skills or at the top."""
+    top = part.checkout.directory
+    homes = find_homes(top, part.mount.subfolder)
+    places = (homes[0].directory, top)
+    return next((p for p in places if os.path.lexists(p / _CONFIG)), None)
+
+
+def _merge(
+    folder: Path, settings: Settings, *, trusted: bool
+) -> tuple[Config, list[Problem]]:
     try:
-        layer = _read_config(folder) if folder else Layer(_CONFIG, {})
+        with open_inside(folder, (_CONFIG,)) as handle:
+            layer = read_layer(_CONFIG, handle)
     except (ConfigError, MissingFileError) as error:
-        return settings.resolve(), (_problem(str(error)),)
+        return settings.resolve(), [_problem(str(error))]
     config, findings = settings.resolve_with(layer, trusted=trusted)
-    return config, tuple(map(_problem, findings))
-
-
-def _read_config(folder: Path) -> Layer:
-    with open_inside(folder, (_CONFIG,)) as handle:
-        return read_layer(_CONFIG, handle)
+    return config, list(map(_problem, findings))
 
 
 def _problem(finding: str) -> Problem:
     reason = finding.removeprefix(f"{_CONFIG}: ")
-    return Problem(_CONFIG, reason, "see docs/reference/configuration.md", "warning")
+    hint = "see docs/reference/configuration.md"
+    return Problem(_CONFIG, reason, hint, "warning", rule="config")

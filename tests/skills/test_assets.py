@@ -1,13 +1,31 @@
 """Files that skills hand out."""
 
+import os
+import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from skills_mcp.errors import FileTooLargeError, InvalidPathError, MissingFileError
-from skills_mcp.skills.assets import is_binary, locate, mime_type, read_file
-from skills_mcp.skills.model import Skill
+from skills_mcp.errors import (
+    ChangedFileError,
+    FileError,
+    FileTooLargeError,
+    InvalidPathError,
+    MissingFileError,
+)
+from skills_mcp.skills.assets import (
+    copy_files,
+    is_binary,
+    locate,
+    mime_type,
+    opened,
+    read_file,
+)
+from skills_mcp.skills.model import Skill, Stamp
+from skills_mcp.skills.reading import Lines, find_files, read_beginning, read_lines
+from tests.skills.contents import take
 from tests.support import make_skill, write
 
 
@@ -15,12 +33,16 @@ from tests.support import make_skill, write
 def skill(tmp_path: Path) -> Skill:
     folder = tmp_path / "content" / "auth"
     folder.mkdir(parents=True)
-    return make_skill("ui/auth", directory=folder)
+    return make_skill("ui/auth", directory=folder, files={})
 
 
 def put(skill: Skill, file: str, data: str | bytes) -> Path:
+    """Write a file of the skill, as if that had been before the skill was read."""
     assert skill.directory
-    return write(skill.directory / file, data)
+    assert isinstance(skill.files, dict)
+    path = write(skill.directory / file, data)
+    skill.files[file] = Stamp.of(path.stat())
+    return path
 
 
 @pytest.mark.spec("7.2")
@@ -111,8 +133,10 @@ def test_a_larger_file_is_refused_with_both_sizes(skill: Skill) -> None:
 @pytest.mark.spec("12.3")
 def test_the_size_is_checked_before_anything_is_read(skill: Skill) -> None:
     # Eight gigabytes that exist only as a number: reading them would show.
+    assert isinstance(skill.files, dict)
     with put(skill, "huge.bin", "").open("wb") as handle:
         handle.truncate(1 << 33)
+        skill.files["huge.bin"] = Stamp.of(os.fstat(handle.fileno()))
 
     with pytest.raises(FileTooLargeError, match="8,589,934,592 bytes"):
         read_file(skill, "huge.bin", max_bytes=(1 << 33) - 1)
@@ -194,3 +218,183 @@ def run(operation: str, skill: Skill, file: str) -> None:
         read_file(skill, file, max_bytes=100)
     else:
         locate(skill, file)
+
+
+# --- a snapshot never shows what came after it --------------------------------
+
+FOLDER_OF = {"rules": "review", "package": "pdf"}
+"""One skill of each format, with a file `notes.txt`."""
+
+
+@pytest.fixture(params=FOLDER_OF)
+def read_skill(request: pytest.FixtureRequest, tmp_path: Path) -> Skill:
+    """A skill as a snapshot has it, in both formats."""
+    content = tmp_path / "content"
+    write(
+        content / "review.md",
+        "---\ndescription: D\nkeywords: [k]\nassets: [{file: notes.txt}]\n---\n",
+    )
+    write(content / "pdf/SKILL.md", "---\nname: pdf\ndescription: D\n---\n")
+    path = FOLDER_OF[request.param]
+    write(content / path / "notes.txt", "first")
+    return take(content).index.require(path)
+
+
+def edit(file: Path) -> None:
+    file.write_text("later", encoding="utf-8")
+
+
+def edit_behind_its_time(file: Path) -> None:
+    """Do what archives do: other bytes, the same number of them, the same time."""
+    before = file.stat()
+    file.write_text("later", encoding="utf-8")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def replace(file: Path) -> None:
+    other = write(file.with_name("other"), "later")
+    other.replace(file)
+
+
+def lengthen(file: Path) -> None:
+    with file.open("a", encoding="utf-8") as handle:
+        handle.write(" and more")
+
+
+def delete(file: Path) -> None:
+    file.unlink()
+
+
+def link(file: Path) -> None:
+    other = file.rename(file.with_name("moved"))
+    file.symlink_to(other)
+
+
+def make_folder(file: Path) -> None:
+    file.unlink()
+    write(file / "notes.txt", "first")
+
+
+def link_its_folder(file: Path) -> None:
+    folder = file.parent
+    other = shutil.copytree(folder, folder.with_name("elsewhere"))
+    write(other / file.name, "later")
+    folder.rename(folder.with_name("moved"))
+    folder.symlink_to(other, target_is_directory=True)
+
+
+CHANGES: dict[Callable[[Path], None], type[FileError]] = {
+    edit: ChangedFileError,
+    replace: ChangedFileError,
+    lengthen: ChangedFileError,
+    delete: ChangedFileError,
+    link: ChangedFileError,
+    make_folder: ChangedFileError,
+    link_its_folder: ChangedFileError,
+}
+if sys.platform != "win32":  # which does not tell when a file was changed
+    CHANGES[edit_behind_its_time] = ChangedFileError
+
+
+def take_all(skill: Skill, target: Path) -> None:
+    target.mkdir()
+    copy_files(skill, target)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda skill, _: read_file(skill, "notes.txt", max_bytes=99),
+        lambda skill, _: locate(skill, "notes.txt"),
+        lambda skill, _: read_beginning(skill, "notes.txt", max_bytes=99),
+        lambda skill, _: read_lines(
+            skill, "notes.txt", Lines(1, 9), max_bytes=99, max_file_bytes=99
+        ),
+        lambda skill, _: list(
+            find_files(skill, pattern="*.txt", contains="e", max_file_bytes=99)
+        ),
+        take_all,
+    ],
+    ids=["read_file", "locate", "beginning", "lines", "find", "copy"],
+)
+def test_what_a_file_became_after_the_reading_is_never_shown(
+    read_skill: Skill,
+    tmp_path: Path,
+    change: Callable[[Path], None],
+    read: Callable[[Skill, Path], object],
+) -> None:
+    assert read_skill.directory
+    file = read_skill.directory / "notes.txt"
+    stamp = Stamp.of(file.stat())
+    for _ in range(10_000):  # the clock of the file system is coarse
+        change(file)
+        if not file.is_file() or file.is_symlink() or Stamp.of(file.stat()) != stamp:
+            break
+
+    with pytest.raises(CHANGES[change]) as caught:
+        read(read_skill, tmp_path / "copy")
+
+    assert "later" not in str(caught.value)
+    assert str(tmp_path) not in str(caught.value)
+
+
+def test_a_changed_file_says_what_to_do_and_is_served_again_after_that(
+    read_skill: Skill,
+) -> None:
+    assert read_skill.directory
+    lengthen(read_skill.directory / "notes.txt")
+
+    with pytest.raises(ChangedFileError, match="Call refresh_skills, then ask again"):
+        read_file(read_skill, "notes.txt", max_bytes=99)
+
+    again = take(read_skill.directory.parent).index.require(read_skill.path)
+    assert read_file(again, "notes.txt", max_bytes=99).data == b"first and more"
+
+
+def test_a_file_that_came_later_is_not_served_although_it_is_declared(
+    tmp_path: Path,
+) -> None:
+    write(
+        tmp_path / "review.md",
+        "---\ndescription: D\nkeywords: [k]\nassets: [{file: new.txt}]\n---\n",
+    )
+    write(tmp_path / "review/old.txt")
+    skill = take(tmp_path).index.require("review")
+    write(tmp_path / "review/new.txt", "later")
+
+    with pytest.raises(ChangedFileError):
+        read_file(skill, "new.txt", max_bytes=99)
+
+
+def test_another_file_that_changed_costs_nothing(read_skill: Skill) -> None:
+    assert read_skill.directory
+    write(read_skill.directory / "other.txt", "later")
+
+    assert read_file(read_skill, "notes.txt", max_bytes=99).data == b"first"
+
+
+def test_an_open_file_is_closed_with_the_block(read_skill: Skill) -> None:
+    with opened(read_skill, "notes.txt") as handle:
+        pass
+
+    assert handle.closed
+
+
+def test_all_files_of_a_package_are_copied(tmp_path: Path) -> None:
+    write(tmp_path / "content/pdf/SKILL.md", "---\ndescription: D\n---\n")
+    write(tmp_path / "content/pdf/scripts/run.py", "print()")
+    write(tmp_path / "content/pdf/inner/SKILL.md", "---\ndescription: D\n---\n")
+    skill = take(tmp_path / "content").index.require("pdf")
+
+    take_all(skill, tmp_path / "copy")
+
+    copied = {
+        path.relative_to(tmp_path / "copy").as_posix(): path.read_bytes()
+        for path in (tmp_path / "copy").rglob("*")
+        if path.is_file()
+    }
+    assert copied == {
+        "SKILL.md": b"---\ndescription: D\n---\n",
+        "scripts/run.py": b"print()",
+    }

@@ -1,60 +1,93 @@
 """Every defect in fixtures/broken is found, named, and costs nothing else."""
 
-from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 import pytest
 
-from skills_mcp.config import Settings
-from skills_mcp.content.source import Checkout
 from skills_mcp.errors import MissingFileError
 from skills_mcp.skills.assets import read_file
-from skills_mcp.snapshot import Snapshot, take_snapshot
+from tests.skills.contents import take
 from tests.support import BROKEN
 
 
 class Finding(NamedTuple):
     file: str
     level: Literal["error", "warning"]
+    rule: str
+    line: int
     reason: str
     """Part of what is said."""
 
 
+UI = "ui/_index.md"
+CONFIG = "config.yaml"
+
 FINDINGS = {
-    "no-frontmatter": Finding("review.md", "error", "has no frontmatter"),
-    "unclosed-frontmatter": Finding("review.md", "error", "never ends"),
+    "no-frontmatter": Finding(
+        "review.md", "error", "frontmatter", 1, "has no frontmatter"
+    ),
+    "unclosed-frontmatter": Finding(
+        "review.md", "error", "frontmatter", 1, "never ends"
+    ),
     "invalid-yaml": Finding(
-        "review.md", "error", "not allowed in this context in line"
+        "review.md", "error", "yaml", 2, "not allowed in this context in line 2"
     ),
-    "yaml-alias": Finding("review.md", "error", "uses an alias"),
-    "nested-too-deep": Finding("review.md", "error", "nested deeper than 32 levels"),
+    "yaml-alias": Finding("review.md", "error", "yaml", 1, "uses an alias"),
+    "nested-too-deep": Finding(
+        "review.md", "error", "yaml", 1, "nested deeper than 32 levels"
+    ),
     "frontmatter-is-a-list": Finding(
-        "review.md", "error", "without `key: value` lines"
+        "review.md", "error", "frontmatter", 1, "without `key: value` lines"
     ),
-    "missing-keywords": Finding("review.md", "error", "has no keywords"),
-    "empty-keywords": Finding("review.md", "error", "has no keywords"),
-    "keywords-as-text": Finding("review.md", "error", "has keywords, not a list"),
-    "missing-description": Finding("review.md", "error", "has no description"),
-    "blank-description": Finding("review.md", "error", "has no description"),
-    "not-utf8": Finding("review.md", "error", "is not UTF-8 text (byte "),
-    "duplicate-keyword": Finding("review.md", "warning", "empty, repeated or no text"),
-    "wrong-inherit": Finding("review.md", "warning", "has inherit: 'sometimes'"),
-    "wrong-priority": Finding("review.md", "warning", "has priority: 'high'"),
-    "wrong-execution": Finding("review.md", "warning", "has execution: 'srever'"),
-    "asset-without-file": Finding("review.md", "warning", "in assets without file"),
-    "asset-outside-folder": Finding("review.md", "warning", "is not inside its folder"),
-    "assets-without-folder": Finding("review.md", "warning", "has no folder for them"),
-    "asset-missing-on-disk": Finding("review.md", "warning", "is not in its folder"),
-    "category-hidden-by-file": Finding("ui/_index.md", "error", "is not served: its"),
-    "config-unknown-key": Finding("config.yaml", "warning", "did you mean min_score?"),
-    "config-wrong-value": Finding("config.yaml", "warning", "less than or equal to 1"),
-    "config-not-yaml": Finding("config.yaml", "warning", "cannot be read"),
+    "missing-keywords": Finding("review.md", "error", "keywords", 1, "has no keywords"),
+    "empty-keywords": Finding("review.md", "error", "keywords", 3, "has no keywords"),
+    "keywords-as-text": Finding(
+        "review.md", "error", "keywords", 3, "has keywords, not a list"
+    ),
+    "missing-description": Finding(
+        "review.md", "error", "description", 1, "has no description"
+    ),
+    "blank-description": Finding(
+        "review.md", "error", "description", 2, "has no description"
+    ),
+    "not-utf8": Finding(
+        "review.md", "error", "encoding", 1, "is not UTF-8 text (byte "
+    ),
+    "duplicate-keyword": Finding(
+        "review.md", "warning", "keywords", 3, "empty, repeated or no text"
+    ),
+    "wrong-inherit": Finding(
+        "review.md", "warning", "inherit-type", 4, "has inherit: 'sometimes'"
+    ),
+    "wrong-priority": Finding(
+        "review.md", "warning", "priority-type", 4, "has priority: 'high'"
+    ),
+    "wrong-execution": Finding(
+        "review.md", "warning", "execution", 4, "has execution: 'srever'"
+    ),
+    "asset-without-file": Finding(
+        "review.md", "warning", "assets-entry", 4, "in assets without file"
+    ),
+    "asset-outside-folder": Finding(
+        "review.md", "warning", "file-outside", 4, "is not inside its folder"
+    ),
+    "assets-without-folder": Finding(
+        "review.md", "warning", "resource-folder", 4, "has no folder for them"
+    ),
+    "asset-missing-on-disk": Finding(
+        "review.md", "warning", "file-missing", 1, "is not in its folder"
+    ),
+    "category-hidden-by-file": Finding(
+        UI, "error", "hidden-skill", 1, "is not served: its"
+    ),
+    "config-unknown-key": Finding(
+        CONFIG, "warning", "config", 1, "did you mean min_score?"
+    ),
+    "config-wrong-value": Finding(
+        CONFIG, "warning", "config", 1, "must be a number from 0 to 1"
+    ),
+    "config-not-yaml": Finding(CONFIG, "warning", "config", 1, "cannot be read"),
 }
-
-
-def take(defect: str) -> Snapshot:
-    checkout = Checkout(BROKEN / defect, None, datetime.now(UTC))
-    return take_snapshot(checkout, Settings(), trusted=True)
 
 
 def test_every_folder_is_in_the_table() -> None:
@@ -69,10 +102,12 @@ def test_every_folder_is_in_the_table() -> None:
 def test_a_defect_is_found_and_named(defect: str) -> None:
     expected = FINDINGS[defect]
 
-    [problem] = take(defect).problems
+    [problem] = take(BROKEN / defect).problems
 
     assert problem.file == expected.file
     assert problem.level == expected.level
+    assert problem.rule == expected.rule
+    assert problem.line == expected.line
     assert expected.reason in problem.reason
     assert problem.hint
 
@@ -89,7 +124,7 @@ def test_a_defect_costs_only_the_file_that_has_it(defect: str) -> None:
         if path.parent not in resources
     }
 
-    served = {skill.file for skill in take(defect).index}
+    served = {skill.file for skill in take(folder).index}
 
     assert served == files - ({finding.file} if finding.level == "error" else set())
     assert served, "beside the defect, something is served"
@@ -98,7 +133,7 @@ def test_a_defect_costs_only_the_file_that_has_it(defect: str) -> None:
 @pytest.mark.spec("13")
 @pytest.mark.spec("7.4")
 def test_a_declared_file_that_is_not_there_is_missed_when_it_is_read() -> None:
-    snapshot = take("asset-missing-on-disk")
+    snapshot = take(BROKEN / "asset-missing-on-disk")
     skill = snapshot.index.require("review")
 
     assert [asset.file for asset in skill.assets] == ["checklist.md"]

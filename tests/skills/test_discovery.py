@@ -3,19 +3,27 @@
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
+from skills_mcp.errors import MissingFileError
+from skills_mcp.skills.assets import read_file
 from skills_mcp.skills.discovery import (
     MAX_SKILL_BYTES,
+    Home,
+    find_homes,
     load_skills,
-    skills_root,
 )
 from tests.support import SKILLS_CONTENT, skill_text, write, write_skill
 
+PACKAGE = "---\nname: pdf\ndescription: Fills forms.\n---\nBody.\n"
+
 
 def paths(folder: Path) -> list[str]:
-    return [skill.path for skill in load_skills(folder).index]
+    return [skill.path for skill in load_skills(folder).skills]
 
 
 def reasons(folder: Path) -> list[tuple[str, str]]:
@@ -30,7 +38,7 @@ def test_every_markdown_file_at_any_depth_is_a_skill(tmp_path: Path) -> None:
     loaded = load_skills(tmp_path)
 
     found = ["_root", "ui/_index", "ui/react/_index", "ui/react/auth"]
-    assert [skill.path for skill in loaded.index] == found
+    assert [skill.path for skill in loaded.skills] == found
     assert loaded.problems == ()
 
 
@@ -63,7 +71,7 @@ def test_the_folder_of_the_same_name_belongs_to_the_skill(
     write_skill(tmp_path, f"{folder}/assets/example.md")
     write_skill(tmp_path, f"{folder}/deep.md")
 
-    [skill] = load_skills(tmp_path).index
+    [skill] = load_skills(tmp_path).skills
 
     assert skill.directory == tmp_path / folder
     assert skill.file == file
@@ -74,7 +82,7 @@ def test_a_skill_without_a_folder_is_still_a_skill(tmp_path: Path) -> None:
     write_skill(tmp_path, "auth.md")
     write(tmp_path / "auth", "a file, not a folder")
 
-    [skill] = load_skills(tmp_path).index
+    [skill] = load_skills(tmp_path).skills
 
     assert skill.directory is None
 
@@ -167,10 +175,12 @@ def test_links_are_reported_and_never_followed(tmp_path: Path) -> None:
 
     loaded = load_skills(inside)
 
-    assert [skill.path for skill in loaded.index] == ["auth", "good"]
-    assert loaded.index.require("auth").directory is None
-    assert [(p.file, p.reason) for p in loaded.problems] == [
-        (name, "is a link")
+    assert [(s.path, s.directory) for s in loaded.skills] == [
+        ("auth", None),
+        ("good", None),
+    ]
+    assert [(p.file, p.rule, p.reason) for p in loaded.problems] == [
+        (name, "link", "is a link")
         for name in ["auth", "broken.md", "folder", "link.md", "loop"]
     ]
 
@@ -274,7 +284,7 @@ def test_the_skills_begin_in_skills_or_at_the_top(
     for file in files:
         write_skill(tmp_path, file)
 
-    assert skills_root(tmp_path) == tmp_path / root
+    assert find_homes(tmp_path) == (Home(tmp_path / root),)
 
 
 @pytest.mark.spec("12.1")
@@ -284,15 +294,70 @@ def test_skills_do_not_begin_where_a_link_leads(tmp_path: Path) -> None:
     content.mkdir()
     (content / "skills").symlink_to(tmp_path / "outside", target_is_directory=True)
 
-    assert skills_root(content) == content
+    assert find_homes(content) == (Home(content),)
     assert paths(content) == []
 
 
+@pytest.mark.parametrize(
+    "files, homes",
+    [
+        (
+            ["skills/a.md", ".github/skills/x/SKILL.md", ".claude/skills/y/SKILL.md"],
+            ["skills", ".claude/skills", ".github/skills"],
+        ),
+        (["skills/a.md", ".github/workflows/x.md"], ["skills"]),
+        (["skills/a.md", "_root.md", ".github/skills/x/SKILL.md"], ["."]),
+        (["skills/a.md", "SKILL.md", ".github/skills/x/SKILL.md"], ["."]),
+        (["skills/a.md", "skill.md"], ["."]),
+        (["plugins/a/skills/x/SKILL.md", ".github/skills/x/SKILL.md"], ["."]),
+        (["skills/a.md", ".git/skills/x/SKILL.md"], ["skills"]),
+        (["skills/a.md", "docs/skills/x/SKILL.md"], ["skills"]),
+        (["skills/a.md", ".github/skills"], ["skills"]),
+        ([], ["."]),
+    ],
+)
+def test_a_repository_may_have_skills_for_its_own_agents_too(
+    tmp_path: Path, files: list[str], homes: list[str]
+) -> None:
+    content = tmp_path / "content"
+    content.mkdir()
+    for file in files:
+        write(content / file, PACKAGE)
+
+    found = find_homes(content)
+
+    assert [home.directory for home in found] == [content / home for home in homes]
+    assert [home.prefix for home in found] == ["", *(f"{home}/" for home in homes[1:])]
+    assert [home.packages_only for home in found] == [False] + [True] * (len(homes) - 1)
+
+
+def test_a_part_of_a_repository_is_its_only_home(tmp_path: Path) -> None:
+    write(tmp_path / "skills/a.md")
+    write(tmp_path / "team/skills/b.md")
+
+    assert find_homes(tmp_path, "team") == (Home(tmp_path / "team"),)
+    assert find_homes(tmp_path, ".") == (Home(tmp_path),)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are not always bytes")
+def test_a_hidden_home_is_not_behind_a_link_and_has_a_name(tmp_path: Path) -> None:
+    write(tmp_path / "outside/skills/secret/SKILL.md", PACKAGE)
+    content = tmp_path / "content"
+    write(content / "skills/a.md")
+    (content / ".linked").symlink_to(tmp_path / "outside")
+    (content / ".half").mkdir()
+    (content / ".half/skills").symlink_to(tmp_path / "outside/skills")
+    write(content / os.fsdecode(b".\xff") / "skills/x/SKILL.md", PACKAGE)
+
+    assert find_homes(content) == (Home(content / "skills"),)
+
+
 def test_the_sample_content_has_no_problem() -> None:
-    loaded = load_skills(skills_root(SKILLS_CONTENT))
+    [home] = find_homes(SKILLS_CONTENT)
+    loaded = load_skills(home.directory)
 
     assert loaded.problems == ()
-    assert len(loaded.index) >= 20
+    assert len(loaded.skills) >= 20
 
 
 def test_a_link_to_itself_costs_no_skill(tmp_path: Path) -> None:
@@ -302,3 +367,228 @@ def test_a_link_to_itself_costs_no_skill(tmp_path: Path) -> None:
 
     assert paths(tmp_path) == ["good"]
     assert reasons(tmp_path) == [("loop.md", "is a link")]
+
+
+# --- packages -----------------------------------------------------------------
+
+
+def test_a_package_is_served_with_every_file_of_its_folder(tmp_path: Path) -> None:
+    write(tmp_path / "office/pdf/SKILL.md", PACKAGE)
+    write(tmp_path / "office/pdf/forms.md", "Forms.")
+    write(tmp_path / "office/pdf/scripts/fill.py", "print()")
+
+    loaded = load_skills(tmp_path)
+
+    assert loaded.problems == ()
+    [skill] = loaded.skills
+    assert (skill.path, skill.name, skill.body) == ("office/pdf", "pdf", "Body.")
+    assert skill.file == "office/pdf/SKILL.md"
+    assert skill.location == tmp_path / "office/pdf/SKILL.md"
+    assert skill.directory == tmp_path / "office/pdf"
+    assert list(skill.files) == ["SKILL.md", "forms.md", "scripts/fill.py"]
+    assert {file: stamp.size_bytes for file, stamp in skill.files.items()} == {
+        "SKILL.md": len(PACKAGE),
+        "forms.md": 6,
+        "scripts/fill.py": 7,
+    }
+    assert skill.inventory is not None
+    assert skill.inventory.total_files == 3
+    for file in skill.files:
+        assert read_file(skill, file, max_bytes=100).data
+
+
+def test_a_rule_has_no_files_but_those_that_it_declares(tmp_path: Path) -> None:
+    write_skill(tmp_path, "ui.md", assets=[{"file": "a.txt"}])
+    write(tmp_path / "ui/a.txt", "a")
+    write(tmp_path / "ui/b.txt", "b")
+
+    [skill] = load_skills(tmp_path).skills
+
+    assert list(skill.files) == ["a.txt"]
+    assert skill.inventory is None
+    assert skill.location == tmp_path / "ui.md"
+
+
+def test_a_declared_file_behind_a_link_is_reported(tmp_path: Path) -> None:
+    write(tmp_path / "outside/secret.txt", "secret")
+    write_skill(tmp_path / "in", "ui.md", assets=[{"file": "x/secret.txt"}])
+    (tmp_path / "in/ui").mkdir()
+    (tmp_path / "in/ui/x").symlink_to(tmp_path / "outside")
+
+    [skill] = load_skills(tmp_path / "in").skills
+
+    assert reasons(tmp_path / "in") == [
+        ("ui.md", "declares x/secret.txt, which is not in its folder")
+    ]
+    with pytest.raises(MissingFileError):
+        read_file(skill, "x/secret.txt", max_bytes=100)
+
+
+def test_a_name_may_repeat_because_paths_do_not(tmp_path: Path) -> None:
+    for folder in ["a/pdf", "b/pdf", "pdf"]:
+        write(tmp_path / folder / "SKILL.md", PACKAGE)
+
+    assert paths(tmp_path) == ["a/pdf", "b/pdf", "pdf"]
+    assert reasons(tmp_path) == []
+
+
+def test_a_package_at_the_top_is_called_by_its_name(tmp_path: Path) -> None:
+    write(tmp_path / "SKILL.md", PACKAGE)
+    write(tmp_path / "rules/other.md", skill_text())
+
+    [skill] = load_skills(tmp_path).skills
+
+    assert (skill.path, skill.file) == ("pdf", "SKILL.md")
+    assert skill.directory == tmp_path
+
+
+@pytest.mark.parametrize(
+    "prefix, expected",
+    [
+        ("", ["_root", "_index", "a", "office/pdf", "ui/_index"]),
+        ("team/", ["team/_index", "team/_index", *("team/a", "team/office/pdf")]),
+    ],
+)
+def test_a_prefix_stands_in_front_of_everything(
+    tmp_path: Path, prefix: str, expected: list[str]
+) -> None:
+    for file in ["_root.md", "_index.md", "a.md", "ui/_index.md"]:
+        write_skill(tmp_path, file)
+    write(tmp_path / "office/pdf/SKILL.md", PACKAGE)
+    write(tmp_path / "office/broken/SKILL.md", "no frontmatter")
+
+    loaded = load_skills(tmp_path, prefix=prefix, scope="repo")
+
+    found = {skill.path for skill in loaded.skills}
+    assert found >= set(expected)
+    assert all(skill.file.startswith(prefix) for skill in loaded.skills)
+    assert {skill.scope for skill in loaded.skills} == {"repo"}
+    assert [problem.file for problem in loaded.problems] == [
+        f"{prefix}office/broken/SKILL.md"
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["README.md", "LICENSE.md", "AGENTS.md", "README_2.md"]
+)
+def test_a_notice_to_people_is_no_skill_and_no_problem(
+    tmp_path: Path, name: str
+) -> None:
+    write(tmp_path / name, "# Read me")
+    write(tmp_path / "ui" / name, "\ufeff# Read me")
+
+    assert paths(tmp_path) == []
+    assert reasons(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["readme.md", "Notes.md"])
+def test_any_other_text_among_the_skills_is_a_problem(
+    tmp_path: Path, name: str
+) -> None:
+    write(tmp_path / name, "# Read me")
+
+    assert reasons(tmp_path) == [(name, "has no frontmatter")]
+
+
+def test_what_has_a_frontmatter_is_read_however_it_is_called(tmp_path: Path) -> None:
+    write_skill(tmp_path, "SQL.md")
+    write(tmp_path / "API.md", "---\ndescription: D\n---\n")
+
+    assert paths(tmp_path) == ["SQL"]
+    assert reasons(tmp_path) == [("API.md", "has no keywords")]
+
+
+def test_a_package_without_frontmatter_is_no_notice(tmp_path: Path) -> None:
+    write(tmp_path / "pdf/SKILL.md", "# PDF")
+
+    assert reasons(tmp_path) == [("pdf/SKILL.md", "has no frontmatter")]
+
+
+@pytest.mark.parametrize("size", [MAX_SKILL_BYTES, MAX_SKILL_BYTES + 1])
+def test_the_main_file_of_a_package_may_be_as_large_as_the_limit(
+    tmp_path: Path, size: int
+) -> None:
+    write(tmp_path / "pdf/SKILL.md", PACKAGE.encode().ljust(size, b"x"))
+
+    assert paths(tmp_path) == (["pdf"] if size == MAX_SKILL_BYTES else [])
+    found = load_skills(tmp_path).problems
+    assert [problem.rule for problem in found] == (
+        [] if size == MAX_SKILL_BYTES else ["file-size"]
+    )
+
+
+def test_a_folder_that_cannot_be_listed_may_be_there_next_time(tmp_path: Path) -> None:
+    [problem] = load_skills(tmp_path / "absent").problems
+
+    assert problem.rule == "unreadable"
+    assert problem.is_passing
+
+
+# --- any bytes at all ---------------------------------------------------------
+
+FRAGMENTS = st.sampled_from(
+    [
+        *(b"---\n", b"---", b"\n", b"\r\n", b"\xef\xbb\xbf", b"\xff\xfe", b"\xff"),
+        *(b"description: ", b"name: ", b"keywords: [a]\n", b"metadata:\n  ", b"tags: "),
+        *(b"assets:\n- file: ", b"scripts: [{file: x}]\n", b"inherit: ", b"priority: "),
+        *(b"D\n", b": ", b"- ", b"> ", b"|\n", b"[", b"]", b"{", b"}", b"*a", b"&a "),
+        *(
+            b"'",
+            b'"',
+            b"`",
+            b"@",
+            b"#",
+            b"\t",
+            b"\0",
+            b"\x80",
+            b"\x1b",
+            b"!!int ",
+            b"<<: ",
+        ),
+    ]
+)
+GOOD = b"description: D\nkeywords: [a]\n"
+FRONTMATTERS = st.tuples(
+    st.sampled_from([b"", GOOD]), st.lists(FRAGMENTS, max_size=30).map(b"".join)
+).map(lambda parts: b"---\n" + b"".join(parts) + b"\n---\nbody")
+
+
+@pytest.mark.spec("4.2")
+@pytest.mark.parametrize("file", ["pdf/SKILL.md", "pdf.md", "_root.md", "SKILL.md"])
+@settings(deadline=None, max_examples=250)
+@given(raw=st.binary(max_size=300) | FRONTMATTERS)
+@example(raw=b"")
+@example(raw=b"---\n---\n")
+@example(raw="---\ndescription: D\nkeywords: [k]\n---\n".encode("utf-16"))
+@example(raw=b"\xef\xbb\xbf---\r\ndescription: a: b\r\nname: \0\r\n---\r\n")
+def test_any_bytes_are_a_skill_or_a_problem(
+    tmp_path_factory: pytest.TempPathFactory, file: str, raw: bytes
+) -> None:
+    folder = tmp_path_factory.mktemp("content")
+    write(folder / file, raw)
+    write(folder / "pdf/x", "x")
+
+    loaded = load_skills(folder)
+
+    errors = [problem for problem in loaded.problems if problem.level == "error"]
+    assert len(loaded.skills) == (0 if errors else 1)
+    for problem in loaded.problems:
+        assert problem.file == file
+        assert problem.rule
+        assert problem.reason.isprintable()
+        assert 1 <= problem.line <= raw.count(b"\n") + raw.count(b"\r") + 1
+    for skill in loaded.skills:
+        is_sound(skill)
+
+
+def is_sound(skill: Any) -> None:
+    """Check what every user of a skill relies on."""
+    assert skill.path
+    assert skill.name == " ".join(skill.name.split()) != ""
+    assert skill.description == " ".join(skill.description.split()) != ""
+    assert -1000 <= skill.priority <= 1000
+    assert all(map(str.strip, skill.keywords))
+    for text in (skill.name, skill.description, *skill.keywords, skill.category):
+        assert not any(ord(c) < 32 or 127 <= ord(c) < 160 for c in text)
+    for file in skill.files:
+        assert (skill.directory / file).is_file()

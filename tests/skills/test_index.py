@@ -2,12 +2,18 @@
 
 import random
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skills_mcp.errors import SkillNotFoundError
+from skills_mcp.config import Visibility
+from skills_mcp.errors import (
+    AmbiguousNameError,
+    SkillDisabledError,
+    SkillNotFoundError,
+)
 from skills_mcp.skills.index import SkillIndex, derive_parent_path
 from skills_mcp.skills.model import SkillPath
 from tests.support import make_skill
@@ -160,6 +166,7 @@ def test_only_the_exact_path_finds_a_skill() -> None:
         ("x/form", "Did you mean ui/forms? "),
         ("ui/react/auth.md", "Did you mean ui/react/auth or api/auth? "),
         ("UI/Forms", "Did you mean ui/forms? "),
+        ("ui/forms/SKILL.md", "Did you mean ui/forms? "),
         ("../../etc", ""),
         ("nothing", ""),
         ("", ""),
@@ -176,3 +183,124 @@ def test_a_path_that_leads_nowhere_names_similar_ones(path: str, hint: str) -> N
     assert message == (
         f"There is no skill {path!r}. {hint}Call list_skills to see all paths."
     )
+
+
+# --- by name ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "wanted, path",
+    [
+        ("office/pdf", "office/pdf"),
+        ("$office/pdf", "office/pdf"),
+        ("PDF Tools", "office/pdf"),
+        ("$PDF Tools", "office/pdf"),
+        ("  pdf tools ", "office/pdf"),
+        ("forms", "web/forms"),
+        ("web/forms", "web/forms"),
+    ],
+)
+def test_a_skill_is_resolved_by_its_path_or_its_name(wanted: str, path: str) -> None:
+    index = SkillIndex(
+        [make_skill("office/pdf", name="PDF Tools"), make_skill("web/forms")]
+    )
+
+    assert index.resolve(wanted).path == path
+
+
+def test_an_exact_path_comes_before_a_name() -> None:
+    index = SkillIndex(
+        [make_skill("pdf", name="other"), make_skill("office/x", name="pdf")]
+    )
+
+    assert index.resolve("pdf").path == "pdf"
+    assert index.resolve("PDF").path == "office/x"
+
+
+@pytest.mark.parametrize("wanted", ["review", "$Review"])
+def test_a_name_of_several_skills_is_ambiguous_and_says_where_each_is(
+    wanted: str,
+) -> None:
+    index = SkillIndex(
+        [
+            make_skill("~/.agents/skills/review", scope="user"),
+            make_skill(".agents/skills/review", scope="repo"),
+            make_skill("web/check", name="Review"),
+            make_skill("api/review"),
+            make_skill("api/other"),
+        ]
+    )
+
+    with pytest.raises(AmbiguousNameError) as caught:
+        index.resolve(wanted)
+
+    assert str(caught.value).endswith(
+        "Pass the path of the one you mean: api/review (org), web/check (org), "
+        ".agents/skills/review (repo), ~/.agents/skills/review (user)."
+    )
+
+
+def test_a_name_of_very_many_skills_does_not_fill_an_answer() -> None:
+    index = SkillIndex(make_skill(f"{number:03}/review") for number in range(500))
+
+    with pytest.raises(AmbiguousNameError) as caught:
+        index.resolve("review")
+
+    assert "009/review (org), and 490 more." in str(caught.value)
+    assert len(str(caught.value)) < 500
+
+
+def test_a_hidden_skill_does_not_make_a_name_ambiguous() -> None:
+    index = SkillIndex(
+        [make_skill("a/review"), make_skill("b/review")], Visibility(deny=("a/*",))
+    )
+
+    assert index.resolve("review").path == "b/review"
+
+
+@pytest.mark.parametrize("wanted", ["a/review", "review", "$review", "A/Review"])
+def test_a_name_that_only_hidden_skills_have_is_disabled(wanted: str) -> None:
+    index = SkillIndex(
+        [make_skill("a/review"), make_skill("b/x")], Visibility(deny=("review",))
+    )
+
+    with pytest.raises(SkillDisabledError):
+        index.resolve(wanted)
+
+
+@pytest.mark.parametrize("wanted", ["", "$", "absent", "office", "pdf/", "$$pdf"])
+def test_a_name_that_no_skill_has_is_not_found(wanted: str) -> None:
+    with pytest.raises(SkillNotFoundError):
+        index_of(["office/pdf"]).resolve(wanted)
+
+
+def test_a_nested_package_has_the_parents_of_its_folder() -> None:
+    index = index_of(["_root", "office/_index", "office/pdf", "office/pdf/forms"])
+
+    assert lineage(index, "office/pdf") == ["_root", "office/_index", "office/pdf"]
+    assert lineage(index, "office/pdf/forms") == [
+        *("_root", "office/_index", "office/pdf/forms")
+    ]
+
+
+@settings(deadline=None)
+@given(TREES, st.sets(NAMES, max_size=3))
+def test_a_lineage_never_leads_over_what_is_denied(
+    paths: set[str], denied: set[str]
+) -> None:
+    everything = index_of(paths)
+    index = SkillIndex(map(make_skill, paths), Visibility(deny=tuple(denied)))
+
+    for skill in index:
+        whole = lineage(everything, skill.path)
+        kept = [each for each in whole if each.rsplit("/", 1)[-1] not in denied]
+        assert lineage(index, skill.path) == kept
+
+
+def test_a_skill_can_be_named_by_its_markdown_file() -> None:
+    location = Path("/content/pdf/SKILL.md")
+    skill = make_skill("pdf", file="pdf/SKILL.md", location=location)
+    index = SkillIndex([skill, make_skill("other")])
+
+    assert index.resolve("pdf/SKILL.md") is skill
+    assert index.resolve("/content/pdf/SKILL.md") is skill

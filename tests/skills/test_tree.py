@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skills_mcp.config import Visibility
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Asset, Script
 from skills_mcp.skills.tree import TreeNode, build_tree, find_node, render_node
@@ -127,6 +128,49 @@ def test_a_node_is_found_by_folder_or_by_skill(path: str, found: str | None) -> 
     assert (node.path if node else None) == found
 
 
+@pytest.mark.spec("8.2")
+def test_a_package_that_holds_packages_is_their_folder() -> None:
+    tree = tree_of("office/pdf", "office/pdf/forms", "office/pdf/examples/made/one")
+
+    assert outline(tree) == [
+        "root -> ",
+        "  office -> office",
+        "    pdf -> office/pdf",
+        "      examples -> office/pdf/examples",
+        "        made -> office/pdf/examples/made",
+        "          one -> office/pdf/examples/made/one",
+        "      forms -> office/pdf/forms",
+    ]
+    pdf = find_node(tree, "office/pdf")
+    assert pdf is not None
+    assert pdf.description == "About office/pdf"
+
+
+@pytest.mark.spec("8.2")
+def test_a_package_and_the_rules_that_are_mounted_in_its_place_are_both_there() -> None:
+    tree = tree_of("ui", "ui/_index", "ui/forms")
+
+    assert outline(tree) == [
+        "root -> ",
+        "  ui -> ui",
+        "    _index -> ui/_index",
+        "    forms -> ui/forms",
+    ]
+    for path in ["ui", "ui/_index", "ui/forms"]:
+        node = find_node(tree, path)
+        assert node is not None
+        assert node.description == f"About {path}"
+
+
+def test_only_skills_that_are_offered_stand_in_the_tree() -> None:
+    skills = map(make_skill, ["_root", "ui/_index", "ui/forms", "ui/views"])
+    rules = Visibility(deny=("ui/forms",), allow=("ui/*",))
+
+    tree = build_tree(SkillIndex(skills, rules))
+
+    assert outline(tree) == ["root -> ", "  ui -> ui/_index", "    views -> ui/views"]
+
+
 def test_nothing_at_all_is_a_tree_without_children() -> None:
     assert outline(tree_of()) == ["root -> "]
 
@@ -140,16 +184,10 @@ TREES = st.sets(
 )
 
 
-def hides(paths: set[str], path: str) -> bool:
-    """Whether a skill has the name of a folder, which discovery does not let in."""
-    return any(other.startswith(f"{path}/") for other in paths)
-
-
 @pytest.mark.spec("8.2")
 @settings(deadline=None)
 @given(TREES)
 def test_every_skill_stands_in_the_tree_once_and_can_be_found(paths: set[str]) -> None:
-    paths = {path for path in paths if not hides(paths, path)}
     tree = tree_of(*paths)
 
     described = [node.path for node in walk(tree) if node.description]

@@ -1,15 +1,20 @@
 """Files that skills hand out: what they are, and reading them (001 §7.2, §7.4)."""
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from skills_mcp.errors import FileTooLargeError, MissingFileError
+from skills_mcp.errors import (
+    ChangedFileError,
+    FileTooLargeError,
+    MissingFileError,
+)
 from skills_mcp.safe_path import open_inside, parse_relative
-from skills_mcp.skills.model import Skill
+from skills_mcp.skills.model import Skill, Stamp
 
 BINARY_EXTENSIONS = frozenset(
     [
@@ -71,9 +76,10 @@ def read_file(skill: Skill, file: str, *, max_bytes: int) -> FileContent:
     Raises:
         InvalidPathError: `file` could leave the folder.
         MissingFileError: It is declared, but not there.
+        ChangedFileError: It is not what it was when the skills were read.
         FileTooLargeError: It has more than `max_bytes` bytes.
     """
-    with _opened(skill, file) as handle:
+    with opened(skill, file) as handle:
         size = os.fstat(handle.fileno()).st_size
         if size > max_bytes:
             raise FileTooLargeError(
@@ -90,22 +96,68 @@ def locate(skill: Skill, file: str) -> Path:
     Raises:
         InvalidPathError: `file` could leave the folder.
         MissingFileError: It is declared, but not there.
+        ChangedFileError: It is not what it was when the skills were read.
     """
-    with _opened(skill, file):
+    with opened(skill, file):
         return Path(skill.directory or "", file)
 
 
+def copy_files(skill: Skill, target: Path) -> None:
+    """Copy every file of the skill into an empty folder.
+
+    Raises:
+        MissingFileError: One is gone.
+        ChangedFileError: One is not what it was when the skills were read.
+    """
+    for file in skill.files:
+        copy = target / file
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        with opened(skill, file) as handle, copy.open("wb") as written:
+            shutil.copyfileobj(handle, written)
+
+
+def is_unchanged(skill: Skill) -> bool:
+    """Whether every file of the skill is as it was when the skills were read."""
+    folder = skill.directory
+    try:
+        return folder is None or all(
+            Stamp.of((folder / file).lstat()) == stamp
+            for file, stamp in skill.files.items()
+        )
+    except OSError:
+        return False
+
+
 @contextmanager
-def _opened(skill: Skill, file: str) -> Iterator[BinaryIO]:
+def opened(skill: Skill, file: str) -> Iterator[BinaryIO]:
+    """Open a file of the skill as it was when the skills were read.
+
+    Raises:
+        InvalidPathError: `file` could leave the folder.
+        MissingFileError: It is declared, but not there.
+        ChangedFileError: It is not what it was when the skills were read.
+    """
     parts = parse_relative(file)
     if skill.directory is None:
         raise _missing(skill, file)
     try:
         handle = open_inside(skill.directory, parts)
     except MissingFileError as error:
-        raise _missing(skill, file) from error
+        was_there = file in skill.files
+        raise (_changed(file) if was_there else _missing(skill, file)) from error
     with handle:
+        found = Stamp.of(os.fstat(handle.fileno()))
+        # An answer that mixes two states of the content would be worse than none.
+        if found != skill.files.get(file):
+            raise _changed(file)
         yield handle
+
+
+def _changed(file: str) -> ChangedFileError:
+    return ChangedFileError(
+        f"{file!r} has changed since the skills were read. Call refresh_skills, then "
+        "ask again."
+    )
 
 
 def _missing(skill: Skill, file: str) -> MissingFileError:

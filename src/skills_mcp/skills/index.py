@@ -1,36 +1,71 @@
 """All skills of one commit, and how they are related (001 §4.4).  Never changes."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
-from skills_mcp.errors import SkillNotFoundError
+from skills_mcp.config import Visibility
+from skills_mcp.errors import (
+    AmbiguousNameError,
+    SkillDisabledError,
+    SkillNotFoundError,
+    SkillsError,
+)
 from skills_mcp.skills.model import Skill, SkillPath
+from skills_mcp.skills.visibility import is_denied, is_enabled
 
 ROOT = SkillPath("_root")
 INDEX = "_index"
 
+SCOPES = ("org", "repo", "user")
+"""Whose skills come first where nothing else decides (002 §5.5)."""
+
+
+_MAX_NAMED = 10
+"""Skills in one message: `code-review` is the name of hundreds."""
+
 
 class SkillIndex:
-    """An immutable set of skills, in path order."""
+    """An immutable set of skills, in path order.
 
-    def __init__(self, skills: Iterable[Skill] = ()) -> None:
+    It holds every skill; what the operator does not offer is found by nobody
+    (000 §4.2). Iterating yields the skills that are offered.
+    """
+
+    def __init__(
+        self, skills: Iterable[Skill] = (), rules: Visibility | None = None
+    ) -> None:
+        rules = rules or Visibility()
         self._skills = {s.path: s for s in sorted(skills, key=lambda s: s.path)}
+        everyone = self._skills.values()
+        self._offered = {s.path: s for s in everyone if is_enabled(s, rules)}
+        denied = {s.path for s in everyone if is_denied(s, rules)}
+        self._inherited = self._skills.keys() - denied
         # The second pass of 001 §4.4: every path is known now.
         self._parents = {path: self._nearest(path) for path in self._skills}
+        self._named: dict[str, list[Skill]] = defaultdict(list)
+        for skill in self._offered.values():
+            self._named[skill.name.casefold()].append(skill)
 
     def __iter__(self) -> Iterator[Skill]:
-        return iter(self._skills.values())
+        return iter(self._offered.values())
 
     def __len__(self) -> int:
-        return len(self._skills)
+        return len(self._offered)
+
+    @property
+    def hidden_count(self) -> int:
+        """How many skills the operator does not offer."""
+        return len(self._skills) - len(self._offered)
 
     def get(self, path: str) -> Skill | None:
-        """Return the skill with exactly this path."""
-        return self._skills.get(SkillPath(path))
+        """Return the skill with exactly this path, if it is offered."""
+        return self._offered.get(SkillPath(path))
 
     def require(self, path: str) -> Skill:
         """Return the skill with exactly this path.
 
         Raises:
+            SkillDisabledError: The operator does not offer it.
             SkillNotFoundError: There is none; the message names similar ones.
         """
         skill = self.get(path)
@@ -38,8 +73,43 @@ class SkillIndex:
             raise self.not_found(path)
         return skill
 
-    def not_found(self, path: str) -> SkillNotFoundError:
-        """Return the error for a path that leads nowhere."""
+    def resolve(self, name: str) -> Skill:
+        """Return the skill with this path, or else the only one with this name.
+
+        `$pdf` is `pdf`: so people mention a skill in a chat (002 §1). Its Markdown
+        file stands for a skill, too.
+
+        Raises:
+            AmbiguousNameError: Several skills have this name; the message has the
+                path of each.
+            SkillDisabledError: The operator does not offer it.
+            SkillNotFoundError: There is none; the message names similar ones.
+        """
+        wanted = name.strip().removeprefix("$")
+        if skill := self.get(name) or self.get(wanted) or self._located(wanted):
+            return skill
+        named = self._named.get(wanted.casefold(), [])
+        if len(named) > 1:
+            raise _ambiguous(wanted, named)
+        if not named:
+            raise self.not_found(wanted)
+        return named[0]
+
+    def _located(self, file: str) -> Skill | None:
+        """Return the skill whose file this is: so a catalogue names it (002 §6.1)."""
+        if not file.endswith(".md"):
+            return None
+        return next((s for s in self if file in {s.file, str(s.location)}), None)
+
+    def not_found(self, path: str) -> SkillsError:
+        """Return the error for a path or name that leads nowhere."""
+        wanted = path.casefold()
+        hidden = (s for s in self._skills.values() if s.path not in self._offered)
+        if any(wanted in {s.path.casefold(), s.name.casefold()} for s in hidden):
+            return SkillDisabledError(
+                f"The skill {path!r} is not offered here. Go on without it, or ask "
+                "the operator (visibility)."
+            )
         similar = self._similar(path)
         hint = f"Did you mean {' or '.join(similar)}? " if similar else ""
         return SkillNotFoundError(
@@ -63,21 +133,22 @@ class SkillIndex:
 
     def _similar(self, path: str) -> list[SkillPath]:
         """Return the skills that were probably meant, the closest first."""
-        wanted = path.strip("/").removesuffix(".md").casefold()
+        wanted = path.strip("/").casefold().removesuffix("/skill.md")
+        wanted = wanted.removesuffix(".md")
         name = wanted.rpartition("/")[2]
         meant = (wanted, f"{wanted}/{INDEX}")
         found = [
             path
-            for path in self._skills
+            for path in self._offered
             if name
             and any(part.startswith(name) for part in path.casefold().split("/"))
         ]
         return sorted(found, key=lambda other: other.casefold() not in meant)[:3]
 
     def _nearest(self, path: SkillPath) -> Skill | None:
-        """Walk up over parents that do not exist."""
+        """Walk up over parents that do not exist, or may not be served."""
         above = derive_parent_path(path)
-        while above is not None and above not in self._skills:
+        while above is not None and above not in self._inherited:
             above = derive_parent_path(above)
         return self._skills[above] if above is not None else None
 
@@ -98,3 +169,14 @@ def derive_parent_path(path: SkillPath) -> SkillPath | None:
     if name == INDEX:
         folder = folder.rpartition("/")[0]
     return SkillPath(f"{folder}/{INDEX}") if folder else ROOT
+
+
+def _ambiguous(name: str, named: list[Skill]) -> AmbiguousNameError:
+    ordered = sorted(named, key=lambda s: (SCOPES.index(s.scope), s.path))
+    listed = ", ".join(f"{s.path} ({s.scope})" for s in ordered[:_MAX_NAMED])
+    rest = len(ordered) - _MAX_NAMED
+    more = f", and {rest} more" if rest > 0 else ""
+    return AmbiguousNameError(
+        f"Several skills are named {name!r}. Pass the path of the one you mean: "
+        f"{listed}{more}."
+    )

@@ -1,7 +1,8 @@
 """The values that everything else speaks of; frozen, and free of any format."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NewType
 
@@ -10,6 +11,9 @@ SkillPath = NewType("SkillPath", str)
 
 Execution = Literal["claude", "server"]
 """Who runs a script: the agent in its own shell, or this server."""
+
+Scope = Literal["org", "repo", "user"]
+"""Whose skill it is: the operator's sources, the project's folder, the user's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +44,39 @@ class Script:
     args: tuple[Argument, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """How a file looked when the skills were read."""
+
+    size_bytes: int
+    modified_ns: int
+    changed_ns: int
+    """Unlike the time of the last edit, no copy or archive can set this one."""
+
+    @classmethod
+    def of(cls, found: os.stat_result) -> "Stamp":
+        """Return what the operating system says of a file."""
+        return cls(found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """What lies in the folder of a package (004 §3.1)."""
+
+    script_files: tuple[str, ...]
+    reference_files: tuple[str, ...]
+    template_files: tuple[str, ...]
+    total_files: int
+    total_size_bytes: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
-    """One file of knowledge, with everything it declares (001 §4.2)."""
+    """One piece of knowledge, with everything that belongs to it (DESIGN §4).
+
+    A Markdown file in a tree of rules (001 §4.2) and a package with a `SKILL.md`
+    are the same after reading; nothing asks which of the two it was.
+    """
 
     path: SkillPath
     file: str
@@ -56,7 +90,16 @@ class Skill:
     assets: tuple[Asset, ...]
     scripts: tuple[Script, ...]
     directory: Path | None
-    """The folder of the same name, which holds the assets and scripts, if any."""
+    """The folder that holds the assets and scripts, if there is one."""
+    location: Path | None = None
+    """The absolute path of the Markdown file, on this machine."""
+    category: str = ""
+    """The author's own word for the kind of skill, folded (000 §5.2)."""
+    scope: Scope = "org"
+    files: Mapping[str, Stamp] = field(default_factory=dict, hash=False)
+    """Every file that may be read, by its path in `directory`."""
+    inventory: Inventory | None = None
+    """For a package; a skill that declares its files has them listed already."""
 
     def entries(self) -> Iterator[Asset | Script]:
         """Iterate over everything the skill can hand out, assets first (001 §7.5)."""
@@ -75,6 +118,10 @@ class Problem:
     level: Literal["error", "warning"] = "error"
     """`error`: the file is not served. `warning`: served, with a part ignored."""
 
+    rule: str = ""
+    """The name of the rule that was broken, such as `name-is-folder`."""
+    line: int = 1
+    """Where in the file; 1 for the file as a whole."""
     is_passing: bool = False
     """Whether reading the same content again may go better: a disk had a bad day."""
 

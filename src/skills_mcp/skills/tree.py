@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from skills_mcp.skills.index import INDEX, ROOT, SkillIndex
@@ -32,11 +32,16 @@ def build_tree(index: SkillIndex) -> TreeNode:
 
 def find_node(tree: TreeNode, path: str) -> TreeNode | None:
     """Return the node of a skill or folder: `ui`, `ui/_index`, `ui/react/auth`."""
-    wanted = path.strip("/").removesuffix(f"/{INDEX}")
+    wanted = path.strip("/")
     if wanted in {"", ROOT}:
         return tree
+    folder = wanted.removesuffix(f"/{INDEX}")
+    return _descend(tree, wanted.split("/")) or _descend(tree, folder.split("/"))
+
+
+def _descend(tree: TreeNode, names: Iterable[str]) -> TreeNode | None:
     node: TreeNode | None = tree
-    for name in wanted.split("/"):
+    for name in names:
         children = node.children if node else ()
         node = next((child for child in children if child.name == name), None)
     return node
@@ -68,12 +73,27 @@ def _folder(name: str, prefix: str, skills: Iterable[Skill]) -> TreeNode:
             about = skill
         else:
             leaves.append(skill)
-    children = [_node(leaf.name, leaf.path, leaf, ()) for leaf in leaves]
-    for inner, members in folders.items():
-        children.append(_folder(inner, f"{prefix}{inner}/", members))
+    children = {
+        inner: _folder(inner, f"{prefix}{inner}/", members)
+        for inner, members in folders.items()
+    }
+    for leaf in leaves:
+        segment = leaf.path.rsplit("/", 1)[-1]
+        # A package that holds other packages is their folder, too.
+        inside = _inside(children.get(segment))
+        children[segment] = _node(segment, leaf.path, leaf, inside)
     path = about.path if about else prefix.rstrip("/")
-    ordered = tuple(sorted(children, key=lambda child: child.name))
+    ordered = tuple(children[key] for key in sorted(children))
     return _node(name, path, about, ordered)
+
+
+def _inside(folder: TreeNode | None) -> tuple[TreeNode, ...]:
+    """Return what a folder holds, its own rules included."""
+    if folder is None:
+        return ()
+    if not folder.path.endswith(f"/{INDEX}"):
+        return folder.children
+    return (replace(folder, name=INDEX, children=()), *folder.children)
 
 
 def _node(

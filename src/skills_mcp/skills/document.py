@@ -1,0 +1,259 @@
+"""From the bytes of a Markdown file to its fields and its body.
+
+Strict where 001 §4.2 skips a file; lenient for packages, which others wrote for
+readers of every kind: what can be understood is used, and what had to be
+repaired is reported. Nothing that a file holds raises.
+"""
+
+import codecs
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from textwrap import dedent
+from typing import Any
+
+from skills_mcp.safe_yaml import (
+    MAX_YAML_CHARACTERS,
+    Texts,
+    YamlError,
+    parse_texts,
+)
+from skills_mcp.skills.problems import Report
+
+# What steers a terminal, and what hides or reorders text: overrides and tags.
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
+)
+_BLANK_LINES = re.compile(r"\A(?:[ \t]*\n)+")  # but not the indent below them
+_INVISIBLE = "\ufeff\u200b"
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+# Blank lines, a licence in a comment or a title may stand in front.
+_LATE = re.compile(r"^---[ \t]*$", re.MULTILINE)
+_MAX_PREAMBLE = 2000
+
+# A key at the margin begins a part of the frontmatter that can be read alone.
+_KEY = re.compile(r"^([A-Za-z_][\w .-]*):(?:[ \t]+(.*))?$")
+_BLOCK_MARK = re.compile(r"^[|>][+-]?\d?[+-]?(?:[ \t]+|$)")
+
+# What is always a text, however much it looks like a list or a mapping.
+_DESCRIPTION = "description"
+_TEXTS = frozenset({"name", _DESCRIPTION})
+_MAX_LEVELS = 4  # `metadata: triggers: keywords:` are three
+
+_EXAMPLE = "start the file with --- / description: … / keywords: [one, two] / ---"
+_PACKAGE_EXAMPLE = "start the file with --- / name: … / description: … / ---"
+_QUOTE = "quote values that hold a colon or begin with a special character"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A Markdown file, taken apart."""
+
+    fields: Mapping[str, Any]
+    """The frontmatter; every scalar is the text that was written."""
+    body: str
+
+
+def decode(raw: bytes, report: Report, *, lenient: bool) -> str | None:
+    """Return the text of a file, or None when it is none."""
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        reason = f"is not UTF-8 text (byte {error.start})"
+    text = _decode_otherwise(raw) if lenient else None
+    if text is None:
+        report.fail("encoding", reason, "save the file as UTF-8")
+    else:
+        report.warn("encoding", f"{reason}, so it was guessed", "save it as UTF-8")
+    return text
+
+
+def parse_document(text: str, report: Report, *, lenient: bool) -> Document | None:
+    """Take the text of a file apart; the reason why not is in the report."""
+    whole = text.lstrip(_INVISIBLE).replace("\r\n", "\n").replace("\r", "\n")
+    preamble, text = _skip_preamble(whole.lstrip(), lenient=lenient)
+    example = _PACKAGE_EXAMPLE if lenient else _EXAMPLE
+    splitter = _splitter()
+    if not splitter.detect(text):
+        report.fail("frontmatter", "has no frontmatter", example)
+        return None
+    try:
+        block, body = splitter.split(text)
+    except ValueError:
+        reason = "has a frontmatter that never ends"
+        report.fail("frontmatter", reason, "close it with a line of ---")
+        return None
+    # As many empty lines as stand in front, so that YAML counts the file's lines.
+    above = whole.count("\n", 0, len(whole) - len(text) + text.find(block, 3))
+    texts = _parse_block("\n" * above + block, report, lenient=lenient)
+    if texts is None:
+        return None
+    if not isinstance(texts.value, dict) or not texts.value:
+        reason = "has a frontmatter without `key: value` lines"
+        report.fail("frontmatter", reason, example)
+        return None
+    report.lines = {key: 1 + line for key, line in texts.lines.items()}
+    if preamble.strip():
+        reason = "has text in front of its frontmatter"
+        report.warn("frontmatter", reason, "begin the file with ---")
+    fields = _clean(texts, report)
+    parts = filter(None, (preamble.strip(), _BLANK_LINES.sub("", body).rstrip()))
+    return Document(fields, "\n\n".join(parts))
+
+
+def _clean(texts: Texts, report: Report) -> Mapping[str, Any]:
+    """Return the fields, and report what is not in them any more."""
+    for key in dict.fromkeys(texts.repeated):
+        reason = f"has {key} twice in one place, so the last one is used"
+        report.warn("duplicate-key", reason, "take one of them away", key=key)
+    cleaned: dict[str, Any] = _without_controls(texts.value)
+    if cleaned != texts.value:
+        reason = "has control characters, which are left out"
+        report.warn("control-characters", reason, "take them out")
+    return cleaned
+
+
+def _decode_otherwise(raw: bytes) -> str | None:
+    """Guess: what Windows calls Unicode, or what Western editors wrote before."""
+    if raw.startswith(_UTF16):
+        return raw.decode("utf-16", "replace")
+    if b"\0" in raw:
+        return None
+    text = raw.decode("utf-8", "replace")
+    # One wrong byte makes no Western text of a Japanese one.
+    wrong = text.count("\ufffd")
+    right = sum(not character.isascii() for character in text) - wrong
+    return text if right > wrong else raw.decode("cp1252", "replace")
+
+
+def _skip_preamble(text: str, *, lenient: bool) -> tuple[str, str]:
+    """Split off what stands in front of a frontmatter that has a description."""
+    if not lenient or text.startswith("---"):
+        return "", text
+    for found in _LATE.finditer(text, 0, _MAX_PREAMBLE):
+        preamble, rest = text[: found.start()], text[found.start() :]
+        begins = _KEY.match(text[found.end() :].removeprefix("\n").split("\n", 1)[0])
+        is_comment = preamble.count("<!--") > preamble.count("-->")
+        if begins and not is_comment and "\ndescription:" in rest:
+            return preamble, rest
+    return "", text
+
+
+@cache
+def _splitter() -> Any:
+    from frontmatter.default_handlers import YAMLHandler  # late, as in `safe_yaml`
+
+    return YAMLHandler()
+
+
+def _parse_block(block: str, report: Report, *, lenient: bool) -> Texts | None:
+    try:
+        read = parse_texts(block)
+    except YamlError as error:
+        reason = f"has a frontmatter that is no valid YAML: {error}"
+        mark = getattr(error.__cause__, "problem_mark", None)
+    else:
+        return _read_description(read, block, report) if lenient else read
+    report.lines = {"": mark.line + 1} if mark else {}
+    # What is too long for YAML is too long to be read in many small parts, too.
+    may_repair = lenient and len(block) <= MAX_YAML_CHARACTERS
+    texts = _repair(_CONTROLS.sub("", block)) if may_repair else None
+    if texts is None:
+        report.fail("yaml", reason, _QUOTE)
+    else:
+        report.warn("yaml", f"{reason}; it was repaired", _QUOTE)
+    return texts
+
+
+def _read_description(read: Texts, block: str, report: Report) -> Texts:
+    """Read a description as it is written if YAML takes it for more than a text."""
+    if not isinstance(read.value, dict) or not _is_split(read.value):
+        return read
+    texts = _repair(block)
+    if texts is None or _DESCRIPTION not in texts.lines:
+        return read
+    reason = "has a description that YAML takes for more than a text"
+    report.lines = {"": texts.lines[_DESCRIPTION] + 1}
+    report.warn("description", f"{reason}; it was repaired", _QUOTE)
+    return texts
+
+
+def _is_split(fields: Mapping[str, Any]) -> bool:
+    found = fields.get(_DESCRIPTION)
+    return isinstance(found, list | dict) and bool(found)
+
+
+def _repair(block: str, level: int = 1) -> Texts | None:
+    """Read each part by itself, and as plain text where YAML cannot."""
+    fields: dict[str, Any] = {}
+    lines: dict[str, int] = {}
+    repeated: list[str] = []
+    for number, part in _parts(block):
+        key, value = _read_part(part, level)
+        if key in fields:
+            repeated.append(key)
+        fields[key] = value
+        lines[key] = number
+    return Texts(fields, lines, tuple(repeated)) if fields else None
+
+
+def _parts(block: str) -> Iterator[tuple[int, str]]:
+    """Yield each key at the margin with the lines below it, and its line number."""
+    part: list[str] = []
+    begin = 0
+    for number, line in enumerate(block.split("\n")):
+        if _KEY.match(line):
+            if part:
+                yield begin, "\n".join(part)
+            part, begin = [line], number
+        elif part:
+            part.append(line)
+    if part:
+        yield begin, "\n".join(part)
+
+
+def _read_part(part: str, level: int) -> tuple[str, Any]:
+    for candidate in (part, part.expandtabs(2)):
+        try:
+            value = parse_texts(candidate).value
+        except YamlError:
+            continue
+        if isinstance(value, dict) and len(value) == 1 and not _is_split(value):
+            return next(iter(value.items()))
+    first, *rest = part.split("\n")
+    found = _KEY.match(first)
+    key, begin = (found[1].strip(), found[2]) if found else (first, "")
+    if key not in _TEXTS and not begin and level < _MAX_LEVELS:
+        below = _repair(dedent("\n".join(rest).expandtabs(2)), level + 1)
+        if below:
+            return key, below.value
+    words = " ".join([begin or "", *rest]).split()
+    return key, _read_words(key, " ".join(words))
+
+
+def _read_words(key: str, text: str) -> str | list[str]:
+    """Return a plain text, or a list whose items YAML takes for something else."""
+    if key not in _TEXTS and text.startswith("[") and text.endswith("]"):
+        return [_unquote(item.strip()) for item in text[1:-1].split(",")]
+    return _unquote(_BLOCK_MARK.sub("", text))
+
+
+def _unquote(text: str) -> str:
+    """Take off the quotation marks of a text that holds more of them inside."""
+    is_quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+    return text[1:-1] if is_quoted else text
+
+
+def _without_controls(node: Any) -> Any:
+    """Return the texts without what would steer the terminal of a reader."""
+    match node:
+        case str():
+            return _CONTROLS.sub("", node)
+        case list():
+            return [_without_controls(item) for item in node]
+        case dict():
+            return {key: _without_controls(value) for key, value in node.items()}
+        case _:
+            return node

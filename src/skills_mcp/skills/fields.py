@@ -1,0 +1,82 @@
+"""Single values of a frontmatter; one that is wrong is reported, not raised.
+
+Every scalar arrives as text, see `safe_yaml.parse_texts`.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from skills_mcp.errors import shorten
+from skills_mcp.skills.problems import Report
+
+# YAML's own spellings.
+_TRUE = frozenset({"true", "yes", "on"})
+_FALSE = frozenset({"false", "no", "off"})
+EMPTY = frozenset({"", "~", "null"})
+
+# Priority only breaks ties: 1,000 is one whole point of score (001 §5.2).
+_MAX_PRIORITY = 1000
+_INTEGER = re.compile(r"[+-]?\d{1,5}")
+
+
+def text_of(fields: Mapping[str, Any], key: str) -> str:
+    """Return a text on one line; anything else is as good as nothing."""
+    value = fields.get(key)
+    folded = " ".join(value.split()) if isinstance(value, str) else ""
+    return "" if folded.casefold() in EMPTY else folded
+
+
+def mapping_of(fields: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Return a mapping; anything else is as good as an empty one."""
+    value = fields.get(key)
+    return value if isinstance(value, dict) else {}
+
+
+def words_of(fields: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    """Return a list of texts, which may be written with commas instead."""
+    value = fields.get(key)
+    items = value.split(",") if isinstance(value, str) else value
+    if not isinstance(items, list):
+        return ()
+    texts = (" ".join(item.split()) for item in items if isinstance(item, str))
+    return tuple(filter(None, texts))
+
+
+def distinct(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return each word once, whatever its case."""
+    kept: dict[str, str] = {}
+    for word in words:
+        kept.setdefault(word.casefold(), word)
+    return tuple(kept.values())
+
+
+def flag_of(
+    fields: Mapping[str, Any], key: str, report: Report, *, default: bool
+) -> bool:
+    """Return a switch, as YAML spells it."""
+    value = fields.get(key, "")
+    word = value.strip().casefold() if isinstance(value, str) else "no scalar"
+    if word in _TRUE | _FALSE:
+        return word in _TRUE
+    if word not in EMPTY:
+        reason = f"has {key}: {shorten(value)}, so {str(default).lower()} is used"
+        report.warn(f"{key}-type", reason, "write true or false", key=key)
+    return default
+
+
+def priority_of(fields: Mapping[str, Any], report: Report) -> int:
+    """Return the priority, or 0 for what is no number that it may have."""
+    value = fields.get("priority", "")
+    word = value.strip().casefold() if isinstance(value, str) else "no scalar"
+    if word in EMPTY:
+        return 0
+    if _INTEGER.fullmatch(word) and abs(int(word)) <= _MAX_PRIORITY:
+        return int(word)
+    report.warn(
+        "priority-type",
+        f"has priority: {shorten(value)}, so 0 is used",
+        f"write a whole number from -{_MAX_PRIORITY} to {_MAX_PRIORITY}",
+        key="priority",
+    )
+    return 0

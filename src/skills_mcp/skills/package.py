@@ -1,0 +1,189 @@
+"""From a folder with a `SKILL.md` to a skill (Agent Skills, DESIGN §4).
+
+Lenient, because 70 of 100 public packages break a rule of their own standard:
+only the description decides. What authors should repair is said by `validate`.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from skills_mcp.skills.document import parse_document
+from skills_mcp.skills.fields import (
+    distinct,
+    flag_of,
+    mapping_of,
+    priority_of,
+    text_of,
+    words_of,
+)
+from skills_mcp.skills.model import (
+    Asset,
+    Inventory,
+    Problem,
+    Script,
+    Skill,
+    SkillPath,
+    Stamp,
+)
+from skills_mcp.skills.problems import Report
+
+MAIN = "SKILL.md"
+
+_SCRIPTS = "scripts"
+_REFERENCE = "reference"
+_TEMPLATE = "template"
+_KINDS = {
+    "references": _REFERENCE,
+    "reference": _REFERENCE,
+    "templates": _TEMPLATE,
+    "template": _TEMPLATE,
+    "examples": "example",
+    "assets": "asset",
+}
+"""What the files of a folder are for; its name is the authors' convention."""
+
+_TEMPLATE_SUFFIXES = frozenset({".template", ".tmpl", ".tpl", ".j2", ".hbs"})
+
+_RUNNABLE = frozenset(
+    {"", ".py", ".sh", ".bash", ".zsh", ".fish", ".js", ".mjs", ".cjs", ".ts"}
+    | {".ps1", ".bat", ".cmd", ".rb", ".pl", ".php", ".lua", ".swift", ".applescript"}
+)
+"""What in `scripts/` is run; the rest there are the scripts' own data."""
+
+
+def is_main(name: str) -> bool:
+    """Whether a file makes its folder a package: `SKILL.md`, in whatever case."""
+    return name.casefold() == MAIN.casefold()
+
+
+def parse_package(
+    text: str, *, file: str, path: SkillPath, files: Mapping[str, Stamp]
+) -> tuple[Skill | None, tuple[Problem, ...]]:
+    """Return the skill that a package describes, and what is wrong with it.
+
+    Args:
+        text: The whole `SKILL.md`.
+        file: Its path relative to the content's root, for messages and headers.
+        path: The folder's path; empty if it is the root itself.
+        files: Every file of the folder, `SKILL.md` included.
+    """
+    report = Report(file)
+    document = parse_document(text, report, lenient=True)
+    if document is None:
+        return None, report.problems
+    fields = document.fields
+    description = text_of(fields, "description")
+    if not description:
+        reason = "has no description"
+        hint = "add what the skill does and when to use it: description: …"
+        report.fail("description", reason, hint, key="description")
+        return None, report.problems
+    metadata = mapping_of(fields, "metadata")
+    name = _name(fields, path, report)
+    others = [each for each in files if each != PurePosixPath(file).name]
+    skill = Skill(
+        path=path or derive_slug(name),
+        file=file,
+        name=name,
+        description=description,
+        keywords=_keywords(fields),
+        body=document.body,
+        inherit=flag_of({**metadata, **fields}, "inherit", report, default=True),
+        priority=priority_of({**metadata, **fields}, report),
+        assets=tuple(_assets(others)),
+        scripts=tuple(_scripts(others)),
+        directory=None,
+        category=_category(fields),
+        files=files,
+        inventory=_take_inventory(others, files),
+    )
+    return skill, report.problems
+
+
+def derive_slug(name: str) -> SkillPath:
+    """Return a path for a package that has no folder below the root.
+
+    >>> derive_slug("StarRocks Debug")
+    'starrocks-debug'
+    """
+    words = "".join(c if c.isalnum() else " " for c in name.casefold()).split()
+    return SkillPath("-".join(words) or "skill")
+
+
+def classify(file: str) -> str:
+    """Say what a file of a package is for.
+
+    >>> [classify(f) for f in ("scripts/run.py", "REFERENCE.md", "logo.png")]
+    ['script', 'reference', 'other']
+    """
+    parts = PurePosixPath(file).parts
+    suffix = PurePosixPath(file).suffix.lower()
+    folder = parts[0].casefold() if len(parts) > 1 else ""
+    if folder == _SCRIPTS and suffix in _RUNNABLE:
+        return "script"
+    if folder in _KINDS:
+        return _KINDS[folder]
+    if suffix in _TEMPLATE_SUFFIXES:
+        return _TEMPLATE
+    return _REFERENCE if suffix == ".md" else "other"
+
+
+def _name(fields: Mapping[str, Any], path: SkillPath, report: Report) -> str:
+    name = text_of(fields, "name")
+    if name:
+        return name
+    folder = path.rsplit("/", 1)[-1] or "skill"
+    reason = f"has no name, so {folder} is used"
+    report.warn("name", reason, f"add name: {folder}", key="name")
+    return folder
+
+
+def _keywords(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    """Collect what authors declare in one of the customary places (DESIGN §4)."""
+    metadata = mapping_of(fields, "metadata")
+    return distinct(
+        (
+            *words_of(fields, "keywords"),
+            *words_of(fields, "tags"),
+            *words_of(fields, "triggers"),
+            *words_of(metadata, "keywords"),
+            *words_of(metadata, "tags"),
+            *words_of(mapping_of(metadata, "skillhub"), "tags"),
+            *words_of(mapping_of(metadata, "triggers"), "keywords"),
+        )
+    )
+
+
+def _category(fields: Mapping[str, Any]) -> str:
+    metadata = mapping_of(fields, "metadata")
+    found = (
+        text_of(mapping_of(metadata, "skillhub"), "category")
+        or text_of(metadata, "category")
+        or text_of(fields, "category")
+    )
+    return found.casefold()
+
+
+def _assets(files: Iterable[str]) -> Iterable[Asset]:
+    for file in files:
+        kind = classify(file)
+        if kind != "script":
+            yield Asset(file, "", kind)
+
+
+def _scripts(files: Iterable[str]) -> Iterable[Script]:
+    for file in files:
+        if classify(file) == "script":
+            yield Script(file, "", "claude", ())
+
+
+def _take_inventory(others: Iterable[str], files: Mapping[str, Stamp]) -> Inventory:
+    kinds = {file: classify(file) for file in others}
+    return Inventory(
+        script_files=tuple(f for f, kind in kinds.items() if kind == "script"),
+        reference_files=tuple(f for f, kind in kinds.items() if kind == _REFERENCE),
+        template_files=tuple(f for f, kind in kinds.items() if kind == _TEMPLATE),
+        total_files=len(files),
+        total_size_bytes=sum(stamp.size_bytes for stamp in files.values()),
+    )

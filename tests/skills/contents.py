@@ -1,0 +1,58 @@
+"""Content for a test: folders that stand somewhere in the tree, and their snapshot."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from skills_mcp.config import Layer, Settings
+from skills_mcp.content.source import Checkout, Content, Mode, Mount, Part
+from skills_mcp.skills.model import Scope
+from skills_mcp.snapshot import Snapshot, take_snapshot
+
+
+@dataclass(frozen=True)
+class FixedSource:
+    """A source that has one checkout and never gets another one."""
+
+    checkout: Checkout
+    mode: Mode
+
+    @property
+    def name(self) -> str:
+        return str(self.checkout.directory)
+
+    def published(self) -> Checkout | None:
+        return self.checkout
+
+    def sync(self) -> Checkout | None:
+        return self.checkout
+
+    def count_changes(self, before: Checkout | None, after: Checkout) -> int:
+        return int(before is not after)
+
+    def close(self) -> None:
+        pass
+
+
+def part_of(  # noqa: PLR0913 - what an operator can say of a source
+    folder: Path,
+    *,
+    at: str = "",
+    subfolder: str = "",
+    scope: Scope = "org",
+    revision: str | None = None,
+    left_out: tuple[str, ...] = (),
+) -> Part:
+    """Return a folder's share of the content; with a revision it is a commit."""
+    checkout = Checkout(folder, revision, datetime.now(UTC), left_out)
+    source = FixedSource(checkout, "git" if revision else "local")
+    return Part(Mount(source=source, at=at, subfolder=subfolder, scope=scope), checkout)
+
+
+def take(*parts: Path | Part, settings: Mapping[str, Any] | None = None) -> Snapshot:
+    """Read folders as the content of a server whose operator has set `settings`."""
+    content = (part_of(each) if isinstance(each, Path) else each for each in parts)
+    layers = (Layer("operator", settings),) if settings else ()
+    return take_snapshot(Content(tuple(content)), Settings(layers))

@@ -1,0 +1,555 @@
+"""Which files of a folder are skills, which belong to one, and which are neither."""
+
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skills_mcp.skills.discovery import load_skills
+from skills_mcp.skills.model import Problem
+from skills_mcp.skills.walk import MAX_DEPTH, Package, RuleFile, Walk
+from tests.support import skill_text, write, write_skill
+
+PACKAGE = "---\nname: pdf\ndescription: Fills forms.\n---\n"
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="no such files")
+
+
+def write_package(root: Path, folder: str, *files: str) -> Path:
+    for file in files:
+        write(root / folder / file)
+    return write(root / folder / "SKILL.md", PACKAGE)
+
+
+def packages(folder: Path, *, max_files: int = 1000) -> dict[str, list[str]]:
+    """Return the files of each package; there is nothing else."""
+    found = list(Walk(folder, max_files).run())
+    assert [each for each in found if not isinstance(each, Package)] == []
+    return {p.folder: list(p.files) for p in found if isinstance(p, Package)}
+
+
+def found_in(folder: Path, *, packages_only: bool = False) -> list[str]:
+    """Return the files of all skills."""
+    walk = Walk(folder, 1000, packages_only=packages_only)
+    return sorted(e.file for e in walk.run() if not isinstance(e, Problem))
+
+
+def problems_of(folder: Path) -> list[tuple[str, str, str]]:
+    found = Walk(folder, 1000).run()
+    return sorted((p.file, p.level, p.rule) for p in found if isinstance(p, Problem))
+
+
+# --- packages -----------------------------------------------------------------
+
+
+def test_a_folder_with_a_skill_md_is_a_package_at_any_depth(tmp_path: Path) -> None:
+    write_package(tmp_path, "pdf")
+    write_package(tmp_path, "plugins/office/skills/xlsx")
+
+    assert found_in(tmp_path) == ["pdf/SKILL.md", "plugins/office/skills/xlsx/SKILL.md"]
+
+
+@pytest.mark.parametrize("name", ["SKILL.md", "skill.md", "Skill.md", "SKILL.MD"])
+def test_the_main_file_may_be_written_in_any_case(tmp_path: Path, name: str) -> None:
+    write(tmp_path / "pdf" / name, PACKAGE)
+
+    assert found_in(tmp_path) == [f"pdf/{name}"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names that differ in case only")
+def test_of_two_main_files_the_one_of_the_standard_is_read(tmp_path: Path) -> None:
+    for name in ["SKILL.MD", "SKILL.md", "skill.md"]:
+        write(tmp_path / "pdf" / name, PACKAGE)
+
+    [package] = Walk(tmp_path, 1000).run()
+
+    assert isinstance(package, Package)
+    assert package.main == "SKILL.md"
+    assert list(package.files) == ["SKILL.MD", "skill.md"]
+
+
+def test_markdown_inside_a_package_is_its_file_and_no_skill(tmp_path: Path) -> None:
+    write_package(tmp_path, "pdf")
+    write_skill(tmp_path, "pdf/forms.md")
+    write_skill(tmp_path, "pdf/references/_index.md")
+
+    assert packages(tmp_path) == {"pdf": ["forms.md", "references/_index.md"]}
+
+
+def test_every_file_belongs_to_its_package_even_a_hidden_one(tmp_path: Path) -> None:
+    write_package(tmp_path, "pdf", "a.txt", ".config/b", "x/y/z.bin", "with space.txt")
+
+    assert packages(tmp_path) == {
+        "pdf": [".config/b", "a.txt", "with space.txt", "x/y/z.bin"]
+    }
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        *(".git/config", ".hg/x", ".svn/x", ".jj/x", ".env", ".venv/x", ".DS_Store"),
+        *("node_modules/x/SKILL.md", "__pycache__/x.pyc", "scripts/node_modules/x"),
+    ],
+)
+def test_what_tools_leave_behind_belongs_to_nobody(tmp_path: Path, file: str) -> None:
+    write_package(tmp_path, "pdf", file)
+    write_skill(tmp_path, "ui.md")
+    write(tmp_path / file, PACKAGE)
+
+    assert found_in(tmp_path) == ["pdf/SKILL.md", "ui.md"]
+    [package] = [e for e in Walk(tmp_path, 1000).run() if isinstance(e, Package)]
+    assert package.files == {}
+
+
+def test_a_package_inside_a_package_is_one_of_its_own(tmp_path: Path) -> None:
+    write_package(tmp_path, "pdf", "a.txt", "forms/deep/x.txt")
+    write_package(tmp_path, "pdf/forms", "b.txt")
+    write_package(tmp_path, "pdf/examples/made/one", "c.txt")
+
+    assert packages(tmp_path) == {
+        "pdf": ["a.txt"],
+        "pdf/forms": ["b.txt", "deep/x.txt"],
+        "pdf/examples/made/one": ["c.txt"],
+    }
+
+
+def test_a_package_at_the_top_has_everything_but_other_packages(tmp_path: Path) -> None:
+    write_package(tmp_path, "", "a.txt", "skills/rule.md", ".github/x")
+    write_package(tmp_path, "inner", "b.txt")
+
+    assert packages(tmp_path) == {
+        "": [".github/x", "a.txt", "skills/rule.md"],
+        "inner": ["b.txt"],
+    }
+
+
+def test_both_formats_stand_side_by_side(tmp_path: Path) -> None:
+    write_skill(tmp_path, "_root.md")
+    write_skill(tmp_path, "office/_index.md")
+    write_package(tmp_path, "office/pdf")
+
+    assert found_in(tmp_path) == ["_root.md", "office/_index.md", "office/pdf/SKILL.md"]
+
+
+def test_a_rule_and_a_package_of_one_name_keep_their_files_apart(
+    tmp_path: Path,
+) -> None:
+    write_skill(tmp_path, "pdf.md")
+    write_package(tmp_path, "pdf", "a.txt")
+
+    found = list(Walk(tmp_path, 1000).run())
+
+    assert [(e.file, getattr(e, "directory", None)) for e in found] == [
+        ("pdf/SKILL.md", None),
+        ("pdf.md", None),
+    ]
+
+
+# --- hidden folders and folders of other skills -------------------------------
+
+
+@pytest.mark.parametrize("folder", [".github", ".claude/skills", "a/.hidden/b"])
+def test_a_hidden_folder_holds_packages_only(tmp_path: Path, folder: str) -> None:
+    write_package(tmp_path, f"{folder}/pdf")
+    write_skill(tmp_path, f"{folder}/rule.md")
+    write(tmp_path / folder / "ISSUE_TEMPLATE/bug.md", "no skill, and no problem")
+
+    assert found_in(tmp_path) == [f"{folder}/pdf/SKILL.md"]
+    assert problems_of(tmp_path) == []
+
+
+def test_a_markdown_file_in_a_hidden_folder_owns_no_folder(tmp_path: Path) -> None:
+    write(tmp_path / ".claude/pdf.md", "about it")
+    write_package(tmp_path, ".claude/pdf/forms")
+    write(tmp_path / ".agents.md", "about them")
+    write_package(tmp_path, ".agents/xlsx")
+
+    assert found_in(tmp_path) == [".agents/xlsx/SKILL.md", ".claude/pdf/forms/SKILL.md"]
+
+
+def test_a_walk_may_look_for_packages_only(tmp_path: Path) -> None:
+    write_package(tmp_path, "pdf")
+    write_skill(tmp_path, "rule.md")
+    write_skill(tmp_path, "ui/rule.md")
+
+    assert found_in(tmp_path, packages_only=True) == ["pdf/SKILL.md"]
+
+
+def test_the_markdown_of_a_rules_own_folder_is_listed(tmp_path: Path) -> None:
+    write_skill(tmp_path, "ui.md")
+    write(tmp_path / "ui/b.md")
+    write(tmp_path / "ui/deep/er/a.md")
+    write(tmp_path / "ui/x.txt")
+    (tmp_path / "ui/link.md").symlink_to("b.md")
+    (tmp_path / "ui/folder.md").mkdir()
+    write_package(tmp_path, "ui/pdf")
+
+    [rule] = Walk(tmp_path, 1000).run()
+
+    assert rule == RuleFile(
+        "ui.md", tmp_path / "ui", ("b.md", "deep/er/a.md", "pdf/SKILL.md")
+    )
+
+
+@posix
+def test_a_pipe_among_the_files_of_a_rule_does_not_block(tmp_path: Path) -> None:
+    write_skill(tmp_path, "ui.md", assets=[{"file": "declared.md"}])
+    (tmp_path / "ui").mkdir()
+    os.mkfifo(tmp_path / "ui/declared.md")
+    os.mkfifo(tmp_path / "ui/other.md")
+    (tmp_path / "ui/link.md").symlink_to(tmp_path / "ui/other.md")
+
+    loaded = load_skills(tmp_path)
+
+    assert [skill.path for skill in loaded.skills] == ["ui"]
+    assert [(p.file, p.rule) for p in loaded.problems] == [("ui.md", "file-missing")]
+
+
+def test_a_folder_that_is_called_like_a_file_owns_nothing(tmp_path: Path) -> None:
+    write_skill(tmp_path, "ui.md/inner.md")
+    write_skill(tmp_path, "ui/react.md")
+
+    assert found_in(tmp_path) == ["ui.md/inner.md", "ui/react.md"]
+
+
+def test_a_folder_that_is_called_skill_md_makes_no_package(tmp_path: Path) -> None:
+    write_skill(tmp_path, "pdf/SKILL.md/rule.md")
+    write_skill(tmp_path, "pdf/other.md")
+    write_package(tmp_path, "xlsx/SKILL.md")
+
+    assert found_in(tmp_path) == [
+        "pdf/SKILL.md/rule.md",
+        "pdf/other.md",
+        "xlsx/SKILL.md/SKILL.md",
+    ]
+
+
+# --- links and other things that are no files ---------------------------------
+
+
+def test_a_package_whose_main_file_is_a_link_is_not_served(tmp_path: Path) -> None:
+    outside = write_package(tmp_path / "outside", "pdf")
+    inside = tmp_path / "inside"
+    write_skill(inside, "pdf/references/forms.md")
+    write_package(inside, "pdf/inner")
+    (inside / "pdf/SKILL.md").symlink_to(outside)
+
+    assert found_in(inside) == ["pdf/inner/SKILL.md"]
+    assert problems_of(inside) == [("pdf/SKILL.md", "error", "link")]
+
+
+@pytest.mark.parametrize("target", ["absent", "SKILL.md", "..", "../../outside"])
+def test_a_main_file_may_lead_anywhere_and_is_never_followed(
+    tmp_path: Path, target: str
+) -> None:
+    write_skill(tmp_path, "outside/secret.md")
+    (tmp_path / "inside/pdf").mkdir(parents=True)
+    (tmp_path / "inside/pdf/SKILL.md").symlink_to(target)
+
+    assert found_in(tmp_path / "inside") == []
+    assert problems_of(tmp_path / "inside") == [("pdf/SKILL.md", "error", "link")]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names that differ in case only")
+def test_a_file_is_the_main_one_rather_than_a_link(tmp_path: Path) -> None:
+    write(tmp_path / "pdf/skill.md", PACKAGE)
+    (tmp_path / "pdf/SKILL.md").symlink_to("skill.md")
+
+    assert found_in(tmp_path) == ["pdf/skill.md"]
+    assert problems_of(tmp_path) == [("pdf/SKILL.md", "warning", "link")]
+
+
+def test_a_link_in_a_package_is_left_out_and_told(tmp_path: Path) -> None:
+    outside = write(tmp_path / "outside/secret.txt", "secret")
+    inside = tmp_path / "inside"
+    write_package(inside, "pdf", "a.txt", "scripts/b.py")
+    (inside / "pdf/secret.txt").symlink_to(outside)
+    (inside / "pdf/scripts/folder").symlink_to(outside.parent)
+    (inside / "pdf/loop").symlink_to(inside)
+    (inside / "pdf/self").symlink_to("self")
+
+    [package] = [e for e in Walk(inside, 1000).run() if isinstance(e, Package)]
+
+    assert list(package.files) == ["a.txt", "scripts/b.py"]
+    assert problems_of(inside) == [
+        (f"pdf/{name}", "warning", "link")
+        for name in ["loop", "scripts/folder", "secret.txt", "self"]
+    ]
+
+
+def test_a_folder_that_is_a_link_is_told_and_never_entered(tmp_path: Path) -> None:
+    write_package(tmp_path / "outside", "pdf")
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (inside / "office").symlink_to(tmp_path / "outside", target_is_directory=True)
+    (inside / "up").symlink_to("..", target_is_directory=True)
+
+    assert found_in(inside) == []
+    assert problems_of(inside) == [("office", "error", "link"), ("up", "error", "link")]
+
+
+@contextmanager
+def special(path: Path, kind: str) -> Iterator[None]:
+    """Put something at `path` that is neither a file nor a folder nor a link."""
+    if kind == "pipe":
+        os.mkfifo(path)
+        yield
+        return
+    here = Path.cwd()
+    with socket.socket(socket.AF_UNIX) as end:
+        os.chdir(path.parent)  # the name of a socket may not be long
+        try:
+            end.bind(path.name)
+        finally:
+            os.chdir(here)
+        yield
+
+
+@posix
+@pytest.mark.parametrize("kind", ["pipe", "socket"])
+def test_what_is_no_file_is_never_opened(tmp_path: Path, kind: str) -> None:
+    write_package(tmp_path, "pdf", "a.txt")
+    write_skill(tmp_path, "xlsx/references/forms.md")
+    with special(tmp_path / "pdf/b", kind), special(tmp_path / "xlsx/SKILL.md", kind):
+        loaded = load_skills(tmp_path)
+
+    assert [list(skill.files) for skill in loaded.skills] == [["SKILL.md", "a.txt"]]
+    [problem] = loaded.problems
+    assert (problem.file, problem.rule) == ("xlsx/SKILL.md", "unreadable")
+    assert problem.is_passing
+
+
+# --- names --------------------------------------------------------------------
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are not always bytes")
+@pytest.mark.parametrize(
+    "name, shown",
+    [
+        (b"\xff", "\\udcff"),
+        (b"a\nb", "a\\nb"),
+        (b"a\x1b[2J", "a\\x1b[2J"),
+        ("é\N{RIGHT-TO-LEFT OVERRIDE}b".encode(), "é\\u202eb"),
+    ],
+)
+@pytest.mark.parametrize("place", ["{}", "office/{}", "pdf/{}", "pdf/a/{}", ".x/{}"])
+def test_a_package_that_nobody_can_name_is_told_in_a_safe_way(
+    tmp_path: Path, name: bytes, shown: str, place: str
+) -> None:
+    write_package(tmp_path, "pdf")
+    write_package(tmp_path, place.format(os.fsdecode(name)), "a.txt")
+
+    loaded = load_skills(tmp_path)
+
+    assert [skill.path for skill in loaded.skills] == ["pdf"]
+    [problem] = loaded.problems
+    assert (problem.file, problem.rule) == (place.format(shown), "file-name")
+    str(problem).encode()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names are not always bytes")
+@pytest.mark.parametrize(
+    "name, shown",
+    [(b"\xff", "\\udcff"), (b"a\x1b[2J", "a\\x1b[2J"), ("é\n".encode(), "é\\n")],
+)
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_a_file_that_nobody_can_name_is_told_in_a_safe_way(
+    tmp_path: Path, name: bytes, shown: str, kind: str
+) -> None:
+    write_package(tmp_path, "pdf", "good.txt")
+    path = tmp_path / "pdf" / os.fsdecode(name)
+    if kind == "link":
+        path.symlink_to("good.txt")
+    else:
+        write(path)
+
+    [package] = [e for e in Walk(tmp_path, 1000).run() if isinstance(e, Package)]
+
+    assert list(package.files) == ["good.txt"]
+    rule = "link" if kind == "link" else "file-name"
+    assert problems_of(tmp_path) == [(f"pdf/{shown}", "warning", rule)]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="names that Windows refuses")
+@pytest.mark.parametrize("name", ["a\\b", "a:b", "con.txt", "a ", "a.", "git~1", "a?b"])
+def test_a_file_whose_name_is_not_safe_everywhere_is_left_out(
+    tmp_path: Path, name: str
+) -> None:
+    write_package(tmp_path, "pdf", name, "good.txt")
+
+    [package] = [e for e in Walk(tmp_path, 1000).run() if isinstance(e, Package)]
+
+    assert list(package.files) == ["good.txt"]
+    assert problems_of(tmp_path) == [(f"pdf/{name}", "warning", "file-name")]
+
+
+# --- limits -------------------------------------------------------------------
+
+
+def test_a_walk_ends_after_as_many_files_as_it_may_look_at(tmp_path: Path) -> None:
+    for number in range(10):
+        write_skill(tmp_path, f"{number}.md")
+
+    found = list(Walk(tmp_path, 4).run())
+
+    assert [e.file for e in found if isinstance(e, RuleFile)] == [
+        *("0.md", "1.md", "2.md", "3.md")
+    ]
+    [problem] = [e for e in found if isinstance(e, Problem)]
+    assert (problem.file, problem.level, problem.rule) == (".", "error", "max-files")
+    assert problem.reason == "has more than 4 files, the rest is not served"
+    assert "limits.max_files" in problem.hint
+
+
+@pytest.mark.parametrize("place", ["ui", "ui/deep", "pdf", ".hidden"])
+def test_the_limit_counts_files_wherever_they_lie(tmp_path: Path, place: str) -> None:
+    write_skill(tmp_path, "ui.md")
+    write_package(tmp_path, "pdf")
+    for number in range(20):
+        write(tmp_path / place / f"{number}.txt")
+
+    found = list(Walk(tmp_path, 15).run())
+
+    assert "max-files" in [e.rule for e in found if isinstance(e, Problem)]
+
+
+def test_exactly_as_many_files_are_no_problem(tmp_path: Path) -> None:
+    write_package(tmp_path / "content", "pdf", "a.txt", "b.txt")
+
+    assert packages(tmp_path / "content", max_files=4) == {"pdf": ["a.txt", "b.txt"]}
+
+
+def deep(folder: str, levels: int) -> str:
+    return "/".join([folder] * levels)
+
+
+@pytest.mark.parametrize("extra, served", [(0, True), (1, False)])
+def test_the_depth_of_a_package_and_of_its_files_is_bounded(
+    tmp_path: Path,
+    extra: int,
+    served: bool,  # noqa: FBT001
+) -> None:
+    write_package(tmp_path, deep("a", MAX_DEPTH + extra))
+    write_package(tmp_path, "b", deep("b", MAX_DEPTH - 1 + extra) + "/x.txt")
+    write_package(tmp_path, "c")
+    write_package(tmp_path, deep("c", MAX_DEPTH + extra))
+
+    walked = list(Walk(tmp_path, 1000).run())
+
+    found = {p.folder: p.files for p in walked if isinstance(p, Package)}
+    assert (deep("a", MAX_DEPTH + extra) in found) is served
+    assert bool(found["b"]) is served
+    assert (deep("c", MAX_DEPTH + extra) in found) is served
+    problems = [(p.rule, p.level) for p in walked if isinstance(p, Problem)]
+    assert problems == [("depth", "error")] * (0 if served else 3)
+
+
+def nested_packages(folder: Path, levels: int) -> None:
+    """Put a package into a package, deeper than any path may be long."""
+    here = Path.cwd()
+    os.chdir(folder)
+    try:
+        for _ in range(levels):
+            Path("SKILL.md").write_text(PACKAGE, encoding="utf-8")
+            Path("d").mkdir()
+            os.chdir("d")
+    finally:
+        os.chdir(here)
+
+
+@posix
+@pytest.mark.parametrize("beside", ["_root.md", "tree.md", "SKILL.md"])
+def test_folders_without_end_are_no_trap(tmp_path: Path, beside: str) -> None:
+    text = PACKAGE if beside == "SKILL.md" else skill_text()
+    write(tmp_path / "content" / beside, text)
+    (tmp_path / "content/tree").mkdir()
+    nested_packages(tmp_path / "content/tree", 1200)
+
+    loaded = load_skills(tmp_path / "content")
+
+    assert len(loaded.skills) <= MAX_DEPTH + 1
+    remove_nested(tmp_path / "content/tree")
+
+
+def remove_nested(folder: Path) -> None:
+    """Delete what is too deep for `shutil.rmtree`, from the top."""
+    while folder.is_dir():
+        (folder / "SKILL.md").unlink(missing_ok=True)
+        if (folder / "d").is_dir():
+            (folder / "d").rename(folder.with_name("next"))
+        folder.rmdir()
+        if folder.with_name("next").is_dir():
+            folder.with_name("next").rename(folder)
+
+
+# --- any tree at all ----------------------------------------------------------
+
+NAMES = st.sampled_from(
+    [
+        *("SKILL.md", "skill.md", "_root.md", "_index.md", "ui.md", "ui", "pdf", "a"),
+        *("README.md", ".github", ".git", "skills", "scripts", "con", "a b", "é.md"),
+        *("a\\b", "a:b", "\udcff", "x\ny.md", "\u202e", "-", "~", "a.", ".md", "*"),
+    ]
+)
+KINDS: dict[str, Callable[[Path], object]] = {
+    "package": lambda path: write(path, PACKAGE),
+    "rules": lambda path: write(path, skill_text()),
+    "assets": lambda path: write(path, skill_text(assets=[{"file": "a/SKILL.md"}])),
+    "text": lambda path: write(path, "text"),
+    "binary": lambda path: write(path, b"\xff\0\x01"),
+    "folder": lambda path: path.mkdir(parents=True),
+    "link": lambda path: path.symlink_to("ui"),
+    "loop": lambda path: path.symlink_to(".."),
+    "self": lambda path: path.symlink_to(path.name),
+    "dangling": lambda path: path.symlink_to("absent"),
+    "pipe": os.mkfifo if sys.platform != "win32" else lambda path: path,
+}
+TREES = st.lists(
+    st.tuples(
+        st.lists(NAMES, min_size=1, max_size=4).map("/".join), st.sampled_from([*KINDS])
+    ),
+    max_size=12,
+)
+
+
+def put(folder: Path, name: str, kind: str) -> None:
+    """Make something in the folder, unless its place is taken."""
+    path = folder / name
+    above = path.relative_to(folder).parents
+    if any((folder / each).is_symlink() for each in above) or os.path.lexists(path):
+        return
+    with suppress(OSError):  # where a folder should be, there is a file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        KINDS[kind](path)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names that others refuse")
+@settings(deadline=None, max_examples=200)
+@given(TREES)
+def test_any_tree_of_any_names_is_read_to_its_end(
+    tmp_path_factory: pytest.TempPathFactory, tree: list[tuple[str, str]]
+) -> None:
+    folder = tmp_path_factory.mktemp("tree")
+    for name, kind in tree:
+        put(folder, name, kind)
+
+    loaded = load_skills(folder)
+
+    for skill in loaded.skills:
+        str((skill.path, skill.file, [*skill.files])).encode()
+        assert skill.path.isprintable()
+        assert skill.location is not None
+        assert skill.location.is_file()
+        assert not skill.location.is_symlink()
+    for problem in loaded.problems:
+        assert problem.file
+        assert problem.rule
+        assert problem.reason.isprintable()
+        assert str(problem).isprintable()
+    assert load_skills(folder) == loaded

@@ -46,7 +46,7 @@ def test_the_worked_example_has_the_real_numbers() -> None:
     example = section(ROUTING, "## A worked example")
     clear, close = re.findall(r"[Tt]he task is \*(.+?)\*", example)
     ranked, listed = tables(example)
-    index = load_skills(SKILLS_CONTENT / "skills").index
+    index = load_skills(SKILLS_CONTENT / "skills").skills
     matcher = KeywordMatcher(index)
     by_rank = sorted(matcher.score(clear), key=lambda c: (-c.score, c.skill.path))
     match = decide(matcher.score(clear), Matching())
@@ -78,6 +78,6 @@ def test_the_worked_example_has_the_real_numbers() -> None:
 
 def test_the_thresholds_of_the_page_are_the_defaults() -> None:
     rules = Matching()
-    shown = dict(re.findall(r"`matching\.(\w+)` \(([\d.]+)\)", prose(ROUTING)))
+    shown = dict(re.findall(r"`matching\.(\w+)` \(([\w.]+)\)", prose(ROUTING)))
 
     assert shown == {name: str(getattr(rules, name)) for name in Matching.model_fields}

@@ -1,0 +1,120 @@
+"""From any text to the terms that the ranked algorithm compares."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skills_mcp.routing.stop_words import STOP_WORDS
+from skills_mcp.routing.tokens import tokenize
+from skills_mcp.routing.words import Word, derive_words, split_text, stem
+
+
+def words(text: str) -> list[Word]:
+    return [word for piece in split_text(text) for word in derive_words(piece)]
+
+
+def typed(text: str) -> str:
+    return " ".join(word.typed for word in words(text))
+
+
+def terms(text: str) -> set[str]:
+    return {word.term for word in words(text)}
+
+
+@pytest.mark.parametrize(
+    "text, expected, reason",
+    [
+        ("Deploy to the staging", "deploy staging", "stop words go"),
+        ("server-side user_id", "server side user id", "both marks separate"),
+        ("state-of-the-art", "state art", "and stop words between them go, too"),
+        ("useEffect", "useeffect use effect", "the whole and its parts"),
+        ("HTTPServer", "httpserver http server", "capitals before a word"),
+        ("APIs URLs README", "apis urls readme", "capitals alone are one word"),
+        ("OAuth2Client", "oauth2client o auth2 client", "a number belongs to its word"),
+        ("日本API", "日本 api", "another script is another word"),
+        ("認証画面", "認証 証画 画面", "every two characters"),
+        ("認", "認", "a single one stays"),
+        ("認-証", "認 証", "also when a mark keeps it alone"),
+        ("様々", "様々", "the repetition mark belongs to it"),
+        ("로그인", "로그 그인", "Korean, too"),
+        ("добавить вход", "добавить вход", "Cyrillic has spaces"),
+        ("C++, C# and .NET", "c++ c# .net", "the sign is the name"),
+        ("l'API d'Angular", "api angular", "French elisions"),
+        ("don't (app's)", "app", "English contractions"),
+        ("a/b=c", "b c", "every sign separates"),
+        ("test test", "test test", "as often as it stands there"),
+    ],
+)
+def test_a_text_is_taken_apart(text: str, expected: str, reason: str) -> None:
+    assert typed(text) == expected, reason
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [
+        ("query", "queries"),
+        ("class", "classes"),
+        ("box", "boxes"),
+        ("type", "types", "typing", "typed"),
+        ("test", "tests", "testing", "tested"),
+        ("string", "strings"),
+        ("embedding", "embeddings"),
+        ("apply", "applies", "applied", "applying"),
+        ("deploy", "deploys", "deploying", "deployed"),
+        ("plan", "plans", "planning", "planned"),
+        ("call", "calls", "calling", "called"),
+        ("validate", "validates", "validating", "validation", "validations"),
+        ("quick", "quickly"),
+        ("family", "families"),
+        ("créer", "creer"),
+        ("e\u0301cran", "écran", "ecran"),
+    ],
+)
+def test_the_forms_of_a_word_are_one_term(forms: tuple[str, ...]) -> None:
+    assert len(set.union(*map(terms, forms))) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("app", "apply"),
+        ("go", "going"),
+        ("is", "ios", "io"),
+        ("string", "str"),
+        ("king", "k"),
+        ("ガラス", "カラス"),
+        ("हिन्दी", "हन्द"),
+    ],
+)
+def test_different_words_stay_different(words: tuple[str, ...]) -> None:
+    assert len({stem(word) for word in words}) == len(words)
+
+
+def test_a_word_remembers_how_it_was_typed() -> None:
+    assert words("Créer queries") == [Word("creer", "créer"), Word("queri", "queries")]
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.text() | st.text("abYZ-_' .+#éß認証カガ로그'", max_size=30))
+def test_any_text_has_words_and_each_can_be_compared(text: str) -> None:
+    for word in words(text):
+        assert word.term
+        assert word.typed not in STOP_WORDS
+        assert not any(map(str.isspace, word.typed))
+
+
+@given(st.lists(st.sampled_from(["React", "C++", "l'api", "e-mail", "認証", "x."])))
+def test_a_text_is_no_more_than_its_pieces(pieces: list[str]) -> None:
+    text = " / ".join(pieces)
+
+    expected = {part for token in tokenize(text) for part in token.split("-")}
+
+    assert set(typed(text).split()) == expected
+
+
+@pytest.mark.parametrize("unit", ["a", "aB", "認", "-", "s", "'", "ing", "é"])
+def test_a_long_word_is_read_once_and_not_once_per_letter(unit: str) -> None:
+    # Quadratic work on a million letters would not end within a day.
+    found = words(unit * 1_000_000)
+
+    assert len(found) <= 4

@@ -9,7 +9,11 @@ import pytest
 from skills_mcp.analytics.spool import Spool
 from tests.support import Upstream
 
-_OURS = ("SKILLS_", "GITHUB_TOKEN", "ANALYTICS_", "REFRESH_", "GIT_")
+_OURS = (
+    *("SKILLS_", "GITHUB_TOKEN", "ANALYTICS_", "REFRESH_", "GIT_", "LOG_LEVEL"),
+    *("SEARCH_", "ALLOWED_COMMANDS", "EXEC_", "MAX_FILE_BYTES"),
+    *("SKILLHUB_", "CODELIA_"),
+)
 
 
 @pytest.fixture

@@ -8,14 +8,19 @@ from typing import Any
 
 import jsonschema
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from skills_mcp.config import (
+    OPERATOR_ONLY,
+    REMOTE_SECTIONS,
+    VARIABLES,
     Config,
     Layer,
     Settings,
+    Source,
     environment_layer,
     json_schema,
     load_file,
@@ -27,9 +32,11 @@ EXAMPLE = PROJECT / "config.example.yaml"
 SCHEMA = PROJECT / "config.schema.json"
 
 SECTIONS = (
-    "analytics, assets, matching, refresh, responses, scripts, trust_content_config"
+    "analytics, assets, catalog, commands, discover, files, limits, matching, refresh, "
+    "responses, scripts, search, sources, toolsets, trust_content_config, visibility"
 )
-MATCHING_KEYS = "ambiguity_threshold, max_results, min_score"
+MATCHING_KEYS = "algorithm, ambiguity_threshold, max_results, min_score"
+SOURCE_KEYS = "branch, folder, mount, ref, repo, subfolder"
 
 DEFAULTS_OF_001: dict[str, dict[str, object]] = {
     "matching": {"min_score": 0.2, "max_results": 3, "ambiguity_threshold": 0.1},
@@ -43,6 +50,23 @@ DEFAULTS_OF_001: dict[str, dict[str, object]] = {
     },
     "assets": {"max_size_bytes": 1048576, "inline_text_max_bytes": 10240},
     "analytics": {"enabled": False, "endpoint": ""},
+}
+
+DEFAULTS_OF_000 = {
+    "search": {"limit": 10, "threshold": 0.2},
+    "files": {"max_bytes": 65536},
+    "commands": {
+        "enabled": False,
+        "allowed": ["python", "python3", "uv", "node", "cat", "ls", "grep"],
+        "timeout_seconds": 60,
+        "max_output_bytes": 65536,
+    },
+    "visibility": {
+        "enabled_skills": [],
+        "enabled_categories": [],
+        "allow": [],
+        "deny": [],
+    },
 }
 
 
@@ -61,7 +85,16 @@ def content(**sections: Any) -> Layer:
 def test_the_defaults_are_those_of_the_specification() -> None:
     defaults = Config().model_dump(mode="json")
 
-    assert DEFAULTS_OF_001.items() <= defaults.items()
+    for section, values in DEFAULTS_OF_001.items():
+        assert values.items() <= defaults[section].items()
+
+
+def test_the_defaults_of_packages_are_those_of_skillhub() -> None:
+    defaults = Config().model_dump(mode="json")
+
+    assert DEFAULTS_OF_000.items() <= defaults.items()
+    assert defaults["toolsets"] == ["core"]
+    assert defaults["discover"] is False
 
 
 @pytest.mark.spec("11.2")
@@ -76,6 +109,21 @@ def test_every_key_of_the_example_has_the_comment_that_the_code_gives_it() -> No
     above = dict(_commented_keys(EXAMPLE.read_text(encoding="utf-8")))
 
     assert above == dict(_described_keys())
+
+
+def test_the_example_has_a_source_with_every_key_and_its_comment() -> None:
+    text = EXAMPLE.read_text(encoding="utf-8")
+    _, _, shown = text.partition("# One of them, with every key:\n")
+    shown, _, _ = shown.partition("\n\n")
+    lines = [line.removeprefix("# ") for line in shown.splitlines()]
+    comments = [line.partition("# ")[2] for line in lines if "# " in line]
+
+    values = yaml.safe_load("\n".join(lines))
+    [source] = operator(**values).resolve().sources
+
+    assert list(values["sources"][0]) == list(Source.model_fields)
+    assert comments == [field.description for field in Source.model_fields.values()]
+    assert source.mount == "teams/web"
 
 
 def test_the_example_names_its_schema_first() -> None:
@@ -106,6 +154,17 @@ def test_the_example_satisfies_the_schema() -> None:
         {"refresh": {"interval_minutes": 0}},
         {"scripts": {"runners": {".sh": 1}}},
         {"responses": {"format": "xml"}},
+        {"toolsets": []},
+        {"toolsets": ["core", "pakages"]},
+        {"commands": {"allowed": ["rm -rf"]}},
+        {"visibility": {"deny": [""]}},
+        {"sources": [{}]},
+        {"sources": [{"folder": "a", "repo": "b"}]},
+        {"sources": [{"repo": "a", "branch": "next", "ref": "v1"}]},
+        {"sources": [{"folder": "a", "ref": "v1"}]},
+        {"sources": [{"folder": "a", "branch": "next"}]},
+        {"sources": [{"folder": "a", "mount": "/b"}]},
+        {"sources": [{"folder": "a", "subfolder": "b\\c"}]},
     ],
 )
 def test_an_editor_with_the_schema_sees_what_the_server_would_refuse(
@@ -115,6 +174,28 @@ def test_an_editor_with_the_schema_sees_what_the_server_would_refuse(
         jsonschema.validate(values, json_schema())
     with pytest.raises(ConfigError):
         operator(**values).resolve()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"folder": "a"},
+        {"folder": "a", "repo": "", "branch": "main", "ref": ""},
+        {"repo": "a", "folder": ""},
+        {"repo": "a", "branch": "next"},
+        {"repo": "a", "branch": "main", "ref": "v1"},
+        {"repo": "a", "mount": "teams/web", "subfolder": "."},
+        {"repo": "a", "mount": "./teams/web/", "subfolder": "./skills/"},
+    ],
+)
+def test_an_editor_with_the_schema_takes_a_source_that_the_server_takes(
+    source: dict[str, str],
+) -> None:
+    jsonschema.validate({"sources": [source]}, json_schema())
+
+    [taken] = operator(sources=[source]).resolve().sources
+
+    assert taken.folder or taken.repo
 
 
 def _commented_keys(text: str) -> Iterator[tuple[str, str]]:
@@ -200,11 +281,124 @@ def test_an_interval_in_the_environment_switches_refreshing_on() -> None:
 
 
 def test_an_environment_that_is_empty_sets_nothing() -> None:
-    layer = environment_layer(
-        {"ANALYTICS_ENDPOINT": "", "REFRESH_INTERVAL_MINUTES": "", "HOME": "/home/ada"}
-    )
+    empty = {variable.name: "" for variable in VARIABLES}
+
+    layer = environment_layer({**empty, "HOME": "/home/ada"})
 
     assert layer.values == {}
+
+
+@pytest.mark.parametrize(
+    "name, text, key, value",
+    [
+        ("SEARCH_LIMIT", "7", "search.limit", 7),
+        ("SEARCH_THRESHOLD", "0.5", "search.threshold", 0.5),
+        ("SEARCH_THRESHOLD", "1", "search.threshold", 1.0),
+        ("ALLOWED_COMMANDS", "python", "commands.allowed", ("python",)),
+        ("ALLOWED_COMMANDS", "uv, node,,ls,", "commands.allowed", ("uv", "node", "ls")),
+        ("EXEC_TIMEOUT_SECONDS", "5", "commands.timeout_seconds", 5),
+        ("EXEC_MAX_OUTPUT_BYTES", " 9 ", "commands.max_output_bytes", 9),
+        ("MAX_FILE_BYTES", "1024", "files.max_bytes", 1024),
+        (
+            "SKILLHUB_ENABLED_SKILLS",
+            "pdf,a/b",
+            "visibility.enabled_skills",
+            ("pdf", "a/b"),
+        ),
+        (
+            "SKILLHUB_ENABLED_CATEGORIES",
+            "Dev, Data Science",
+            "visibility.enabled_categories",
+            ("Dev", "Data Science"),
+        ),
+    ],
+)
+def test_a_variable_of_skillhub_sets_its_key_and_wins_over_the_file(
+    name: str, text: str, key: str, value: object
+) -> None:
+    section, setting = key.split(".")
+    layer = environment_layer({name: text})
+    file = Layer("operator.yaml", {section: {setting: "wrong, but hidden"}})
+
+    settings = Settings((file, layer))
+
+    assert getattr(getattr(settings.resolve(), section), setting) == value
+    assert settings.origin_of(key) == "environment"
+
+
+@pytest.mark.spec("12.4")
+def test_no_variable_switches_commands_on() -> None:
+    everything = {
+        "ALLOWED_COMMANDS": "python",
+        "EXEC_TIMEOUT_SECONDS": "5",
+        "EXEC_MAX_OUTPUT_BYTES": "5",
+    }
+
+    commands = Settings((environment_layer(everything),)).resolve().commands
+
+    assert commands.allowed == ("python",)
+    assert not commands.enabled
+
+
+def test_every_variable_names_a_key_that_exists() -> None:
+    for variable in VARIABLES:
+        section, name = variable.key.split(".")
+        assert name in type(getattr(Config(), section)).model_fields
+        if variable.switches_on:
+            assert getattr(Config(), section).enabled in {True, False}
+
+
+@pytest.mark.parametrize(
+    "name, text, finding",
+    [
+        ("SEARCH_LIMIT", "ten", "SEARCH_LIMIT must be a whole number from 1 to 100"),
+        ("SEARCH_LIMIT", "0", "SEARCH_LIMIT must be a whole number from 1 to 100"),
+        ("SEARCH_LIMIT", " ", "SEARCH_LIMIT must be a whole number from 1 to 100"),
+        ("SEARCH_THRESHOLD", "2", "SEARCH_THRESHOLD must be a number from 0 to 1"),
+        ("SEARCH_THRESHOLD", "nan", "SEARCH_THRESHOLD must be a number from 0 to 1"),
+        ("SEARCH_THRESHOLD", "a", "SEARCH_THRESHOLD must be a number from 0 to 1"),
+        (
+            "SKILLHUB_ENABLED_SKILLS",
+            " , ",
+            "SKILLHUB_ENABLED_SKILLS must be names with commas between them",
+        ),
+        (
+            "ALLOWED_COMMANDS",
+            "../sh",
+            (
+                "every name in ALLOWED_COMMANDS must be the bare name of a program, "
+                "such as python3"
+            ),
+        ),
+        (
+            "ANALYTICS_ENDPOINT",
+            "example.com",
+            "ANALYTICS_ENDPOINT must be an address that begins with https:// or http://",
+        ),
+    ],
+)
+def test_a_wrong_variable_is_named_with_what_is_allowed(
+    name: str, text: str, finding: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        environment_layer({name: text})
+
+    assert str(caught.value) == f"environment: {finding} (got {text!r})"
+
+
+def test_every_wrong_variable_is_named_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        environment_layer(
+            {
+                "SEARCH_LIMIT": "9" * 5000,
+                "ALLOWED_COMMANDS": "a b,python,c d",
+                "MAX_FILE_BYTES": "1",
+            }
+        )
+
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 3
+    assert all(line.startswith("environment: ") for line in lines)
 
 
 @pytest.mark.parametrize("minutes", ["soon", "1.5", "-5", "15m", "0x10", " "])
@@ -216,10 +410,8 @@ def test_an_interval_that_is_no_whole_number_is_refused(minutes: str) -> None:
 
 
 def test_an_interval_of_no_minutes_is_refused_and_named() -> None:
-    layer = environment_layer({"REFRESH_INTERVAL_MINUTES": "0"})
-
-    with pytest.raises(ConfigError, match=r"environment: refresh\.interval_minutes: "):
-        Settings((layer,)).resolve()
+    with pytest.raises(ConfigError, match="environment: REFRESH_INTERVAL_MINUTES "):
+        environment_layer({"REFRESH_INTERVAL_MINUTES": "0"})
 
 
 @pytest.mark.parametrize(
@@ -229,7 +421,16 @@ def test_an_interval_of_no_minutes_is_refused_and_named() -> None:
         ("matching.max_results", "default"),
         ("refresh.interval_minutes", "environment"),
         ("scripts.runners..sh", "operator.yaml"),
+        ("scripts.runners..rb", "command line"),
+        ("scripts.runners..py", "default"),
         ("analytics.endpoint", "default"),
+        ("sources", "command line"),
+        ("sources[0].folder", "command line"),
+        ("sources[0].mount", "default"),
+        ("sources[1].repo", "default"),
+        ("toolsets", "operator.yaml"),
+        ("toolsets[0]", "operator.yaml"),
+        ("search", "default"),
         ("nonsense", "default"),
     ],
 )
@@ -240,10 +441,18 @@ def test_the_origin_of_a_value_is_the_highest_place_that_sets_it(
         "matching": {"min_score": 0.3},
         "refresh": {"interval_minutes": 5},
         "scripts": {"runners": {".sh": "sh"}},
+        "sources": [{"repo": "a"}, {"repo": "b", "mount": "b"}],
+        "toolsets": ["packages"],
+    }
+    typed = {
+        "scripts": {"runners": {".rb": "ruby"}},
+        "sources": [{"folder": "c"}],
+        "toolsets": None,
     }
     layers = (
         Layer("operator.yaml", mine),
         environment_layer({"REFRESH_INTERVAL_MINUTES": "9"}),
+        Layer("command line", typed),
     )
 
     assert Settings(layers).origin_of(key) == origin
@@ -260,7 +469,10 @@ def test_the_origin_of_a_value_is_the_highest_place_that_sets_it(
         ("scripts", {"runners": {".sh": "curl"}}),
         ("analytics", {"enabled": True, "endpoint": "https://example.com"}),
         ("responses", {"format": "markdown"}),
-        ("trust_content_config", True),
+        ("visibility", {"deny": ["*"]}),
+        ("search", {"limit": 50}),
+        ("files", {"max_bytes": 1}),
+        ("catalog", {"max_entries": 1}),
     ],
 )
 def test_remote_content_cannot_raise_its_own_privileges(
@@ -275,15 +487,59 @@ def test_remote_content_cannot_raise_its_own_privileges(
     assert "trust_content_config" in finding
 
 
+OF_THE_OPERATOR = {
+    "sources": [{"folder": "/etc"}],
+    "discover": True,
+    "limits": {"max_files": 1},
+    "toolsets": ["packages"],
+    "commands": {"enabled": True, "allowed": ["bash"], "nonsense": 1},
+    "trust_content_config": True,
+}
+
+
+@pytest.mark.spec("12.4")
+@pytest.mark.parametrize("trusted", [True, False])
+@pytest.mark.parametrize("name, values", OF_THE_OPERATOR.items())
+def test_no_content_sets_what_is_the_operators_alone(
+    name: str,
+    values: object,
+    trusted: bool,  # noqa: FBT001
+) -> None:
+    config, findings = operator(trust_content_config=trusted).resolve_with(
+        content(**{name: values}), trusted=trusted
+    )
+
+    assert config == Config(trust_content_config=trusted)
+    assert findings == (f"{name} is ignored: only the operator may set it",)
+
+
+def test_who_may_set_a_section_is_never_said_twice() -> None:
+    assert set(OPERATOR_ONLY) == OF_THE_OPERATOR.keys()
+    assert set(OPERATOR_ONLY) < Config.model_fields.keys()
+    assert set(REMOTE_SECTIONS) < Config.model_fields.keys()
+    assert set(OPERATOR_ONLY).isdisjoint(REMOTE_SECTIONS)
+
+
+def test_a_section_of_the_operator_that_content_leaves_empty_is_no_finding() -> None:
+    theirs = content(sources=None, commands=None)
+
+    assert Settings().resolve_with(theirs, trusted=True) == (Config(), ())
+
+
 @pytest.mark.spec("12.4")
 def test_remote_content_may_set_matching_and_refreshing() -> None:
     theirs = content(
-        matching={"min_score": 0.5, "ambiguity_threshold": 0},
+        matching={
+            "algorithm": "ranked",
+            "min_score": 0.5,
+            "ambiguity_threshold": 0,
+        },
         refresh={"enabled": False, "interval_minutes": 60},
     )
 
     config, findings = Settings().resolve_with(theirs, trusted=False)
 
+    assert config.matching.algorithm == "ranked"
     assert config.matching.min_score == 0.5
     assert config.refresh.interval_minutes == 60
     assert findings == ()
@@ -324,6 +580,8 @@ def test_content_of_the_operators_own_may_set_everything() -> None:
         analytics={"enabled": True, "endpoint": "https://example.com"},
         responses={"format": "markdown"},
         assets={"max_size_bytes": 10**9},
+        visibility={"deny": ["drafts/*"]},
+        search={"limit": 50},
     )
 
     config, findings = Settings().resolve_with(theirs, trusted=True)
@@ -333,6 +591,8 @@ def test_content_of_the_operators_own_may_set_everything() -> None:
     assert config.analytics.endpoint == "https://example.com"
     assert config.responses.format == "markdown"
     assert config.assets.max_size_bytes == 10**9
+    assert config.visibility.deny == ("drafts/*",)
+    assert config.search.limit == 50
     assert findings == ()
 
 
@@ -346,7 +606,7 @@ def test_a_wrong_key_of_the_content_does_not_cost_the_right_ones() -> None:
     assert config.matching.min_score == 0.2
     hint = "did you mean max_results? "
     assert sorted(findings) == [
-        "matching.min_score: must be less than or equal to 1 (got 7)",
+        "matching.min_score: must be a number from 0 to 1 (got 7)",
         f"unknown key matching.max_result; {hint}allowed here: {MATCHING_KEYS}",
     ]
 
@@ -356,6 +616,7 @@ KEYS: st.SearchStrategy[object] = (
         [
             *Config.model_fields,
             *(key for section in DEFAULTS_OF_001.values() for key in section),
+            *Source.model_fields,
             "matching.min_score",
             "foo.bar",
             ".sh",
@@ -389,11 +650,13 @@ def test_no_content_stops_the_server(values: dict[Any, Any], trusted: bool) -> N
     config, findings = Settings().resolve_with(Layer("x", values), trusted=trusted)
 
     assert all(findings)
+    for name in OPERATOR_ONLY:
+        assert getattr(config, name) == getattr(Config(), name)
     if not trusted:
         assert config.scripts == Config().scripts
         assert config.analytics == Config().analytics
         assert config.responses == Config().responses
-        assert not config.trust_content_config
+        assert config.visibility == Config().visibility
         assert config.assets.max_size_bytes <= Config().assets.max_size_bytes
 
 
@@ -442,27 +705,27 @@ def test_whatever_an_operator_writes_is_used_or_refused_by_name(
         ),
         (
             {"matching": {"min_score": -0.1}},
-            "matching.min_score: must be greater than or equal to 0 (got -0.1)",
+            "matching.min_score: must be a number from 0 to 1 (got -0.1)",
         ),
         (
             {"matching": {"min_score": "0.2"}},
-            "matching.min_score: must be a valid number (got '0.2')",
+            "matching.min_score: must be a number from 0 to 1 (got '0.2')",
         ),
         (
             {"matching": {"min_score": float("nan")}},
-            "matching.min_score: must be a finite number (got nan)",
+            "matching.min_score: must be a number from 0 to 1 (got nan)",
         ),
         (
             {"matching": {"max_results": 2.5}},
-            "matching.max_results: must be a valid integer (got 2.5)",
+            "matching.max_results: must be a whole number from 1 to 100 (got 2.5)",
         ),
         (
             {"matching": {"max_results": None}},
-            "matching.max_results: must be a valid integer (got None)",
+            "matching.max_results: must be a whole number from 1 to 100 (got None)",
         ),
         (
             {"scripts": {"enabled": "yes"}},
-            "scripts.enabled: must be a valid boolean (got 'yes')",
+            "scripts.enabled: must be true or false (got 'yes')",
         ),
         (
             {"scripts": {"allowed_extensions": ".sh"}},
@@ -470,11 +733,11 @@ def test_whatever_an_operator_writes_is_used_or_refused_by_name(
         ),
         (
             {"scripts": {"allowed_extensions": [".sh", 1]}},
-            "scripts.allowed_extensions.1: must be a valid string (got 1)",
+            "scripts.allowed_extensions[1]: must be a text (got 1)",
         ),
         (
             {"scripts": {"runners": {".sh": 1}}},
-            "scripts.runners..sh: must be a valid string (got 1)",
+            "scripts.runners..sh: must be a text (got 1)",
         ),
         (
             {"scripts": {"runners": "bash"}},
@@ -489,8 +752,62 @@ def test_whatever_an_operator_writes_is_used_or_refused_by_name(
             "responses.format: must be 'json' or 'markdown' (got 'xml')",
         ),
         (
+            {"scripts": {"runners": {"sh": "bash"}}},
+            (
+                "scripts.runners.sh: "
+                "must be an extension with its dot, such as .sh (got 'sh')"
+            ),
+        ),
+        (
+            {"limits": {"max_files": 0}},
+            "limits.max_files: must be a whole number from 1 to 10000000 (got 0)",
+        ),
+        (
+            {"toolsets": []},
+            "toolsets: must be a list that is not empty (got [])",
+        ),
+        (
+            {"toolsets": ["core", "pakages"]},
+            "toolsets[1]: must be 'core' or 'packages' (got 'pakages')",
+        ),
+        (
+            {"discover": None},
+            "discover: must be true or false (got None)",
+        ),
+        (
+            {"visibility": {"deny": ["a", ""]}},
+            "visibility.deny[1]: must be a text that is not empty (got '')",
+        ),
+        (
+            {"sources": {"folder": "a"}},
+            "sources: must be a list (got {'folder': 'a'})",
+        ),
+        (
+            {"sources": ["a"]},
+            "sources[0]: must be a section of `key: value` lines (got 'a')",
+        ),
+        (
+            {"sources": [{"folder": "a"}, {"repo": 1, "mount": "b"}]},
+            "sources[1].repo: must be a text (got 1)",
+        ),
+        (
+            {"sources": [{"folder": "a", "rep": "b"}]},
+            (
+                "unknown key sources[0].rep; "
+                f"did you mean repo? allowed here: {SOURCE_KEYS}"
+            ),
+        ),
+        (
+            {"sources": [{"folder": "a", 1: "b"}]},
+            f"unknown key sources[0].1; allowed here: {SOURCE_KEYS}",
+        ),
+        (
+            {"sources": [{"repo": "a", "branch": ""}]},
+            "sources[0].branch: must be a text that is not empty (got '')",
+        ),
+        (
             {"trust_content_config": None},
-            "trust_content_config: must be a valid boolean (got None)",
+            "trust_content_config: must be true or false (got None)",
         ),
     ],
 )
@@ -516,8 +833,142 @@ def test_every_wrong_setting_is_named_at_once() -> None:
     assert all(line.startswith("operator.yaml: ") for line in lines)
 
 
+@pytest.mark.parametrize(
+    "sources, finding",
+    [
+        ([{}], "sources[0] needs a folder, or the URL of a repo"),
+        ([{"mount": "a"}], "sources[0] needs a folder, or the URL of a repo"),
+        (
+            [{"folder": "", "repo": ""}],
+            "sources[0] needs a folder, or the URL of a repo",
+        ),
+        ([{"folder": "a", "repo": "b"}], "sources[0] has a folder and a repo"),
+        (
+            [{"repo": "a", "branch": "b", "ref": "c"}],
+            "sources[0] has a branch and a ref",
+        ),
+        ([{"folder": "a", "ref": "c"}], "sources[0] has a folder, which is served as"),
+        (
+            [{"folder": "a", "branch": "c"}],
+            "sources[0] has a folder, which is served as",
+        ),
+        (
+            [{"repo": "a"}, {"repo": "b", "mount": "b"}, {"repo": "c"}],
+            "sources[0] and sources[2] stand at the top of the tree: give all but one",
+        ),
+        (
+            [{"repo": "a", "mount": "b"}, {"repo": "c", "mount": "./b/"}],
+            "sources[0] and sources[1] have the mount 'b': give each",
+        ),
+    ],
+)
+def test_keys_of_a_source_that_contradict_each_other_are_named(
+    sources: list[dict[str, str]], finding: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        operator(sources=sources).resolve()
+
+    assert str(caught.value).startswith(f"operator.yaml: {finding}")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("key", ["mount", "subfolder"])
+@pytest.mark.parametrize(
+    "path", ["/a", "/", "../a", "a/../b", "a//b", "a\\b", "C:/a", "a/.git", "..", "nul"]
+)
+def test_a_place_outside_of_the_tree_or_the_source_is_refused(
+    key: str, path: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        operator(sources=[{"folder": "a", key: path}]).resolve()
+
+    assert str(caught.value) == (
+        f"operator.yaml: sources[0].{key}: must be a relative path with forward "
+        f"slashes, such as teams/web (got {path!r})"
+    )
+
+
+@pytest.mark.parametrize(
+    "key, path, meant",
+    [
+        ("mount", "", ""),
+        ("mount", "teams/web", "teams/web"),
+        ("mount", "./teams/web/", "teams/web"),
+        ("subfolder", "", ""),
+        ("subfolder", "./skills/", "skills"),
+        ("subfolder", ".", "."),
+        ("subfolder", "./", "."),
+    ],
+)
+def test_a_place_is_understood_however_people_write_it(
+    key: str, path: str, meant: str
+) -> None:
+    [source] = operator(sources=[{"folder": "a", key: path}]).resolve().sources
+
+    assert getattr(source, key) == meant
+
+
+def test_everything_that_is_wrong_with_sources_is_named_at_once() -> None:
+    settings = operator(
+        sources=[
+            {},
+            {"repo": "a", "branch": "b", "ref": "c", "mount": "/"},
+            {"folder": "d", "repo": "e", "mnt": "f"},
+            "g",
+        ],
+        nonsense=1,
+    )
+
+    with pytest.raises(ConfigError) as caught:
+        settings.resolve()
+
+    named = re.findall(
+        r"^operator\.yaml: (?:unknown key )?(\S+)", str(caught.value), re.MULTILINE
+    )
+    assert sorted(named) == [
+        "nonsense;",
+        "sources[0]",
+        "sources[0]",
+        "sources[1]",
+        "sources[1].mount:",
+        "sources[2]",
+        "sources[2].mnt;",
+        "sources[3]:",
+    ]
+
+
+def test_a_wrong_source_is_named_with_the_place_that_its_list_comes_from() -> None:
+    below = Layer("below.yaml", {"sources": [{"folder": "a"}]})
+    wrong = Layer("wrong.yaml", {"sources": [{"repo": 1, "mount": "a"}, {}]})
+    above = Layer("above.yaml", {"sources": None})
+
+    with pytest.raises(ConfigError) as caught:
+        Settings((below, wrong, above)).resolve()
+
+    assert str(caught.value).splitlines() == [
+        "wrong.yaml: sources[0].repo: must be a text (got 1)",
+        "wrong.yaml: sources[1] needs a folder, or the URL of a repo",
+    ]
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"sources": ["https://ghp_canary@example.com/a.git"]},
+        {"sources": {"repo": "https://ada:ghp_canary@example.com/a.git"}},
+        {"analytics": {"endpoint": "ftp://ada:ghp_canary@example.com"}},
+    ],
+)
+def test_a_secret_in_a_wrong_setting_is_not_shown(sections: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        operator(**sections).resolve()
+
+    assert "(got an address with a secret in it)" in str(caught.value)
+    assert "ghp_canary" not in str(caught.value)
+
+
 def test_a_section_whose_keys_are_all_commented_out_sets_nothing() -> None:
-    settings = operator(matching=None, scripts=None)
+    settings = operator(matching=None, scripts=None, sources=None, toolsets=None)
 
     assert settings.resolve() == Config()
 
@@ -621,11 +1072,13 @@ def test_a_runner_is_added_to_the_others_and_an_empty_one_takes_one_away() -> No
 @pytest.mark.parametrize(
     "section, values, said",
     [
-        ("refresh", {"interval_minutes": 10**400}, "less than or equal to 10080"),
+        ("refresh", {"interval_minutes": 10**400}, "a whole number from 1 to 10080"),
         ("matching", {"max_results": -(16**6000)}, "got a very long number"),
         ("analytics", {"endpoint": "example.com"}, "begins with https://"),
         ("scripts", {"allowed_extensions": ["sh"]}, "with its dot"),
         ("scripts", {"runners": {".sh": "bash 'x"}}, "every quotation closed"),
+        ("scripts", {"runners": {"enabled": 1}}, "runners.enabled: must be a text"),
+        ("scripts", {"runners": {"timeout_seconds": 1}}, "must be a text (got 1)"),
     ],
 )
 def test_what_would_fail_later_is_refused_at_once(

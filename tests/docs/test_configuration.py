@@ -3,14 +3,15 @@
 import re
 import typing
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from skills_mcp.config import REMOTE_SECTIONS, Config
+from skills_mcp.config import OPERATOR_ONLY, REMOTE_SECTIONS, VARIABLES, Config
+from skills_mcp.config.environment import Variable
 from skills_mcp.config.trust import LOWER_ONLY
 from skills_mcp.scripts.policy import ENVIRONMENT_ALLOWED
 from tests.docs.pages import (
@@ -25,8 +26,8 @@ from tests.docs.pages import (
 )
 
 _TYPES: dict[object, str] = {
-    float: "number, 0 to 1",
-    int: "whole number, 1 or more",
+    float: "number",
+    int: "whole number",
     bool: "true or false",
     str: "text",
     tuple: "list of texts",
@@ -35,24 +36,46 @@ _TYPES: dict[object, str] = {
 
 
 def settings() -> Iterator[tuple[str, FieldInfo]]:
-    for name, field in Config.model_fields.items():
-        if isinstance(field.default, BaseModel):
-            for key, inner in type(field.default).model_fields.items():
-                yield f"{name}.{key}", inner
-        else:
-            yield name, field
+    """Yield every key with its field: of sections, and of the items of lists."""
+    yield from _fields(Config, "")
+
+
+def _fields(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, FieldInfo]]:
+    for name, field in model.model_fields.items():
+        kind = field.annotation
+        if not _is_section(kind):
+            yield f"{prefix}{name}", field
+        for inner, mark in ((kind, "."), *((i, "[].") for i in typing.get_args(kind))):
+            if _is_section(inner):
+                yield from _fields(inner, f"{prefix}{name}{mark}")
+
+
+def _is_section(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)
 
 
 def described_type(field: FieldInfo) -> str:
-    origin = typing.get_origin(field.annotation)
+    kind = field.annotation
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:
-        return " or ".join(f"`{value}`" for value in typing.get_args(field.annotation))
-    return _TYPES[origin or field.annotation]
+        return " or ".join(f"`{value}`" for value in inner)
+    if origin is tuple and _is_section(inner[0]):
+        return "list of mappings"
+    if origin is tuple and typing.get_origin(inner[0]) is Literal:
+        return "list of " + " or ".join(f"`{v}`" for v in typing.get_args(inner[0]))
+    return _TYPES[origin or kind] + _described_range(field)
+
+
+def _described_range(field: FieldInfo) -> str:
+    limits = [
+        getattr(m, n) for n in ("ge", "le") for m in field.metadata if hasattr(m, n)
+    ]
+    return f", {limits[0]:,} to {limits[1]:,}" if limits else ""
 
 
 def who_may_set(key: str) -> str:
     section_name, _, name = key.partition(".")
-    if not name:
+    if section_name.removesuffix("[]") in OPERATOR_ONLY:
         return "never"
     if (section_name, name) in LOWER_ONLY:
         return "may lower it"
@@ -92,7 +115,24 @@ def test_every_environment_variable_is_documented_and_no_other() -> None:
     }
     documented = table(section(CONFIGURATION, "## Environment variables"))
 
-    assert {code(row["Variable"]) for row in documented} == used
+    assert {code(row["Variable"]) for row in documented} == (
+        used | {variable.name for variable in VARIABLES}
+    )
+
+
+def test_every_variable_for_a_setting_is_documented_with_all_that_it_sets() -> None:
+    documented = table(section(CONFIGURATION, "### Variables for settings"))
+
+    assert [
+        (code(row["Variable"]), [code(row["Key"]), *codes(row["Value"])])
+        for row in documented
+    ] == [(variable.name, keys_set_by(variable)) for variable in VARIABLES]
+
+
+def keys_set_by(variable: Variable) -> list[str]:
+    section_name, _, _ = variable.key.partition(".")
+    switch = [f"{section_name}.enabled"] if variable.switches_on else []
+    return [variable.key, *switch]
 
 
 def test_scripts_see_the_variables_and_runners_that_are_documented() -> None:

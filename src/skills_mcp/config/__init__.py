@@ -4,31 +4,50 @@ Precedence: defaults < `config.yaml` of the content < the operator's file <
 environment < command line (DESIGN §3.12).
 """
 
-from skills_mcp.config.layers import Layer, environment_layer, load_file, read_layer
+from skills_mcp.config.environment import VARIABLES, environment_layer
+from skills_mcp.config.layers import Layer, load_file, read_layer
 from skills_mcp.config.model import (
     Analytics,
     Assets,
+    Catalog,
+    Commands,
     Config,
+    Files,
+    Limits,
     Matching,
     Refresh,
     Responses,
     Scripts,
-    json_schema,
+    Search,
+    Source,
+    Visibility,
 )
+from skills_mcp.config.schema import json_schema
 from skills_mcp.config.settings import Settings
-from skills_mcp.config.trust import REMOTE_SECTIONS
+from skills_mcp.config.trust import OPERATOR_ONLY, REMOTE_SECTIONS
+from skills_mcp.config.values import TOOLSETS
 
 __all__ = [
+    "OPERATOR_ONLY",
     "REMOTE_SECTIONS",
+    "TOOLSETS",
+    "VARIABLES",
     "Analytics",
     "Assets",
+    "Catalog",
+    "Commands",
     "Config",
+    "Files",
     "Layer",
+    "Limits",
     "Matching",
     "Refresh",
     "Responses",
     "Scripts",
+    "Search",
     "Settings",
+    "Source",
+    "Visibility",
     "environment_layer",
     "json_schema",
     "load_file",

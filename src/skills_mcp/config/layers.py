@@ -11,7 +11,7 @@ from skills_mcp.safe_yaml import MAX_YAML_CHARACTERS, YamlError, parse_values
 
 _MAX_BYTES = 4 * MAX_YAML_CHARACTERS  # no character of UTF-8 is wider
 
-SECTIONS = frozenset(Config.model_fields) - {"trust_content_config"}
+SECTIONS = frozenset(Config.model_fields) - {"discover", "trust_content_config"}
 """Without a value, as after commenting out every key, a section sets nothing."""
 
 
@@ -53,25 +53,6 @@ def read_layer(origin: str, handle: BinaryIO) -> Layer:
     return Layer(origin, values)
 
 
-def environment_layer(environment: Mapping[str, str]) -> Layer:
-    """Return what environment variables set (001 §11.3).
-
-    Raises:
-        ConfigError: `REFRESH_INTERVAL_MINUTES` is no whole number.
-    """
-    values: dict[str, Any] = {}
-    if endpoint := environment.get("ANALYTICS_ENDPOINT"):
-        values["analytics"] = {"enabled": True, "endpoint": endpoint}
-    if minutes := environment.get("REFRESH_INTERVAL_MINUTES"):
-        if not minutes.strip().isdecimal():
-            raise ConfigError(
-                "environment: REFRESH_INTERVAL_MINUTES must be a whole number of "
-                f"minutes, 1 or more (got {minutes!r})"
-            )
-        values["refresh"] = {"enabled": True, "interval_minutes": int(minutes)}
-    return Layer("environment", values)
-
-
 def merge(layers: tuple[Layer, ...]) -> dict[str, Any]:
     """Return all values, the last layer's on top.
 
@@ -91,7 +72,7 @@ def plain(value: Any) -> Any:
     """YAML has lists where the frozen models have tuples, and keys of any type."""
     if isinstance(value, Mapping):
         return {str(key): plain(inner) for key, inner in value.items()}
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(map(plain, value)) if isinstance(value, list | tuple) else value
 
 
 def _on_top(below: Any, above: Any) -> Any:

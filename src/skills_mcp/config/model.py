@@ -1,31 +1,27 @@
 """Every setting: what it means, its default, and what is allowed (001 §11.2)."""
 
-import shlex
-from collections.abc import Sequence
-from difflib import get_close_matches
-from typing import Annotated, Any, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
-from pydantic_core import ErrorDetails
+from pydantic import BaseModel, ConfigDict, Field
 
-from skills_mcp.errors import shorten
-
-Ratio = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=1, le=100)]
-Minutes = Annotated[int, Field(ge=1, le=7 * 24 * 60)]
-Seconds = Annotated[int, Field(ge=1, le=24 * 60 * 60)]
-Bytes = Annotated[int, Field(ge=1, le=1 << 30)]
-_EXTENSION = r"^\.[A-Za-z0-9]+$"
-_ADDRESS = r"^(https?://\S+)?$"
-Extension = Annotated[str, Field(pattern=_EXTENSION)]
-
-
-def _require_words(command: str) -> str:
-    shlex.split(command)  # ValueError: a quotation that never ends
-    return command
-
-
-Command = Annotated[str, AfterValidator(_require_words)]
+from skills_mcp.config.values import (
+    ADDRESS,
+    Algorithm,
+    Bytes,
+    Command,
+    Count,
+    EntryCount,
+    Extension,
+    FileCount,
+    Minutes,
+    Name,
+    Place,
+    ProgramName,
+    Ratio,
+    Seconds,
+    Subfolder,
+    Toolset,
+)
 
 
 class _Section(BaseModel):
@@ -35,6 +31,11 @@ class _Section(BaseModel):
 class Matching(_Section):
     """How a task finds its skill (001 §5)."""
 
+    algorithm: Algorithm = Field(
+        default="auto",
+        description="auto: keyword if every skill declares keywords, else ranked, "
+        "which looks at all words.",
+    )
     min_score: Ratio = Field(
         default=0.2, description="Skills that score below this are not considered."
     )
@@ -47,8 +48,53 @@ class Matching(_Section):
     )
 
 
+class Search(_Section):
+    """What `search_skills` returns (000 §3.2)."""
+
+    limit: Count = Field(default=10, description="The most skills in one answer.")
+    threshold: Ratio = Field(
+        default=0.2,
+        description="Of more than five hits, those below this share of the best score "
+        "are left out.",
+    )
+
+
+class Visibility(_Section):
+    """Which skills are offered (000 §8.3, 002 §8.1)."""
+
+    enabled_skills: tuple[Name, ...] = Field(
+        default=(),
+        description="Names or paths of skills; if there are any, only these are "
+        "offered.",
+    )
+    enabled_categories: tuple[Name, ...] = Field(
+        default=(),
+        description="Categories; without enabled_skills, only their skills are "
+        "offered.",
+    )
+    allow: tuple[Name, ...] = Field(
+        default=(),
+        description="Patterns of paths or names; if there are any, a skill has to fit "
+        "one.",
+    )
+    deny: tuple[Name, ...] = Field(
+        default=(),
+        description="Patterns of paths or names that are never offered, whatever else "
+        "is set.",
+    )
+
+
+class Catalog(_Section):
+    """How long the list of skills for a system prompt may be (002 §6.1)."""
+
+    max_entries: EntryCount = Field(
+        default=200, description="The most skills in the list."
+    )
+    max_bytes: Bytes = Field(default=32_768, description="The most bytes of the list.")
+
+
 class Refresh(_Section):
-    """When the Git repository is fetched without being asked (001 §9.3)."""
+    """When a Git repository is fetched without being asked (001 §9.3)."""
 
     enabled: bool = Field(
         default=True,
@@ -57,6 +103,41 @@ class Refresh(_Section):
     interval_minutes: Minutes = Field(
         default=15,
         description="Minutes between two fetches, give or take ten per cent.",
+    )
+
+
+class Limits(_Section):
+    """How much content is looked at (DESIGN §9)."""
+
+    max_files: FileCount = Field(
+        default=100_000,
+        description="The most files and folders of one source that are looked at.",
+    )
+    max_characters: Bytes = Field(
+        default=250_000_000,
+        description="The most characters that all skills of one source have together.",
+    )
+
+
+class Assets(_Section):
+    """How large a file may be (001 §12.3)."""
+
+    max_size_bytes: Bytes = Field(
+        default=1_048_576, description="Larger files are refused before they are read."
+    )
+    inline_text_max_bytes: Bytes = Field(
+        default=10_240,
+        description="With responses.format markdown, larger texts get their own block.",
+    )
+
+
+class Files(_Section):
+    """How much `read_skill_file` returns (000 §3.4, 003)."""
+
+    max_bytes: Bytes = Field(
+        default=65_536,
+        description="The most bytes of a file in one reply; the reply says whether "
+        "more follow.",
     )
 
 
@@ -87,15 +168,24 @@ class Scripts(_Section):
     )
 
 
-class Assets(_Section):
-    """How large a file may be (001 §12.3)."""
+class Commands(_Section):
+    """What `run_skill_command` may do (000 §3.5, §6.2)."""
 
-    max_size_bytes: Bytes = Field(
-        default=1_048_576, description="Larger files are refused before they are read."
+    enabled: bool = Field(
+        default=False,
+        description="Whether `run_skill_command` is among the tools of packages.",
     )
-    inline_text_max_bytes: Bytes = Field(
-        default=10_240,
-        description="With responses.format markdown, larger texts get their own block.",
+    allowed: tuple[ProgramName, ...] = Field(
+        default=("python", "python3", "uv", "node", "cat", "ls", "grep"),
+        description="Programs that may be started, by their bare names.",
+    )
+    timeout_seconds: Seconds = Field(
+        default=60,
+        description="Seconds after which a command and all its children are ended.",
+    )
+    max_output_bytes: Bytes = Field(
+        default=65_536,
+        description="Bytes kept of stdout and of stderr each; the rest is dropped.",
     )
 
 
@@ -107,7 +197,7 @@ class Analytics(_Section):
     )
     endpoint: str = Field(
         default="",
-        pattern=_ADDRESS,
+        pattern=ADDRESS,
         description="The URL that events are posted to; without one they stay here.",
     )
 
@@ -121,72 +211,62 @@ class Responses(_Section):
     )
 
 
-class Config(_Section):
-    """Every setting, with its default."""
+class Source(_Section):
+    """A folder or a repository, and where its skills stand in the tree."""
 
-    matching: Matching = Matching()
-    refresh: Refresh = Refresh()
-    scripts: Scripts = Scripts()
-    assets: Assets = Assets()
-    analytics: Analytics = Analytics()
-    responses: Responses = Responses()
-    trust_content_config: bool = Field(
-        default=False,
-        description="Whether a remote repository's config.yaml may set everything.",
+    folder: str = Field(
+        default="", description="A folder with skills; either this or repo."
+    )
+    repo: str = Field(
+        default="",
+        description="The URL of a Git repository with skills; either this or folder.",
+    )
+    branch: Name = Field(default="main", description="The branch to follow.")
+    ref: str = Field(
+        default="",
+        description="A tag or a commit to stay at, instead of following a branch.",
+    )
+    subfolder: Subfolder = Field(
+        default="",
+        description="The part of it to serve; without one, its `skills`, or else all.",
+    )
+    mount: Place = Field(
+        default="",
+        description="Where its skills stand in the tree, such as `teams/web`; without "
+        "one, at the top.",
     )
 
 
-_IN_WORDS = {
-    _ADDRESS: "an address that begins with https:// or http://",
-    _EXTENSION: "an extension with its dot, such as .sh",
-}
+class Config(_Section):
+    """Every setting, with its default."""
 
-_IN_YAML = {
-    "value_error": "a command as a shell would read it, with every quotation closed",
-    "dict_type": "a mapping of `key: value` lines",
-    "model_type": "a section of `key: value` lines",
-    "tuple_type": "a list",
-}
-"""What pydantic says in the words of Python."""
-
-
-def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of `config.yaml`, for editors that complete and check."""
-    schema = _without_titles(Config.model_json_schema())
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-def describe(detail: ErrorDetails) -> str:
-    """Say in one line which key is wrong and what is allowed there."""
-    *section, name = map(str, detail["loc"])
-    key = ".".join([*section, name])
-    if detail["type"] == "extra_forbidden":
-        allowed = sorted(_allowed(section))
-        guess = get_close_matches(name, allowed, n=1)
-        hint = f"did you mean {guess[0]}? " if guess else ""
-        return f"unknown key {key}; {hint}allowed here: {', '.join(allowed)}"
-    return f"{key}: must be {_wanted(detail)} (got {shorten(detail['input'])})"
-
-
-def _wanted(detail: ErrorDetails) -> str:
-    """Return what is allowed, in words for a person who writes YAML."""
-    pattern = detail.get("ctx", {}).get("pattern")
-    if pattern in _IN_WORDS:
-        return _IN_WORDS[pattern]
-    message = detail["msg"].removeprefix("Input should be ")
-    return _IN_YAML.get(detail["type"], message)
-
-
-def _allowed(section: Sequence[str]) -> set[str]:
-    """Return the keys of a section, or the names of all sections."""
-    model = getattr(Config(), section[0]) if section else Config()
-    return set(type(model).model_fields)
-
-
-def _without_titles(node: Any) -> Any:
-    """Drop what only repeats the name of a key."""
-    if isinstance(node, list):
-        return [_without_titles(inner) for inner in node]
-    if not isinstance(node, dict):
-        return node
-    return {key: _without_titles(node[key]) for key in node if key != "title"}
+    sources: tuple[Source, ...] = Field(
+        default=(), description="Folders and repositories to serve together."
+    )
+    discover: bool = Field(
+        default=False,
+        description="Whether `.agents/skills` of the project and of your home is "
+        "served, too.",
+    )
+    refresh: Refresh = Refresh()
+    limits: Limits = Limits()
+    visibility: Visibility = Visibility()
+    matching: Matching = Matching()
+    search: Search = Search()
+    catalog: Catalog = Catalog()
+    toolsets: tuple[Toolset, ...] = Field(
+        default=("core",),
+        min_length=1,
+        description="core: `get_skill` and what goes with it. packages: "
+        "`search_skills` and what goes with it.",
+    )
+    responses: Responses = Responses()
+    assets: Assets = Assets()
+    files: Files = Files()
+    scripts: Scripts = Scripts()
+    commands: Commands = Commands()
+    analytics: Analytics = Analytics()
+    trust_content_config: bool = Field(
+        default=False,
+        description="Whether a remote repository's config.yaml may set more.",
+    )

@@ -1,15 +1,17 @@
 """The operator's settings, waiting for those of the content."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import ErrorDetails
 
-from skills_mcp.config.layers import Layer, merge, plain
-from skills_mcp.config.model import Config, describe
-from skills_mcp.config.trust import harmless_part, valid_part
+from skills_mcp.config.findings import Step, describe, parse_key, path_of
+from skills_mcp.config.layers import Layer, merge
+from skills_mcp.config.model import Config
+from skills_mcp.config.sources import source_findings
+from skills_mcp.config.trust import harmless_part, permitted_part, valid_part
 from skills_mcp.errors import ConfigError
 
 _DEFAULTS = Layer("default", Config().model_dump())
@@ -27,11 +29,10 @@ class Settings:
         Raises:
             ConfigError: Naming every unknown key and wrong value.
         """
-        try:
-            return Config.model_validate(merge((_DEFAULTS, *self.layers)))
-        except ValidationError as error:
-            findings = [self._finding(detail) for detail in error.errors()]
-            raise ConfigError("\n".join(findings)) from error
+        values = merge((_DEFAULTS, *self.layers))
+        if findings := (*self._wrong_keys(values), *self._wrong_sources(values)):
+            raise ConfigError("\n".join(findings))
+        return Config.model_validate(values)
 
     def resolve_with(
         self, content: Layer, *, trusted: bool
@@ -42,7 +43,9 @@ class Settings:
         named in the second value: content never stops the server.
         """
         operator = self.resolve()
-        values, findings = valid_part(content.values)
+        values, findings = permitted_part(content.values)
+        values, wrong = valid_part(values)
+        findings += wrong
         if not trusted:
             values, refused = harmless_part(values, operator)
             findings += refused
@@ -50,24 +53,38 @@ class Settings:
         return Config.model_validate(merge(layers)), tuple(findings)
 
     def origin_of(self, key: str) -> str:
-        """Name the layer that decides the dotted `key`."""
-        return self._origin(key.split("."))
+        """Name the layer that decides a key, such as `sources[1].repo`."""
+        path = parse_key(key)
+        layer = self._deciding(path)
+        return layer.origin if _holds(layer, path) else _DEFAULTS.origin
 
-    def _origin(self, path: Sequence[object]) -> str:
-        # An item of a list comes with its list, from one layer.
-        for depth in (len(path), 2):
-            for layer in reversed(self.layers):
-                if _holds(plain(layer.values), path[:depth]):
-                    return layer.origin
-        return _DEFAULTS.origin
+    def _wrong_keys(self, values: Mapping[str, Any]) -> Iterator[str]:
+        try:
+            Config.model_validate(values)
+        except ValidationError as error:
+            for detail in error.errors():
+                origin = self._deciding(path_of(detail)).origin
+                yield f"{origin}: {describe(detail)}"
 
-    def _finding(self, detail: ErrorDetails) -> str:
-        return f"{self._origin(detail['loc'])}: {describe(detail)}"
+    def _wrong_sources(self, values: Mapping[str, Any]) -> Iterator[str]:
+        origin = self._deciding(("sources",)).origin
+        for finding in source_findings(values["sources"]):
+            yield f"{origin}: {finding}"
+
+    def _deciding(self, path: Sequence[Step]) -> Layer:
+        """Return the highest layer with the value, or with the list that it is in."""
+        keys = tuple(takewhile(lambda step: isinstance(step, str), path))
+        holding = (each for each in self.layers[::-1] if _holds(each, keys))
+        return next(holding, _DEFAULTS)
 
 
-def _holds(values: Any, path: Sequence[object]) -> bool:
-    for name in path:
-        if not isinstance(values, Mapping) or name not in values:
+def _holds(layer: Layer, path: Sequence[Step]) -> bool:
+    values: Any = merge((layer,))
+    for step in path:
+        if isinstance(step, int):
+            if not isinstance(values, tuple) or step >= len(values):
+                return False
+        elif not isinstance(values, Mapping) or step not in values:
             return False
-        values = values[name]
+        values = values[step]
     return True

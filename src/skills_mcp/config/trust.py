@@ -5,14 +5,40 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from skills_mcp.config.findings import describe
 from skills_mcp.config.layers import Layer, merge
-from skills_mcp.config.model import Config, describe
+from skills_mcp.config.model import Config
 
 REMOTE_SECTIONS = ("matching", "assets", "refresh")
 """What a remote repository may set without being trusted."""
 
 LOWER_ONLY = (("assets", "max_size_bytes"), ("assets", "inline_text_max_bytes"))
 """Limits that it may make stricter, never looser."""
+
+
+OPERATOR_ONLY = (
+    "sources",
+    "discover",
+    "limits",
+    "toolsets",
+    "commands",
+    "trust_content_config",
+)
+"""What no content may set: where skills come from, and who may do what.
+
+Limits are among them because they hold before any content is read.
+"""
+
+
+def permitted_part(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Take away what only the operator may set, wherever the content lies."""
+    permitted = merge((Layer("", values),))
+    findings = [
+        f"{name} is ignored: only the operator may set it"
+        for name in OPERATOR_ONLY
+        if name in permitted
+    ]
+    return {k: v for k, v in permitted.items() if k not in OPERATOR_ONLY}, findings
 
 
 def valid_part(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -33,7 +59,7 @@ def valid_part(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 def harmless_part(
     values: Mapping[str, Any], operator: Config
 ) -> tuple[dict[str, Any], list[str]]:
-    """Keep what an untrusted repository may set (DESIGN §3.12)."""
+    """Keep what a repository may set that is not trusted (DESIGN §3.12)."""
     harmless = {name: values[name] for name in REMOTE_SECTIONS if name in values}
     findings = [
         f"{name} is ignored: only the operator may set it (trust_content_config)"

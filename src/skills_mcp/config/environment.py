@@ -1,0 +1,106 @@
+"""What environment variables set, under their own names (001 §11.3, 000 §8).
+
+None of them says who may do more: no variable switches commands on or trusts
+content.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from skills_mcp.config.findings import path_of, show, wanted
+from skills_mcp.config.layers import Layer, merge
+from skills_mcp.config.model import Config
+from skills_mcp.errors import ConfigError
+
+_MAX_DIGITS = 100  # more are outside of every range, and Python may refuse them
+
+
+def _whole_number(text: str) -> object:
+    is_number = text.strip().isdecimal() and len(text) <= _MAX_DIGITS
+    return int(text) if is_number else text
+
+
+def _number(text: str) -> object:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _names(text: str) -> object:
+    """Take the commas away; an empty list would allow more than its author meant."""
+    return tuple(filter(None, map(str.strip, text.split(",")))) or text
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """An environment variable that sets a key."""
+
+    name: str
+    key: str
+    """The dotted key: a section and a setting."""
+    parse: Callable[[str], object] = str
+    """Returns the value, or the text itself where it is none."""
+    switches_on: bool = False
+    """Whether it sets `enabled` of the same section, too."""
+
+    def values(self, text: str) -> dict[str, Any]:
+        """Return what the variable sets, as `config.yaml` would."""
+        section, name = self.key.split(".")
+        switch = {"enabled": True} if self.switches_on else {}
+        return {section: {**switch, name: self.parse(text)}}
+
+
+VARIABLES = (
+    Variable("ANALYTICS_ENDPOINT", "analytics.endpoint", switches_on=True),
+    Variable(
+        "REFRESH_INTERVAL_MINUTES",
+        "refresh.interval_minutes",
+        _whole_number,
+        switches_on=True,
+    ),
+    Variable("SEARCH_LIMIT", "search.limit", _whole_number),
+    Variable("SEARCH_THRESHOLD", "search.threshold", _number),
+    Variable("SKILLHUB_ENABLED_SKILLS", "visibility.enabled_skills", _names),
+    Variable("SKILLHUB_ENABLED_CATEGORIES", "visibility.enabled_categories", _names),
+    Variable("MAX_FILE_BYTES", "files.max_bytes", _whole_number),
+    Variable("ALLOWED_COMMANDS", "commands.allowed", _names),
+    Variable("EXEC_TIMEOUT_SECONDS", "commands.timeout_seconds", _whole_number),
+    Variable("EXEC_MAX_OUTPUT_BYTES", "commands.max_output_bytes", _whole_number),
+)
+
+
+def environment_layer(environment: Mapping[str, str]) -> Layer:
+    """Return what environment variables set; an empty one sets nothing.
+
+    Raises:
+        ConfigError: Naming every variable with a wrong value.
+    """
+    given = [(each, environment.get(each.name, "")) for each in VARIABLES]
+    given = [(each, text) for each, text in given if text]
+    findings = [finding for each, text in given for finding in _findings(each, text)]
+    if findings:
+        raise ConfigError("\n".join(f"environment: {each}" for each in findings))
+    single = (Layer(each.name, each.values(text)) for each, text in given)
+    return Layer("environment", merge(tuple(single)))
+
+
+def _findings(variable: Variable, text: str) -> Iterator[str]:
+    try:
+        Config.model_validate(variable.values(text))
+    except ValidationError as error:
+        for detail in error.errors():
+            yield _describe(variable.name, text, detail)
+
+
+def _describe(name: str, text: str, detail: ErrorDetails) -> str:
+    if isinstance(path_of(detail)[-1], int):
+        got = show(detail["input"])
+        return f"every name in {name} must be {wanted(detail)} (got {got})"
+    is_list = detail["type"] == "tuple_type"
+    allowed = "names with commas between them" if is_list else wanted(detail)
+    return f"{name} must be {allowed} (got {show(text)})"

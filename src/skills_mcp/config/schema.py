@@ -1,0 +1,46 @@
+"""The settings as a JSON Schema, for editors that complete and check `config.yaml`."""
+
+from typing import Any
+
+from skills_mcp.config.model import Config
+
+_EMPTY = {"const": ""}
+_NOT_EMPTY = {"not": _EMPTY}
+_UNTOUCHED = {"const": "main"}
+
+_KINDS_OF_SOURCE = [
+    {
+        "required": ["folder"],
+        "properties": {
+            "folder": _NOT_EMPTY,
+            "repo": _EMPTY,
+            "branch": _UNTOUCHED,
+            "ref": _EMPTY,
+        },
+    },
+    {
+        "required": ["repo"],
+        "properties": {"repo": _NOT_EMPTY, "folder": _EMPTY, "ref": _EMPTY},
+    },
+    {
+        "required": ["repo"],
+        "properties": {"repo": _NOT_EMPTY, "folder": _EMPTY, "branch": _UNTOUCHED},
+    },
+]
+"""A folder, a repository that moves, one that stays: the rules of `sources`."""
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of `config.yaml`."""
+    schema = _without_titles(Config.model_json_schema())
+    schema["$defs"]["Source"]["anyOf"] = _KINDS_OF_SOURCE
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _without_titles(node: Any) -> Any:
+    """Drop what only repeats the name of a key."""
+    if isinstance(node, list):
+        return [_without_titles(inner) for inner in node]
+    if not isinstance(node, dict):
+        return node
+    return {key: _without_titles(node[key]) for key in node if key != "title"}

@@ -4,8 +4,8 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from skills_mcp.analytics.spool import Spool
 from skills_mcp.analytics.tracker import Tracker
 from skills_mcp.config import Layer, Settings
 from skills_mcp.content.local import LocalFolder
-from skills_mcp.content.source import ContentSource
+from skills_mcp.content.mounts import Mounts
+from skills_mcp.content.source import ContentSource, Mount
 from skills_mcp.library import SkillLibrary
 from skills_mcp.scripts.runner import ScriptRunner
 from skills_mcp.skills.model import Skill, SkillPath
@@ -136,8 +137,14 @@ def git(*arguments: str, cwd: Path) -> str:
     return done.stdout.strip()
 
 
+def mounted(source: ContentSource | Path) -> Mounts:
+    """Return a source alone at the top; a folder stands for `SKILLS_DIR`."""
+    source = LocalFolder(source) if isinstance(source, Path) else source
+    return Mounts((Mount(source=source),))
+
+
 def open_library(
-    source: ContentSource | Path,
+    source: Mounts | ContentSource | Path,
     *,
     settings: Mapping[str, Any] | None = None,
     spool: Spool | None = None,
@@ -147,25 +154,35 @@ def open_library(
     """Wire a library as bootstrap does; loaded, so that no background is needed.
 
     Args:
-        source: A folder stands for `SKILLS_DIR`.
+        source: One, or several that are mounted; see `mounted`.
         settings: The operator's, as `config.yaml` would hold them.
         spool: Where events go; they are counted only if `settings` says so.
         environment: Of the server; scripts get their share of it.
         load: False leaves the first snapshot to `library.run()`.
     """
-    if isinstance(source, Path):
-        source = LocalFolder(source)
+    mounts = source if isinstance(source, Mounts) else mounted(source)
     spool = spool or Spool(Path(os.environ["SKILLS_MCP_HOME"]) / "spool")
     library = SkillLibrary(
-        source=source,
+        mounts=mounts,
         settings=Settings((Layer("test", settings or {}),)),
         tracker=Tracker(spool, lambda: library.config.analytics, "dev-ada"),
         runner=ScriptRunner(),
         environment=os.environ if environment is None else environment,
     )
     if load:
-        library.load(source.sync())
+        library.load(mounts.sync())
     return library
+
+
+@asynccontextmanager
+async def running(library: SkillLibrary) -> AsyncIterator[SkillLibrary]:
+    """Run the background work of a library until the block ends."""
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(library.run)
+            yield library
+            tasks.cancel_scope.cancel()
+    library.close()
 
 
 def spooled(spool: Spool) -> list[dict[str, Any]]:

@@ -1,19 +1,35 @@
+import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from skills_mcp.bootstrap import Options, build
+from skills_mcp.answers import Guidance
+from skills_mcp.bootstrap import Application, Options, build
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.local import LocalFolder
-from skills_mcp.errors import ConfigError
+from skills_mcp.content.source import ContentSource
+from skills_mcp.errors import ConfigError, SyncError
+from tests.content.git_server import serving
 from tests.support import (
     SKILLS_CONTENT,
     Upstream,
+    git,
+    running,
     skill_text,
     spooled,
     write,
     write_skill,
 )
+
+
+def only(application: Application) -> ContentSource:
+    """Return the one source that is served, which stands at the top."""
+    [mount] = application.mounts.mounts
+    assert (mount.at, mount.scope) == ("", "org")
+    return mount.source
+
 
 LOCAL = Options(skills_dir=str(SKILLS_CONTENT))
 
@@ -22,8 +38,8 @@ LOCAL = Options(skills_dir=str(SKILLS_CONTENT))
 def test_a_folder_is_served_as_it_is() -> None:
     application = build(LOCAL, {})
 
-    assert isinstance(application.source, LocalFolder)
-    assert application.source.name == str(SKILLS_CONTENT)
+    assert isinstance(only(application), LocalFolder)
+    assert application.mounts.name == str(SKILLS_CONTENT)
 
 
 @pytest.mark.spec("3.1")
@@ -32,28 +48,30 @@ def test_a_folder_wins_over_a_repository() -> None:
 
     application = build(both, {})
 
-    assert isinstance(application.source, LocalFolder)
+    assert isinstance(only(application), LocalFolder)
 
 
 @pytest.mark.spec("3.1")
 def test_without_a_folder_the_repository_is_followed() -> None:
     application = build(Options(repo="https://example.com/a.git", branch="next"), {})
 
-    assert isinstance(application.source, RemoteBranch)
-    assert application.source.name == "https://example.com/a.git (next)"
+    assert isinstance(only(application), RemoteBranch)
+    assert application.mounts.name == "https://example.com/a.git (next)"
 
 
 @pytest.mark.parametrize("empty", [Options(), Options(skills_dir="", repo="")])
 @pytest.mark.spec("3.1")
 def test_neither_is_an_error_that_says_what_to_set(empty: Options) -> None:
-    with pytest.raises(ConfigError, match=r"Set SKILLS_REPO .* or SKILLS_DIR"):
+    with pytest.raises(
+        ConfigError, match=r"Set SKILLS_REPO .* or SKILLS_DIR .* sources .* --discover"
+    ):
         build(empty, {})
 
 
 def test_a_tilde_is_the_home_of_the_user(home: Path) -> None:
     application = build(Options(skills_dir="~/skills"), {})
 
-    assert application.source.name == str(home / "skills")
+    assert application.mounts.name == str(home / "skills")
 
 
 def test_a_relative_folder_is_made_absolute(
@@ -63,7 +81,7 @@ def test_a_relative_folder_is_made_absolute(
 
     application = build(Options(skills_dir="content"), {})
 
-    assert application.source.name == str(tmp_path / "content")
+    assert application.mounts.name == str(tmp_path / "content")
 
 
 def test_nothing_is_read_but_the_operators_file(tmp_path: Path) -> None:
@@ -106,7 +124,7 @@ def test_the_environment_wins_over_the_operators_file_and_that_over_the_content(
     options = Options(skills_dir=str(tmp_path))
 
     application = build(options, {"REFRESH_INTERVAL_MINUTES": "3"})
-    application.library.load(application.source.sync())
+    application.library.load(application.mounts.sync())
 
     config = application.library.config
     assert config.refresh.interval_minutes == 3
@@ -139,7 +157,7 @@ def test_everything_of_ours_lies_where_the_operator_says(
     }
 
     application = build(Options(repo=upstream.url), environment)
-    application.library.load(application.source.sync())
+    application.library.load(application.mounts.sync())
     application.library.report("one", useful=True, comment=None)
     application.publisher._spool.rotate()
 
@@ -156,9 +174,9 @@ def test_two_branches_never_share_a_cache(tmp_path: Path) -> None:
     main.commit({"one.md": skill_text(keywords=["one"])})
     main.commit({"one.md": skill_text(keywords=["two"])})
 
-    first = build(Options(repo=main.url), {}).source
+    first = build(Options(repo=main.url), {}).mounts
     first.sync()
-    other = build(Options(repo=main.url, branch="other"), {}).source
+    other = build(Options(repo=main.url, branch="other"), {}).mounts
 
     assert first.published() is not None
     assert other.published() is None
@@ -185,5 +203,423 @@ def test_the_token_of_the_environment_is_not_part_of_any_name() -> None:
 
     application = build(Options(repo=url), {"GITHUB_TOKEN": "ghp_canary"})
 
-    assert "secret" not in application.source.name
+    assert "secret" not in application.mounts.name
     assert "ghp_canary" not in repr(application)
+
+
+def configure(home: Path, **settings: Any) -> Path:
+    """Write the operator's file; a JSON object is YAML, too."""
+    return write(home / ".skills-mcp" / "config.yaml", json.dumps(settings))
+
+
+def places(application: Application) -> dict[str, str]:
+    """Return the name of each source, by the place where it stands."""
+    return {mount.at: mount.source.name for mount in application.mounts.mounts}
+
+
+def served(application: Application) -> list[str]:
+    """Sync everything and return the paths of all skills."""
+    application.library.load(application.mounts.sync())
+    return sorted(skill.path for skill in application.library.snapshot.index)
+
+
+def test_the_sources_of_the_file_are_served_together(
+    tmp_path: Path, home: Path
+) -> None:
+    one, two = Upstream.create(tmp_path / "1"), Upstream.create(tmp_path / "2")
+    one.commit({"skills/ui.md": skill_text(), "skills/db.md": skill_text()})
+    two.commit({"docs/rules/ui.md": skill_text(), "other.md": skill_text()})
+    write_skill(tmp_path, "mine/notes.md")
+    configure(
+        home,
+        sources=[
+            {"repo": one.url},
+            {"repo": two.url, "mount": "teams/two", "subfolder": "docs/rules"},
+            {"folder": str(tmp_path / "mine"), "mount": "mine"},
+        ],
+    )
+
+    application = build(Options(), {})
+
+    assert served(application) == ["db", "mine/notes", "teams/two/ui", "ui"]
+    assert application.mounts.mode == "git"
+
+
+@pytest.mark.spec("8.6")
+async def test_a_refresh_says_how_each_source_is_doing(
+    tmp_path: Path, home: Path
+) -> None:
+    one, two = Upstream.create(tmp_path / "1"), Upstream.create(tmp_path / "2")
+    first = one.commit({"a.md": skill_text()})
+    second = two.commit({"a.md": skill_text()})
+    sources = [{"repo": one.url}, {"repo": two.url, "mount": "two"}]
+    configure(home, sources=sources)
+    library = build(Options(), {}).library
+
+    async with running(library):
+        whole = await library.refresh()
+        newer = one.commit({"a.md": skill_text(body="New"), "b.md": skill_text()})
+        shutil.rmtree(two.bare)
+        partial = await library.refresh()
+
+    assert (whole.error, whole.commit, whole.skills_reindexed) == (None, first, 2)
+    assert [(s.mount, s.commit, s.error) for s in whole.sources] == [
+        ("", first, None),
+        ("two", second, None),
+    ]
+    assert isinstance(partial.error, SyncError)
+    assert two.url in str(partial.error)
+    assert one.url not in str(partial.error)
+    assert (partial.commit, partial.files_changed) == (newer, 2)
+    assert partial.skills_reindexed == 3
+    assert [s.commit for s in partial.sources] == [newer, second]
+    assert [s.error is None for s in partial.sources] == [True, False]
+    assert partial.synced_at == partial.sources[0].synced_at
+
+
+@pytest.mark.spec("13")
+async def test_a_start_with_one_remote_away_serves_the_others(
+    tmp_path: Path, home: Path
+) -> None:
+    one = Upstream.create(tmp_path / "1")
+    commit = one.commit({"a.md": skill_text(keywords=["served"])})
+    away = {"repo": f"file://{tmp_path}/away.git", "mount": "away"}
+    configure(home, sources=[away, {"repo": one.url}])
+    library = build(Options(), {}).library
+
+    async with running(library):
+        library.wake()
+        await library.wait_until_ready(20)
+        refreshed = await library.refresh()
+
+    assert isinstance(library.route("served"), Guidance)
+    assert refreshed.commit is None  # of the first repository, which is away
+    assert [s.commit for s in refreshed.sources] == [None, commit]
+
+
+@pytest.mark.spec("3.1")
+@pytest.mark.parametrize("short", ["skills_dir", "repo"])
+def test_the_short_form_wins_over_the_sources_of_the_file(
+    short: str, tmp_path: Path, home: Path
+) -> None:
+    configure(home, sources=[{"folder": "/elsewhere"}, {"repo": "/x", "mount": "x"}])
+    options = Options(**{short: str(tmp_path)})  # type: ignore[arg-type]
+
+    assert list(places(build(options, {}))) == [""]
+    assert str(tmp_path) in only(build(options, {})).name
+
+
+def test_a_relative_source_begins_at_the_folder_of_its_file(
+    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = [
+        {"folder": "skills"},
+        {"folder": "~/mine", "mount": "mine"},
+        {"repo": "../content.git", "mount": "git"},
+        {"repo": "https://example.com/a.git", "mount": "far"},
+    ]
+    file = write(tmp_path / "etc" / "mine.yaml", json.dumps({"sources": sources}))
+    monkeypatch.chdir(tmp_path)
+
+    application = build(Options(config_file=file.relative_to(tmp_path)), {})
+
+    assert places(application) == {
+        "": str(tmp_path / "etc" / "skills"),
+        "mine": str(home / "mine"),
+        "git": f"{tmp_path}/content.git (main)",
+        "far": "https://example.com/a.git (main)",
+    }
+
+
+def test_a_missing_folder_of_the_file_is_named_by_its_setting(
+    tmp_path: Path, home: Path
+) -> None:
+    configure(home, sources=[{"folder": str(tmp_path / "no")}])
+
+    with pytest.raises(SyncError, match=r"set sources\[0\]\.folder"):
+        build(Options(), {}).mounts.sync()
+
+
+def test_two_folders_of_one_repository_are_of_one_commit(
+    upstream: Upstream, home: Path
+) -> None:
+    commit = upstream.commit({"x/a.md": skill_text(), "y/b.md": skill_text()})
+    sources = [
+        {"repo": upstream.url, "subfolder": name, "mount": name} for name in "xy"
+    ]
+    configure(home, sources=sources)
+
+    application = build(Options(), {})
+
+    assert len({id(mount.source) for mount in application.mounts.mounts}) == 1
+    assert served(application) == ["x/a", "y/b"]
+    parts = application.library.snapshot.content.parts
+    assert [part.checkout.revision for part in parts] == [commit, commit]
+
+
+def test_a_source_can_be_pinned(upstream: Upstream, home: Path) -> None:
+    first = upstream.commit({"old.md": skill_text()})
+    git("tag", "v1", cwd=upstream.work)
+    git("push", "-q", "origin", "v1", cwd=upstream.work)
+    upstream.commit({"new.md": skill_text()})
+    sources = [
+        {"repo": upstream.url, "ref": ref, "mount": at}
+        for at, ref in {"tag": "v1", "commit": first, "branch": ""}.items()
+    ]
+    configure(home, sources=sources)
+
+    paths = served(build(Options(), {}))
+
+    assert paths == ["branch/new", "branch/old", "commit/old", "tag/old"]
+
+
+@pytest.mark.parametrize(
+    "source", [{"ref": "--output=x"}, {"ref": "a:b"}, {"branch": "a..b"}]
+)
+def test_a_name_that_is_none_stops_the_start(
+    source: dict[str, str], home: Path
+) -> None:
+    configure(home, sources=[{"repo": "https://example.com/a.git", **source}])
+
+    with pytest.raises(ConfigError, match="is no name of a"):
+        build(Options(), {})
+
+
+def test_a_variable_that_nobody_filled_in_is_named_by_its_setting(home: Path) -> None:
+    configure(home, sources=[{"repo": "${HOME}/skills.git"}])
+
+    with pytest.raises(ConfigError, match=r"sources\[0\]\.repo is .*HOME"):
+        build(Options(), {})
+
+
+@pytest.mark.spec("9.2")
+def test_the_token_goes_to_the_host_of_the_first_repository_only(home: Path) -> None:
+    configure(
+        home,
+        sources=[
+            {"repo": "git@ssh.example:a", "mount": "a"},
+            {"repo": "https://own:secret@own.example/b", "mount": "b"},
+            {"repo": "https://first.example/c", "mount": "c"},
+            {"repo": "https://other.example/d", "mount": "d"},
+            {"repo": "https://FIRST.example/e", "mount": "e"},
+            {"repo": "https://first.example:8443/f", "mount": "f"},
+        ],
+    )
+
+    application = build(Options(), {"GITHUB_TOKEN": "canary"})
+
+    tokens = {
+        mount.at: mount.source._repository._remote.usable_token
+        for mount in application.mounts.mounts
+        if isinstance(mount.source, RemoteBranch)
+    }
+    assert tokens == {
+        "a": None,
+        "b": "secret",
+        "c": "canary",
+        "d": None,
+        "e": "canary",
+        "f": None,
+    }
+
+
+@pytest.mark.spec("9.2")
+def test_another_host_is_asked_without_the_token(
+    upstream: Upstream, tmp_path: Path, home: Path
+) -> None:
+    commit = upstream.commit({"a.md": skill_text()})
+    with serving(tmp_path, "canary") as first, serving(tmp_path) as second:
+        sources = [
+            {"repo": f"{server.url}/upstream.git", "mount": at}
+            for at, server in {"first": first, "second": second}.items()
+        ]
+        configure(home, sources=sources)
+        content = build(Options(), {"GITHUB_TOKEN": "canary"}).mounts.sync()
+
+    assert [part.checkout.revision for part in content.parts] == [commit, commit]
+    assert any(first.authorizations)
+    assert set(second.authorizations) == {None}
+
+
+def test_only_repositories_have_a_timer(tmp_path: Path, home: Path) -> None:
+    folders = [{"folder": str(tmp_path), "mount": name} for name in "ab"]
+
+    configure(home, sources=folders)
+    local = build(Options(), {}).library
+    configure(home, sources=[*folders, {"repo": "/c"}])
+    mixed = build(Options(), {}).library
+
+    assert local._shelf._interval_minutes() is None
+    assert mixed._shelf._interval_minutes() == 15
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of real packages; the working directory is deep inside it."""
+    root = tmp_path / "project"
+    web = root / "packages" / "web"
+    (web / "src").mkdir(parents=True)
+    git("init", "-q", cwd=root)
+    write_package(root, "deploy")
+    write_package(root, "skills")
+    write_package(web, "styling")
+    write_package(root / "packages" / "api", "elsewhere")
+    write_package(tmp_path, "above")
+    monkeypatch.chdir(web / "src")
+    return root
+
+
+def write_package(folder: Path, name: str) -> None:
+    head = f"---\nname: {name}\ndescription: All about {name}\n---\n"
+    write(folder / ".agents" / "skills" / name / "SKILL.md", f"{head}Rules.\n")
+
+
+DISCOVERING = Options(discover=True)
+
+
+def test_the_skills_of_the_project_are_found_from_its_root_down(
+    project: Path, home: Path
+) -> None:
+    write_package(home, "mine")
+
+    application = build(DISCOVERING, {})
+
+    assert served(application) == [
+        ".agents/skills/deploy",
+        ".agents/skills/skills",
+        "packages/web/.agents/skills/styling",
+        "~/.agents/skills/mine",
+    ]
+    scopes = {skill.path: skill.scope for skill in application.library.snapshot.index}
+    assert {path for path, scope in scopes.items() if scope == "user"} == {
+        "~/.agents/skills/mine"
+    }
+    assert "org" not in scopes.values()
+    assert (project / ".agents" / "skills").is_dir()
+
+
+@pytest.mark.usefixtures("project")
+def test_what_is_found_stands_beside_what_is_named() -> None:
+    options = Options(skills_dir=str(SKILLS_CONTENT), discover=True)
+
+    paths = served(build(options, {}))
+
+    assert "_root" in paths
+    assert ".agents/skills/deploy" in paths
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize("setting", [None, True, False])
+def test_the_file_switches_discovery_and_the_command_line_decides(
+    *, setting: bool | None, home: Path
+) -> None:
+    configure(home, discover=True)
+    options = Options(skills_dir=str(SKILLS_CONTENT), discover=setting)
+
+    application = build(options, {})
+
+    is_on = len(application.mounts.mounts) > 1
+    assert is_on is (setting is not False)
+    assert application.library.config.discover is is_on
+
+
+@pytest.mark.usefixtures("project")
+def test_nothing_is_looked_for_unless_somebody_asks(home: Path) -> None:
+    write_package(home, "mine")
+
+    assert list(places(build(LOCAL, {}))) == [""]
+
+
+def test_a_project_without_skills_is_an_empty_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    application = build(DISCOVERING, {})
+    before = served(application)
+    write_package(tmp_path, "late")
+
+    assert before == []
+    assert served(application) == [".agents/skills/late"]
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize("name", ["CODELIA_AGENTS_ROOT", "SKILLS_MCP_PROJECT_ROOT"])
+def test_the_environment_may_name_the_root(name: str, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+
+    application = build(DISCOVERING, {name: str(tmp_path / "link")})
+
+    assert served(application) == [
+        ".agents/skills/above",
+        "project/.agents/skills/deploy",
+        "project/.agents/skills/skills",
+        "project/packages/web/.agents/skills/styling",
+    ]
+
+
+def test_of_two_variables_ours_names_the_root(project: Path, tmp_path: Path) -> None:
+    environment = {
+        "SKILLS_MCP_PROJECT_ROOT": str(project / "packages"),
+        "CODELIA_AGENTS_ROOT": str(tmp_path),
+    }
+
+    paths = served(build(DISCOVERING, environment))
+
+    assert paths == ["web/.agents/skills/styling"]
+
+
+def test_a_home_that_is_the_project_is_served_once(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_package(home, "mine")
+    git("init", "-q", cwd=home)
+    monkeypatch.chdir(home)
+
+    application = build(DISCOVERING, {})
+
+    assert served(application) == [".agents/skills/mine"]
+    [skill] = application.library.snapshot.index
+    assert skill.scope == "repo"
+
+
+def test_settings_that_come_with_a_project_do_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_package(tmp_path, "a")
+    settings = "matching: {max_results: 9}\ncommands: {enabled: true}\n"
+    write(tmp_path / ".agents" / "skills" / "config.yaml", settings)
+    monkeypatch.chdir(tmp_path)
+
+    application = build(DISCOVERING, {})
+    served(application)
+
+    assert application.library.config.matching.max_results == 3
+    assert not application.library.config.commands.enabled
+
+
+def test_a_working_directory_that_is_gone_has_no_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+
+    with pytest.raises(ConfigError, match="the working directory is gone"):
+        build(DISCOVERING, {})
+
+    assert build(LOCAL, {}).mounts.name == str(SKILLS_CONTENT)
+
+
+@pytest.mark.spec("11.3")
+def test_the_command_line_wins_over_the_file(home: Path) -> None:
+    configure(home, toolsets=["core"])
+    options = Options(skills_dir=str(SKILLS_CONTENT), toolsets=("core", "packages"))
+
+    application = build(options, {})
+
+    assert application.library.config.toolsets == ("core", "packages")
+
+
+def test_a_wrong_value_of_the_command_line_is_named() -> None:
+    with pytest.raises(ConfigError, match="command line: toolsets"):
+        build(Options(toolsets=("all",)), {})

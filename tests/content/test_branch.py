@@ -477,3 +477,125 @@ def test_a_commit_long_forgotten_counts_as_empty(
 def test_its_name_is_the_address_and_the_branch(source: RemoteBranch) -> None:
     assert source.name.endswith("upstream.git (main)")
     assert source.mode == "git"
+
+
+def open_pinned(upstream: Upstream, tmp_path: Path, pin: str) -> RemoteBranch:
+    remote = Remote.parse(upstream.url, "main", pin=pin)
+    return RemoteBranch(remote, tmp_path / "cache")
+
+
+@pytest.mark.parametrize("options", [["-a", "-m", "First"], []])
+def test_a_pinned_tag_stays_where_it_is_while_the_branch_goes_on(
+    options: list[str], upstream: Upstream, tmp_path: Path
+) -> None:
+    tagged = upstream.commit({"a.md": "tagged"})
+    git("tag", *options, "v1", cwd=upstream.work)
+    git("push", "-q", "origin", "v1", cwd=upstream.work)
+    source = open_pinned(upstream, tmp_path, "v1")
+    before = source.sync()
+    upstream.commit({"a.md": "newer"})
+
+    after = source.sync()
+
+    assert (before.revision, after.revision) == (tagged, tagged)
+    assert text(after) == "tagged"
+
+
+def test_a_tag_wins_over_a_branch_of_the_same_name(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit({"a.md": "tagged"})
+    git("tag", "both", cwd=upstream.work)
+    git("checkout", "-q", "-b", "both", cwd=upstream.work)
+    upstream.commit({"a.md": "branch"})
+    git("push", "-q", "origin", "refs/tags/both", cwd=upstream.work)
+
+    tag = open_pinned(upstream, tmp_path, "both").sync()
+    branch = open_branch(upstream, tmp_path, "both").sync()
+
+    assert (text(tag), text(branch)) == ("tagged", "branch")
+
+
+def test_a_tag_that_somebody_moves_is_followed(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    source = open_pinned(upstream, tmp_path, "v1")
+    for content in ("old", "new"):
+        upstream.commit({"a.md": content})
+        git("tag", "-f", "v1", cwd=upstream.work)
+        git("push", "-qf", "origin", "v1", cwd=upstream.work)
+        checkout = source.sync()
+
+    assert text(checkout) == "new"
+
+
+def test_a_pinned_commit_is_served_whatever_the_branch_does(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    pinned = upstream.commit({"a.md": "pinned"})
+    upstream.commit({"a.md": "newer"})
+
+    checkout = open_pinned(upstream, tmp_path, pinned).sync()
+
+    assert (checkout.revision, text(checkout)) == (pinned, "pinned")
+
+
+def test_a_pinned_commit_that_is_here_needs_no_remote(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    pinned = upstream.commit({"a.md": "pinned"})
+    open_pinned(upstream, tmp_path, pinned).sync()
+    shutil.rmtree(upstream.bare)
+
+    again = open_pinned(upstream, tmp_path, pinned.upper()).sync()
+
+    assert (again.revision, text(again)) == (pinned, "pinned")
+
+
+def test_a_pinned_commit_that_was_deleted_is_fetched_again(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    pinned = upstream.commit({"a.md": "pinned"})
+    open_pinned(upstream, tmp_path, pinned).sync()
+    shutil.rmtree(store_of(tmp_path) / "snap" / pinned)
+
+    assert text(open_pinned(upstream, tmp_path, pinned).sync()) == "pinned"
+
+
+@pytest.mark.parametrize("pin", ["v9", "1" * 40, "HEAD"])
+def test_a_pin_that_is_not_there_is_said_with_what_to_write(
+    pin: str, upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit({"a.md": "A"})
+
+    with pytest.raises(SyncError, match="no such tag or commit") as error:
+        open_pinned(upstream, tmp_path, pin).sync()
+
+    assert "Check `ref`" in str(error.value)
+    assert f"({pin})" in str(error.value)
+
+
+def test_a_tag_on_something_else_than_a_commit_is_no_pin(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit({"a.md": "A"})
+    git("tag", "tree", "HEAD^{tree}", cwd=upstream.work)
+    git("push", "-q", "origin", "tree", cwd=upstream.work)
+
+    with pytest.raises(SyncError, match="no such tag or commit"):
+        open_pinned(upstream, tmp_path, "tree").sync()
+
+
+def test_pins_and_branches_never_share_a_store(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    commit = upstream.commit({"a.md": "A"})
+    git("tag", "main", cwd=upstream.work)
+    git("tag", "v1", cwd=upstream.work)
+    git("push", "-q", "origin", "refs/tags/main", "v1", cwd=upstream.work)
+
+    open_branch(upstream, tmp_path).sync()
+    for pin in ("main", "v1", commit):
+        open_pinned(upstream, tmp_path, pin).sync()
+
+    assert len(list((tmp_path / "cache").iterdir())) == 4

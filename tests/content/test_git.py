@@ -15,7 +15,11 @@ import pytest
 
 from skills_mcp.content.advice import find_advice
 from skills_mcp.content.branch import RemoteBranch
-from skills_mcp.content.git import DamagedStoreError, GitRepository
+from skills_mcp.content.git import (
+    DamagedStoreError,
+    GitRepository,
+    _without_inherited_variables,
+)
 from skills_mcp.content.remote import Remote
 from skills_mcp.content.store import SnapshotStore
 from skills_mcp.errors import SyncError
@@ -255,6 +259,30 @@ def test_each_cause_comes_with_what_to_do(said: str, advice: str) -> None:
     assert advice in found
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "fatal: couldn't find remote ref refs/tags/v9",
+        "fatal: remote error: upload-pack: not our ref 1111",
+        "error: Server does not allow request for unadvertised object 1111",
+        "error: expected commit type, but the object dereferences to tree type",
+    ],
+)
+def test_a_tag_or_commit_that_is_not_there_has_an_advice_of_its_own(said: str) -> None:
+    found = find_advice(said, is_pinned=True)
+
+    assert found is not None
+    assert "Check `ref`" in found
+    assert found != find_advice(said)
+
+
+def test_a_pinned_remote_that_is_away_is_away() -> None:
+    found = find_advice("Could not resolve host: example.invalid", is_pinned=True)
+
+    assert found is not None
+    assert "network" in found
+
+
 def test_a_cause_on_this_machine_has_no_advice_about_the_remote() -> None:
     assert find_advice("fatal: not a git repository: 'objects.git'") is None
 
@@ -346,6 +374,32 @@ def test_what_a_hook_exported_for_another_repository_does_not_matter(
 
     assert checkout.revision == commit
     assert list(other.iterdir()) == []
+
+
+def test_fetches_at_the_same_time_do_not_show_each_other_what_is_hidden(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("GIT_DIR", "/somebody/elses")
+    seen: list[str | None] = []
+
+    def look() -> None:
+        for _ in range(500):
+            with _without_inherited_variables():
+                seen.append(os.environ.get("GIT_DIR"))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=look) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+
+    assert seen == [None] * 2000
+    assert os.environ["GIT_DIR"] == "/somebody/elses"
 
 
 def test_certificates_of_the_operator_are_kept(

@@ -2,8 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.content.local import LocalFolder
+from skills_mcp.content.local import DiscoveredFolder, LocalFolder
 from skills_mcp.errors import SyncError
+from tests.support import write
 
 
 @pytest.mark.spec("3.1")
@@ -54,3 +55,38 @@ def test_each_sync_says_when_it_looked(tmp_path: Path) -> None:
 
     assert first.synced_at <= second.synced_at
     assert first.synced_at.tzinfo is not None
+
+
+def test_the_message_names_the_setting_that_named_the_folder(tmp_path: Path) -> None:
+    source = LocalFolder(tmp_path / "missing", "sources[1].folder")
+
+    with pytest.raises(SyncError, match=r"set sources\[1\].folder to the folder"):
+        source.sync()
+
+
+@pytest.mark.parametrize("parent", ["missing", "file"])
+def test_a_discovered_folder_that_is_not_there_is_no_failure(
+    tmp_path: Path, parent: str
+) -> None:
+    write(tmp_path / "file")
+    source = DiscoveredFolder(tmp_path / parent / "skills")
+
+    assert source.sync() is None
+    assert source.published() is None
+
+
+def test_a_discovered_folder_that_is_there_is_served(tmp_path: Path) -> None:
+    source = DiscoveredFolder(tmp_path)
+
+    checkout = source.sync()
+
+    assert checkout is not None
+    assert (checkout.directory, checkout.revision) == (tmp_path, None)
+    assert (source.mode, source.name) == ("local", str(tmp_path))
+
+
+def test_a_discovered_folder_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+
+    with pytest.raises(SyncError, match="or set discover to false"):
+        DiscoveredFolder(tmp_path / "loop").sync()

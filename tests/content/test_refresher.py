@@ -11,17 +11,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skills_mcp.content import refresher as refresher_module
+from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.refresher import Refresher, _pause_seconds
-from skills_mcp.content.source import Checkout
+from skills_mcp.content.source import Checkout, Content, Mount
 from skills_mcp.errors import ConfigError, ContentUnavailableError, SyncError
-from tests.support import until
+from tests.support import mounted, until
 
 
 def checkout_of(revision: str) -> Checkout:
     return Checkout(Path("/nowhere"), revision, datetime.now(UTC))
 
 
-@dataclass
+def checkout_in(content: Content) -> Checkout:
+    [part] = content.parts
+    return part.checkout
+
+
+@dataclass(eq=False)
 class ScriptedSource:
     """A source whose every sync waits for the test to say how it ends."""
 
@@ -77,11 +84,16 @@ async def running(
     source: ScriptedSource | None = None,
     *,
     minutes: Callable[[], float | None] = lambda: None,
-    load: Callable[[Checkout], None] | None = None,
+    load: Callable[[Content], None] | None = None,
 ) -> AsyncIterator[Bench]:
     source = source or ScriptedSource()
     loaded: list[Checkout] = []
-    bench = Bench(source, Refresher(source, load or loaded.append, minutes), loaded)
+
+    def remember(content: Content) -> None:
+        loaded.append(checkout_in(content))
+
+    refresher = Refresher(mounted(source), load or remember, minutes)
+    bench = Bench(source, refresher, loaded)
     with anyio.fail_after(30):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(bench.refresher.run)
@@ -288,7 +300,7 @@ async def test_without_an_interval_there_is_one_sync_and_no_other() -> None:
 
 
 async def test_content_that_cannot_be_loaded_is_the_error_of_the_refresh() -> None:
-    def refuse(_: Checkout) -> None:
+    def refuse(_: Content) -> None:
         raise ConfigError("config.yaml: nonsense")
 
     async with running(load=refuse) as bench:
@@ -317,10 +329,10 @@ async def test_what_is_published_and_cannot_be_loaded_waits_for_the_sync(
     old, new = checkout_of("old"), checkout_of("new")
     loaded: list[Checkout] = []
 
-    def load(checkout: Checkout) -> None:
-        if checkout is old:
+    def load(content: Content) -> None:
+        if checkout_in(content) is old:
             raise ConfigError("config.yaml: nonsense")
-        loaded.append(checkout)
+        loaded.append(checkout_in(content))
 
     async with running(ScriptedSource(old), load=load) as bench:
         bench.source.finish(new)
@@ -344,7 +356,7 @@ async def test_a_cache_that_cannot_be_read_waits_for_the_sync(
 @pytest.mark.spec("3.3")
 async def test_it_ends_at_once_although_a_sync_is_running() -> None:
     source = ScriptedSource()
-    refresher = Refresher(source, lambda _: None, lambda: None)
+    refresher = Refresher(mounted(source), lambda _: None, lambda: None)
 
     with anyio.fail_after(10):
         async with anyio.create_task_group() as tasks:
@@ -361,7 +373,7 @@ async def test_it_ends_at_once_although_a_sync_is_running() -> None:
 @pytest.mark.spec("3.3")
 async def test_who_waits_for_a_sync_that_the_end_cuts_off_gets_an_error() -> None:
     source = ScriptedSource()
-    refresher = Refresher(source, lambda _: None, lambda: None)
+    refresher = Refresher(mounted(source), lambda _: None, lambda: None)
     errors: list[str] = []
 
     async def refresh() -> None:
@@ -380,6 +392,77 @@ async def test_who_waits_for_a_sync_that_the_end_cuts_off_gets_an_error() -> Non
     source.close()
 
     assert errors == ["the server is ending"]
+
+
+@asynccontextmanager
+async def running_two(
+    first: ScriptedSource, second: ScriptedSource
+) -> AsyncIterator[tuple[Refresher, list[list[str | None]]]]:
+    """Run a refresher of two sources; yield it and the revisions that it loaded."""
+    loaded: list[list[str | None]] = []
+
+    def load(content: Content) -> None:
+        loaded.append([part.checkout.revision for part in content.parts])
+
+    mounts = Mounts((Mount(source=first), Mount(source=second, at="second")))
+    refresher = Refresher(mounts, load, lambda: None)
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(refresher.run)
+            try:
+                yield refresher, loaded
+            finally:
+                tasks.cancel_scope.cancel()
+                mounts.close()
+
+
+@pytest.mark.spec("13")
+async def test_what_arrived_is_served_although_another_source_failed() -> None:
+    good, bad = ScriptedSource(), ScriptedSource(name="bad")
+    good.finish(checkout_of("1"))
+    bad.finish(SyncError("no network"))
+
+    async with running_two(good, bad) as (refresher, loaded):
+        with pytest.raises(SyncError, match="bad: no network"):
+            await refresher.refresh()
+        await refresher.wait_until_ready(0)
+
+    assert loaded == [["1"]]
+
+
+@pytest.mark.spec("13")
+async def test_a_source_that_fails_is_tried_again_although_no_timer_is_on(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refresher_module, "_RETRY_BASE_SECONDS", 0.01)
+    good, bad = ScriptedSource(), ScriptedSource(name="bad")
+    for number in range(2):
+        good.finish(checkout_of(str(number)))
+    bad.finish(SyncError("no network"))
+    bad.finish(checkout_of("back"))
+
+    async with running_two(good, bad) as (refresher, loaded):
+        refresher.wake()
+        await until(lambda: len(loaded) == 2)
+
+    assert loaded == [["0"], ["1", "back"]]
+    assert "Sync failed: bad: no network" in caplog.text
+
+
+@pytest.mark.spec("3.1")
+async def test_content_is_published_only_if_every_repository_has_some() -> None:
+    here, new = ScriptedSource(checkout_of("old")), ScriptedSource()
+
+    async with running_two(here, new) as (refresher, loaded):
+        refresher.wake()
+        await until(lambda: new.syncs == 1)
+        before = loaded[:]
+        here.finish(checkout_of("old"))
+        new.finish(checkout_of("new"))
+        await refresher.wait_until_ready(20)
+
+    assert before == []
+    assert loaded == [["old", "new"]]
 
 
 @pytest.mark.spec("9.3")
@@ -424,13 +507,14 @@ async def test_what_is_published_never_replaces_what_a_sync_brought() -> None:
     loaded: list[str | None] = []
     opening = threading.Event()
 
-    def load(checkout: Checkout) -> None:
-        if checkout.revision == "old":
+    def load(content: Content) -> None:
+        revision = checkout_in(content).revision
+        if revision == "old":
             opening.wait(10)
-        loaded.append(checkout.revision)
+        loaded.append(revision)
 
     source = ScriptedSource(here=checkout_of("old"))
-    refresher = Refresher(source, load, lambda: None)
+    refresher = Refresher(mounted(source), load, lambda: None)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(refresher.run)

@@ -1,6 +1,11 @@
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from skills_mcp.content.remote import Remote
+from skills_mcp.errors import ConfigError
+from tests.support import git
 
 TOKEN = "canary-4711"  # noqa: S105 - the bird that must not be heard
 
@@ -117,3 +122,109 @@ def test_a_message_is_redacted() -> None:
 
     assert remote.redact(f"fatal: {TOKEN} is wrong") == "fatal: *** is wrong"
     assert Remote("https://example.com", "main").redact("as it is") == "as it is"
+
+
+COMMIT = "0123456789abcdef" * 2 + "01234567"
+
+
+@pytest.mark.parametrize(
+    "pin, wanted",
+    [
+        ("", "refs/heads/main"),
+        ("v1.2", "refs/tags/v1.2"),
+        ("release/2024", "refs/tags/release/2024"),
+        (COMMIT, COMMIT),
+        (COMMIT.upper(), COMMIT),
+        (COMMIT + COMMIT[:24], COMMIT + COMMIT[:24]),
+        (COMMIT[:12], f"refs/tags/{COMMIT[:12]}"),
+    ],
+)
+@pytest.mark.parametrize("user", ["", "ada@", "ada:secret@"])
+def test_a_branch_a_tag_or_a_whole_commit_is_wanted(
+    pin: str, wanted: str, user: str
+) -> None:
+    remote = Remote.parse(f"https://{user}example.com/skills", "main", pin=pin)
+
+    assert remote.wanted == wanted
+    assert remote.commit == (wanted if "/" not in wanted else None)
+
+
+def test_a_pin_is_part_of_the_name() -> None:
+    remote = Remote.parse("https://example.com/skills", "main", pin="v1.2")
+
+    assert str(remote) == "https://example.com/skills (v1.2)"
+
+
+ODD_NAMES = [
+    "--upload-pack=touch",
+    "-x",
+    "main:refs/heads/other",
+    "*",
+    "a b",
+    "a..b",
+    "a~1",
+    "a^",
+    "a?",
+    "a[b",
+    "a\\b",
+    "a@{1}",
+    "@",
+    ".hidden",
+    "a/.hidden",
+    "/a",
+    "a/",
+    "a//b",
+    "a.",
+    "a.lock",
+    "a.lock/b",
+    "new\nline",
+    "tab\t",
+    "main\n",
+    "\x7f",
+]
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_a_name_that_is_none_is_refused_with_what_is_allowed(name: str) -> None:
+    url = "https://example.com/skills"
+
+    with pytest.raises(ConfigError, match=r"is no name of a branch\. It may not begin"):
+        Remote.parse(url, name)
+    with pytest.raises(ConfigError, match="is no name of a tag or commit"):
+        Remote.parse(url, "main", pin=name)
+
+
+def test_a_branch_needs_a_name() -> None:
+    with pytest.raises(ConfigError, match="'' is no name of a branch"):
+        Remote.parse("https://example.com/skills", "")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["main", "feature/#12", "v1.0-rc.1", "user@home", "é", "a.b/c_d", "a-", "{a}", "1"],
+)
+def test_what_git_allows_is_allowed(name: str, tmp_path: Path) -> None:
+    git("check-ref-format", f"refs/heads/{name}", cwd=tmp_path)
+
+    assert Remote.parse("https://example.com/skills", name).branch == name
+
+
+@pytest.mark.parametrize("name", [n for n in ODD_NAMES if n[0] not in "-@"])
+def test_what_git_refuses_is_refused(name: str, tmp_path: Path) -> None:
+    # A leading dash or a lone @ Git refuses only where a command could misread it.
+    with pytest.raises(subprocess.CalledProcessError):
+        git("check-ref-format", f"refs/heads/{name}", cwd=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "url, host",
+    [
+        ("https://Example.com:8443/skills", "example.com:8443"),
+        ("https://example.com/skills", "example.com"),
+        ("http://example.com/skills", ""),
+        ("git@example.com:skills", ""),
+    ],
+)
+def test_the_host_is_where_the_token_would_be_sent(url: str, host: str) -> None:
+    assert Remote(url, "main", TOKEN).host == host
+    assert Remote(url, "main").host == ""

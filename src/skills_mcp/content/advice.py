@@ -36,13 +36,29 @@ _ADVICE = (
     ),
 )  # fmt: skip
 
+# The last is what Git says of a tag on something else than a commit.
+_NOT_PINNED = (
+    "couldn't find remote ref", "not our ref", "unadvertised object",
+    "expected commit type",
+)  # fmt: skip
+_PIN_ADVICE = (
+    "the repository has no such tag or commit, or does not hand it out. Check `ref`: "
+    "the name of a tag, or a commit with all its digits"
+)
 
-def find_advice(said: str) -> str | None:
+
+def find_advice(said: str, *, is_pinned: bool = False) -> str | None:
     """Return what to do, or None when Git names no cause outside this machine.
+
+    Args:
+        said: The words of Git.
+        is_pinned: Whether a tag or a commit was asked for.
 
     >>> find_advice("fatal: couldn't find remote ref refs/heads/mian")
     'the repository has no such branch. Check SKILLS_BRANCH'
     """
+    if is_pinned and any(sign in said for sign in _NOT_PINNED):
+        return _PIN_ADVICE
     return next(
         (advice for signs, advice in _ADVICE if any(sign in said for sign in signs)),
         None,

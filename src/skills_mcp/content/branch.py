@@ -1,4 +1,7 @@
-"""Content on a branch of a remote Git repository (001 §9, DESIGN §3.7 to §3.11)."""
+"""Content of a remote Git repository: a branch, a tag or a commit (001 §9).
+
+See DESIGN §3.7 to §3.11.
+"""
 
 import hashlib
 import time
@@ -15,13 +18,17 @@ _FETCH_TIMEOUT_SECONDS = 120.0
 
 
 class RemoteBranch:
-    """A branch, followed exactly, with every commit in a folder of its own."""
+    """A branch, followed exactly, with every commit in a folder of its own.
+
+    A tag is followed like a branch; a pinned commit needs the remote only once.
+    """
 
     mode: Literal["git"] = "git"
 
     def __init__(self, remote: Remote, cache: Path) -> None:
         self._store = SnapshotStore(cache / _store_name(remote))
         self._repository = GitRepository(self._store.objects, remote)
+        self._is_final = remote.commit is not None
         self.name = str(remote)
 
     def published(self) -> Checkout | None:
@@ -29,7 +36,7 @@ class RemoteBranch:
         return self._store.open_current()
 
     def sync(self) -> Checkout:
-        """Fetch, stage and publish the branch's commit.
+        """Fetch, stage and publish the remote's commit.
 
         If another process has begun a fetch since this call, its result is used:
         however many windows ask at the same time, the remote is asked twice.
@@ -37,6 +44,11 @@ class RemoteBranch:
         Raises:
             SyncError: What was published before stays published.
         """
+        # A pin has a store of its own, in which there is nothing else.
+        here = self._store.open_current() if self._is_final else None
+        return here or self._sync()
+
+    def _sync(self) -> Checkout:
         asked_at = time.time()
         try:
             with self._store.exclusive(timeout_seconds=_FETCH_TIMEOUT_SECONDS) as lock:
@@ -93,6 +105,7 @@ class RemoteBranch:
 
 
 def _store_name(remote: Remote) -> str:
-    """Name the folder so that another repository or branch never shares it."""
-    identity = f"{remote.url}\0{remote.branch}"
+    """Name the folder so that another repository, branch or tag never shares it."""
+    followed = f"\0{remote.wanted}" if remote.pin else remote.branch
+    identity = f"{remote.url}\0{followed}"
     return hashlib.sha256(identity.encode()).hexdigest()[:16]

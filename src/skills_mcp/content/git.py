@@ -67,7 +67,7 @@ class Listing:
 
 
 class GitRepository:
-    """A bare repository that follows one branch of one remote."""
+    """A bare repository that follows one branch, tag or commit of one remote."""
 
     def __init__(self, directory: Path, remote: Remote) -> None:
         self._directory = directory
@@ -77,10 +77,10 @@ class GitRepository:
         self._gate = threading.Lock()  # nothing starts while `close` looks
 
     def fetch(self, lock: IO[Any], *, timeout_seconds: float) -> str:
-        """Fetch the branch, whatever happened to it, and return its commit.
+        """Fetch what the remote stands for, whatever happened to it; return its commit.
 
         The ref is our own and forced, so a force-push or a rollback is followed
-        exactly (DESIGN §3.9).
+        exactly (DESIGN §3.9). Of an annotated tag it is the commit that it marks.
 
         Raises:
             SyncError: With what to do about it.
@@ -97,7 +97,7 @@ class GitRepository:
             "--no-auto-maintenance",
             "--end-of-options",
             self._remote.url,
-            f"+refs/heads/{self._remote.branch}:{_REF}",
+            f"+{self._remote.wanted}:{_REF}",
             lock=lock,
             timeout_seconds=timeout_seconds,
         )
@@ -248,13 +248,15 @@ class GitRepository:
     def _explain(self, stderr: str) -> SyncError:
         """Say what happened in words that a person can act on, without secrets."""
         said = " ".join(stderr.split())
-        advice = find_advice(said)
+        advice = find_advice(said, is_pinned=bool(self._remote.pin))
         kind = SyncError if advice else DamagedStoreError
         if self._remote.token and not self._remote.usable_token:
             said += " (the token was not sent: it travels over https only)"
         message = f"{self._remote}: {advice or 'Git failed'}. Git said: {said}"
         return kind(self._remote.redact(message))
 
+
+_ENVIRONMENT_GATE = threading.Lock()
 
 _CAN_PASS_FILES = hasattr(os, "killpg")  # where there are process groups, files inherit
 
@@ -271,17 +273,19 @@ def _load_gitpython() -> Any:
 def _without_inherited_variables() -> Iterator[None]:
     """Hide what a Git hook or a shell set for some other repository.
 
-    GitPython starts children with our environment and can only add to it.
+    GitPython starts children with our environment and can only add to it. There
+    is one environment for all threads, so only one of them has it at a time.
     """
-    hidden = {
-        name: os.environ.pop(name)
-        for name in tuple(os.environ)
-        if name.startswith("GIT_") and name not in _KEPT_VARIABLES
-    }
-    try:
-        yield
-    finally:
-        os.environ.update(hidden)
+    with _ENVIRONMENT_GATE:
+        hidden = {
+            name: os.environ.pop(name)
+            for name in tuple(os.environ)
+            if name.startswith("GIT_") and name not in _KEPT_VARIABLES
+        }
+        try:
+            yield
+        finally:
+            os.environ.update(hidden)
 
 
 def _is_safe(file: str) -> bool:

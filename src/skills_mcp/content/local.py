@@ -1,4 +1,4 @@
-"""Content in a plain folder: the operator's own, and theirs to change."""
+"""Content in a plain folder: one that the operator named, or one that was found."""
 
 import os
 from datetime import UTC, datetime
@@ -9,8 +9,8 @@ from skills_mcp.content.source import Checkout
 from skills_mcp.errors import SyncError
 
 
-class LocalFolder:
-    """A folder that is served as it is (001 §3.1, `SKILLS_DIR`)."""
+class _Folder:
+    """What every folder has in common: no past, and nothing that runs."""
 
     mode: Literal["local"] = "local"
 
@@ -22,6 +22,30 @@ class LocalFolder:
         """Return None: a folder keeps nothing older, and `sync` is as quick."""
         return None
 
+    def count_changes(self, before: Checkout | None, after: Checkout) -> int:  # noqa: ARG002 - the protocol's
+        """Return 0: a folder does not remember what it was."""
+        return 0
+
+    def close(self) -> None:
+        """Do nothing: nothing is running."""
+
+    def _look(self) -> Checkout:
+        os.scandir(self._directory).close()
+        return Checkout(self._directory, None, datetime.now(UTC))
+
+
+class LocalFolder(_Folder):
+    """A folder that is served as it is (001 §3.1, `SKILLS_DIR`).
+
+    Args:
+        directory: An absolute path; it may be a link.
+        setting: Where the operator has named it.
+    """
+
+    def __init__(self, directory: Path, setting: str = "SKILLS_DIR") -> None:
+        super().__init__(directory)
+        self._setting = setting
+
     def sync(self) -> Checkout:
         """Look at the folder again.
 
@@ -29,17 +53,30 @@ class LocalFolder:
             SyncError: It is not there.
         """
         try:
-            os.scandir(self._directory).close()
+            return self._look()
         except OSError as error:
             raise SyncError(
-                f"the folder {self._directory} cannot be read: {error.strerror}. "
-                "Create it, or set SKILLS_DIR to the folder that holds the skills."
+                f"the folder {self.name} cannot be read: {error.strerror}. "
+                f"Create it, or set {self._setting} to the folder that holds the "
+                "skills."
             ) from error
-        return Checkout(self._directory, None, datetime.now(UTC))
 
-    def count_changes(self, before: Checkout | None, after: Checkout) -> int:  # noqa: ARG002 - the protocol's
-        """Return 0: a folder does not remember what it was."""
-        return 0
 
-    def close(self) -> None:
-        """Do nothing: nothing is running."""
+class DiscoveredFolder(_Folder):
+    """A folder that nobody has named, so it may as well not be there (002 §5.1)."""
+
+    def sync(self) -> Checkout | None:
+        """Look whether the folder is there by now.
+
+        Raises:
+            SyncError: It is there and cannot be read.
+        """
+        try:
+            return self._look()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise SyncError(
+                f"the folder {self.name} cannot be read: {error.strerror}. "
+                "Check its permissions, or set discover to false."
+            ) from error

@@ -12,7 +12,8 @@ from collections.abc import Callable
 import anyio
 from anyio.abc import TaskGroup
 
-from skills_mcp.content.source import Checkout, ContentSource
+from skills_mcp.content.mounts import Mounts
+from skills_mcp.content.source import Content
 from skills_mcp.errors import ContentUnavailableError, SkillsError, SyncError
 
 logger = logging.getLogger(__name__)
@@ -32,21 +33,24 @@ class _Flight:
 
 
 class Refresher:
-    """Runs syncs on a worker thread and hands every checkout to `load`.
+    """Runs syncs on a worker thread and hands what they bring to `load`.
+
+    A sync that some sources failed in is loaded, too, and then fails: what arrived
+    is served, and the timer comes back early.
 
     Args:
-        source: Where the content comes from.
-        load: Takes a checkout over; blocking. It may raise a `SkillsError`.
+        mounts: Where the content comes from.
+        load: Takes content over; blocking. It may raise a `SkillsError`.
         interval_minutes: Read before every pause; None switches the timer off.
     """
 
     def __init__(
         self,
-        source: ContentSource,
-        load: Callable[[Checkout], None],
+        mounts: Mounts,
+        load: Callable[[Content], None],
         interval_minutes: Callable[[], float | None],
     ) -> None:
-        self._source = source
+        self._mounts = mounts
         self._load = load
         self._interval_minutes = interval_minutes
         self._woken = anyio.Event()
@@ -84,7 +88,7 @@ class Refresher:
         with anyio.move_on_after(timeout_seconds):
             await self._settled.wait()
         if not self._has_content:
-            running = f"the first sync of {self._source.name} is still running"
+            running = f"the first sync of {self._mounts.name} is still running"
             reason = str(self._last_error or running)
             raise ContentUnavailableError(
                 f"There are no skills yet: {reason.rstrip('.')}. Go on without them, "
@@ -95,7 +99,7 @@ class Refresher:
         """Sync now, or join the sync that is running.
 
         Raises:
-            SyncError: The newest content could not be had.
+            SyncError: The newest content of some source could not be had.
         """
         self.wake()
         await self._started.wait()
@@ -114,12 +118,12 @@ class Refresher:
     async def _open_published(self) -> None:
         """Serve the last good content before asking for anything newer."""
         try:
-            checkout = await anyio.to_thread.run_sync(self._source.published)
-            if checkout is None:
+            content = await anyio.to_thread.run_sync(self._mounts.published)
+            if content is None:
                 return
-            await anyio.to_thread.run_sync(self._load, checkout, abandon_on_cancel=True)
+            await anyio.to_thread.run_sync(self._load, content, abandon_on_cancel=True)
         except SkillsError as error:
-            logger.warning("Cannot serve %s: %s", self._source.name, error)
+            logger.warning("Cannot serve %s: %s", self._mounts.name, error)
         except Exception:
             logger.exception("Cannot serve what is here; the first sync may heal it")
         else:
@@ -148,11 +152,12 @@ class Refresher:
 
     async def _fly(self, flight: _Flight) -> None:
         try:
-            checkout = await anyio.to_thread.run_sync(
-                self._source.sync, abandon_on_cancel=True
+            content = await anyio.to_thread.run_sync(
+                self._mounts.sync, abandon_on_cancel=True
             )
-            await anyio.to_thread.run_sync(self._load, checkout, abandon_on_cancel=True)
+            await anyio.to_thread.run_sync(self._load, content, abandon_on_cancel=True)
             self._settle()
+            flight.error = content.error
         except SkillsError as error:
             flight.error = error
         except Exception:

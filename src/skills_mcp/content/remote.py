@@ -4,9 +4,12 @@ The token reaches Git through a credential helper that answers for one host only
 (DESIGN §3.10): it is in no URL, argument, file or message.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit, urlunsplit
+
+from skills_mcp.errors import ConfigError, shorten
 
 TOKEN_VARIABLE = "SKILLS_MCP_GIT_TOKEN"  # noqa: S105 - a name, not a secret
 USER_VARIABLE = "SKILLS_MCP_GIT_USER"
@@ -17,6 +20,14 @@ _TOKEN_USER = "x-access-token"  # noqa: S105 - a name, not a secret
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
+_COMMIT = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})", re.IGNORECASE)
+
+# What `git check-ref-format` refuses, and names that a command could take for an
+# option. A colon or an asterisk would make another refspec of it.
+_NO_REF_NAME = re.compile(
+    r"^$|^[-/]|[/.]$|//|\.\.|@\{|^@$|(?:^|/)\.|\.lock(?:/|$)|[\x00-\x20\x7f~^:?*\[\\]"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Remote:
@@ -26,25 +37,57 @@ class Remote:
     branch: str
     token: str | None = field(default=None, repr=False)
     user: str = _TOKEN_USER
+    pin: str = ""
+    """A tag, or a commit in full, instead of the branch."""
 
     def __str__(self) -> str:
-        return f"{self.url} ({self.branch})"
+        return f"{self.url} ({self.pin or self.branch})"
 
     @classmethod
-    def parse(cls, url: str, branch: str, token: str | None = None) -> "Remote":
+    def parse(
+        cls, url: str, branch: str, token: str | None = None, *, pin: str = ""
+    ) -> "Remote":
         """Take a secret out of the URL, where a person may have put it.
 
         There, a pair is a user and a password, and a lone name is a token.
+
+        Raises:
+            ConfigError: Git allows no branch or tag of this name.
         """
+        branch = _parse_ref_name("branch", branch)
+        pin = pin and _parse_ref_name("tag or commit", pin)
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or "@" not in parts.netloc:
-            return cls(url, branch, token)
+            return cls(url, branch, token, pin=pin)
         userinfo, _, host = parts.netloc.rpartition("@")
         clean = urlunsplit(parts._replace(netloc=host))
         user, is_pair, password = map(unquote, userinfo.partition(":"))
         if token or not is_pair:
-            return cls(clean, branch, token or user)
-        return cls(clean, branch, password, user)
+            return cls(clean, branch, token or user, pin=pin)
+        return cls(clean, branch, password, user, pin)
+
+    @property
+    def commit(self) -> str | None:
+        """The commit that is pinned, if one is: it can never become another."""
+        return self.pin.lower() if _COMMIT.fullmatch(self.pin) else None
+
+    @property
+    def wanted(self) -> str:
+        """What Git is asked for.
+
+        >>> Remote("/srv/skills", "main").wanted
+        'refs/heads/main'
+        >>> Remote("/srv/skills", "main", pin="v1.2").wanted
+        'refs/tags/v1.2'
+        """
+        if self.pin:
+            return self.commit or f"refs/tags/{self.pin}"
+        return f"refs/heads/{self.branch}"
+
+    @property
+    def host(self) -> str:
+        """The host and port that a token would be sent to; empty if there is none."""
+        return urlsplit(self.url).netloc.lower() if self.usable_token else ""
 
     @property
     def scheme(self) -> str:
@@ -83,3 +126,14 @@ class Remote:
     def redact(self, text: str) -> str:
         """Return the text without the token."""
         return text.replace(self.token, "***") if self.token else text
+
+
+def _parse_ref_name(kind: str, name: str) -> str:
+    """Return a name as it stands in a repository, or refuse it."""
+    if _NO_REF_NAME.search(name):
+        raise ConfigError(
+            f"{shorten(name)} is no name of a {kind}. It may not begin with - / or a "
+            "dot, end with / or a dot or .lock, or hold a space, .., //, @{ or any of "
+            "~ ^ : ? * [ \\"
+        )
+    return name

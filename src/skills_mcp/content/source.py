@@ -5,7 +5,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal, Protocol
 
+from skills_mcp.errors import SyncError
+from skills_mcp.skills.model import Scope
+
 Mode = Literal["local", "git"]
+
+TOP = "."
+"""As a `subfolder`: the source itself, and not the `skills/` that it may have."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -39,8 +45,10 @@ class ContentSource(Protocol):
         """Return what is here already, without touching any network."""
         ...
 
-    def sync(self) -> Checkout:
+    def sync(self) -> Checkout | None:
         """Bring the newest content here and return it.
+
+        None says that there is nothing, and that this is no failure.
 
         Raises:
             SyncError: It could not be had. What was published stays published.
@@ -54,3 +62,66 @@ class ContentSource(Protocol):
     def close(self) -> None:
         """Give up: end a sync that is running, and start none any more."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A source, and where its skills stand in the tree."""
+
+    source: ContentSource
+    at: str = ""
+    """The prefix of its skills' paths, such as `teams/web`; empty for the top."""
+    subfolder: str = ""
+    """The part of the source that is served; empty for the usual places, see `TOP`."""
+    scope: Scope = "org"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One source's share of the content."""
+
+    mount: Mount
+    checkout: Checkout
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A source that could not be synced.  What it had before is served on."""
+
+    mount: Mount
+    error: SyncError
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """The newest checkout of every source that has one, in the operator's order."""
+
+    parts: tuple[Part, ...]
+    failures: tuple[Failure, ...] = ()
+
+    @property
+    def error(self) -> SyncError | None:
+        """What some sources could not do, each with its name; None if all could."""
+        if not self.failures:
+            return None
+        said = dict.fromkeys(map(_render, self.failures))
+        return SyncError("; ".join(text.rstrip(".") for text in said))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceState:
+    """What one source offers, and how its last sync ended."""
+
+    mount: str
+    """Where its skills stand; empty for the top."""
+    name: str
+    mode: Mode
+    commit: str | None
+    synced_at: datetime | None
+    error: SyncError | None
+
+
+def _render(failure: Failure) -> str:
+    """Return the message; most of them name their source already."""
+    name, message = failure.mount.source.name, str(failure.error)
+    return message if name in message else f"{name}: {message}"

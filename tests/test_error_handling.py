@@ -199,7 +199,7 @@ async def test_required_arguments_that_are_missing_are_all_named(
     assert "colour" not in reply["error"]["message"]
 
 
-@pytest.mark.parametrize("tool", ["get_asset", "run_script"])
+@pytest.mark.parametrize("tool", ["get_asset", "run_script", "read_skill_file"])
 @pytest.mark.parametrize(
     "file",
     ["../secret.txt", "/etc/passwd", "assets/../../secret.txt", "..", "a/./b", "a\\b"],
@@ -214,10 +214,17 @@ async def test_a_path_traversal_attempt_is_rejected_at_once(
     write_skill(tmp_path / "content", "login.md", assets=assets, scripts=scripts)
     write(tmp_path / "content/login/here.txt")
     write(tmp_path / "content/secret.txt", "secret")
-    more: dict[str, Any] = {"args": {}} if tool == "run_script" else {}
+    named = {"skill_path": "login", "file": file}
+    arguments: dict[str, dict[str, Any]] = {
+        "get_asset": named,
+        "run_script": {**named, "args": {}},
+        "read_skill_file": {"skill_name": "login", "file_path": file},
+    }
+    both = {"toolsets": ["core", "packages"]}
+    library = open_library(tmp_path / "content", settings=both)
 
-    async with connected(open_library(tmp_path / "content"), era) as client:
-        reply = await ask(client, tool, skill_path="login", file=file, **more)
+    async with connected(library, era) as client:
+        reply = await ask(client, tool, **arguments[tool])
 
     assert reply["error"]["code"] == "INVALID_PATH"
 

@@ -5,8 +5,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.remote import Remote
 from skills_mcp.errors import (
     AgentScriptError,
+    ChangedFileError,
     ContentUnavailableError,
     FileTooLargeError,
     InvalidPathError,
@@ -37,7 +37,9 @@ from skills_mcp.scripts.permission import ScriptRequest
 from tests.support import (
     SKILLS_CONTENT,
     Upstream,
+    mounted,
     open_library,
+    running,
     skill_text,
     spooled,
     until,
@@ -104,16 +106,6 @@ def branch_of(upstream: Upstream, folder: Path) -> RemoteBranch:
     return RemoteBranch(Remote(upstream.url, "main"), folder / "cache")
 
 
-@asynccontextmanager
-async def running(library: SkillLibrary) -> AsyncIterator[SkillLibrary]:
-    with anyio.fail_after(60):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(library.run)
-            yield library
-            tasks.cancel_scope.cancel()
-    library.close()
-
-
 def greet(**fields: Any) -> ScriptRequest:
     values = {
         "skill_path": "ui/auth",
@@ -146,6 +138,7 @@ def test_a_clear_winner_is_served_with_everything_above_it(
             "score": 1.0,
             "matched_keywords": ["react", "auth"],
             "was_ambiguous": False,
+            "unchanged": False,
         },
     )
 
@@ -562,10 +555,28 @@ def test_a_commit_that_is_served_already_is_not_read_again(
     library = open_library(source)
     before = library.snapshot
 
-    library.load(source.sync())
+    library.load(mounted(source).sync())
 
     assert library.snapshot.index is before.index
-    assert library.snapshot.checkout.synced_at > before.checkout.synced_at
+    [old], [new] = before.content.parts, library.snapshot.content.parts
+    assert new.checkout.synced_at > old.checkout.synced_at
+
+
+def test_a_commit_whose_files_somebody_has_touched_is_read_again(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    text = skill_text(assets=[{"file": "note.txt"}])
+    upstream.commit({"a.md": text, "a/note.txt": "A note"})
+    source = mounted(branch_of(upstream, tmp_path))
+    library = open_library(source)
+    [part] = library.snapshot.content.parts
+    (part.checkout.directory / "a/note.txt").chmod(0o644)
+    with pytest.raises(ChangedFileError, match="refresh_skills"):
+        library.read_asset("a", "note.txt")
+
+    library.load(source.sync())
+
+    assert library.read_asset("a", "note.txt").content.data == b"A note"
 
 
 def test_a_repository_cannot_raise_its_own_privileges(
@@ -598,8 +609,8 @@ def test_a_repository_is_synced_by_a_timer_and_a_folder_is_not(
     remote = open_library(branch_of(upstream, tmp_path), settings=settings)
     local = open_library(upstream.work, settings=settings)
 
-    assert remote._interval_minutes() == minutes
-    assert local._interval_minutes() is None
+    assert remote._shelf._interval_minutes() == minutes
+    assert local._shelf._interval_minutes() is None
 
 
 def numbered(number: int) -> dict[str, str | None]:
@@ -655,7 +666,7 @@ def test_no_answer_mixes_two_commits_while_refreshes_run(
         thread.start()
     for number in range(1, 6):
         upstream.commit(numbered(number))
-        library.load(source.sync())
+        library.load(mounted(source).sync())
     stop.set()
     for thread in threads:
         thread.join()
@@ -685,7 +696,7 @@ async def test_a_script_reads_the_commit_that_it_was_started_from(
             await until((tmp_path / "go.started").exists)
             for number in (2, 3):
                 upstream.commit(numbered(number))
-                library.load(source.sync())
+                library.load(mounted(source).sync())
             flag.touch()
 
     assert printed == ["1"]
@@ -841,9 +852,9 @@ def test_what_git_leaves_out_is_a_problem_also_for_the_next_process(
 
     source = RemoteBranch(remote, tmp_path / "cache")
     library = open_library(source, load=False)
-    checkout = source.published()
-    assert checkout is not None
-    library.load(checkout)
+    content = mounted(source).published()
+    assert content is not None
+    library.load(content)
 
     reason = "is a link, a submodule, or has a name that is not safe everywhere"
     assert [skill.path for skill in library.snapshot.index] == ["good"]

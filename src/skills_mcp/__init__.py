@@ -5,11 +5,21 @@ without the server.
 """
 
 from skills_mcp.about import DISTRIBUTION, __version__
-from skills_mcp.answers import Guidance, Refreshed, ServedFile
+from skills_mcp.answers import (
+    FoundFiles,
+    Guidance,
+    LoadedSkill,
+    ReadFile,
+    Refreshed,
+    ServedFile,
+)
 from skills_mcp.bootstrap import Application, Options, build
 from skills_mcp.errors import SkillsError
 from skills_mcp.library import SkillLibrary
+from skills_mcp.package_library import PackageLibrary
 from skills_mcp.routing.decision import Ambiguous, NoMatch
+from skills_mcp.routing.search import Found, Hit
+from skills_mcp.scripts.commands import CommandRequest
 from skills_mcp.scripts.permission import ScriptRequest
 from skills_mcp.scripts.runner import ScriptResult
 from skills_mcp.skills.model import Problem, Skill
@@ -18,10 +28,17 @@ __all__ = [
     "DISTRIBUTION",
     "Ambiguous",
     "Application",
+    "CommandRequest",
+    "Found",
+    "FoundFiles",
     "Guidance",
+    "Hit",
+    "LoadedSkill",
     "NoMatch",
     "Options",
+    "PackageLibrary",
     "Problem",
+    "ReadFile",
     "Refreshed",
     "ScriptRequest",
     "ScriptResult",

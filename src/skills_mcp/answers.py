@@ -1,11 +1,15 @@
 """What the library answers: values, free of any protocol."""
 
+import hashlib
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 
-from skills_mcp.content.source import Mode
+from skills_mcp.content.source import Mode, SourceState
 from skills_mcp.errors import SkillsError
+from skills_mcp.routing.decision import Candidate
 from skills_mcp.skills.assets import FileContent
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.inheritance import (
@@ -15,6 +19,10 @@ from skills_mcp.skills.inheritance import (
     inherited_scripts,
 )
 from skills_mcp.skills.model import Asset, Script, Skill, SkillPath
+from skills_mcp.skills.reading import FilePart
+
+# 64 bits: it tells an old text from a new one, and guards nothing.
+_DIGEST_CHARACTERS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +35,44 @@ class Guidance:
     content: str
     inherited_assets: tuple[Inherited[Asset], ...]
     inherited_scripts: tuple[Inherited[Script], ...]
+    digest: str
+    """The same as long as the text and the files are the same."""
+    is_known: bool = False
+    """Whether the caller has exactly this already (002 §6.3)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedSkill:
+    """A skill that was asked for by its name (000 §3.3)."""
+
+    skill: Skill
+    instructions: str
+    """Its own text, below the rules that it inherits, if there are any."""
+    digest: str
+    is_known: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFile:
+    """A part of a file; `resolved_from` names the ancestor that has it."""
+
+    skill: Skill
+    file: str
+    part: FilePart
+    next_line: int | None
+    """Where to read on; None if there is no such line, or nobody can know."""
+    is_line_cut: bool
+    """Whether its last line is longer than a reply may be, and so not whole."""
+    resolved_from: SkillPath | None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFiles:
+    """Files of a skill; `truncated` says that there are more."""
+
+    skill: Skill
+    files: tuple[str, ...]
+    truncated: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +88,10 @@ class ServedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refreshed:
-    """How a refresh ended, and what is served now."""
+    """How a refresh ended, and what is served now.
+
+    With several sources, `commit` and `synced_at` are those of the first repository.
+    """
 
     mode: Mode
     commit: str | None
@@ -50,17 +99,74 @@ class Refreshed:
     skills_reindexed: int
     synced_at: datetime | None
     error: SkillsError | None
+    sources: tuple[SourceState, ...] = ()
+    """Each of them, if there are several."""
+
+
+def derive_refreshed(
+    states: Sequence[SourceState],
+    *,
+    files_changed: int,
+    skills_reindexed: int,
+    error: SkillsError | None,
+) -> Refreshed:
+    """Return how a refresh ended, from the states of all sources."""
+    repositories = [state for state in states if state.mode == "git"]
+    first = next(iter([*repositories, *states]), None)
+    return Refreshed(
+        mode="git" if repositories else "local",
+        commit=first.commit if first else None,
+        files_changed=files_changed,
+        skills_reindexed=skills_reindexed,
+        synced_at=first.synced_at if first else None,
+        error=error,
+        sources=tuple(states) if len(states) > 1 else (),
+    )
 
 
 def guide(
-    index: SkillIndex, skill: Skill, score: Fraction, words: tuple[str, ...]
+    index: SkillIndex, found: Candidate, known_digest: str | None = None
 ) -> Guidance:
     """Return a skill together with everything that it inherits."""
+    skill = found.skill
+    digest = derive_digest(index, skill)
     return Guidance(
         skill=skill,
-        score=score,
-        matched_keywords=words,
+        score=found.score,
+        matched_keywords=found.matched_keywords,
         content=compose(index, skill),
         inherited_assets=inherited_assets(index, skill),
         inherited_scripts=inherited_scripts(index, skill),
+        digest=digest,
+        is_known=digest == known_digest,
     )
+
+
+def load_answer(
+    index: SkillIndex, skill: Skill, known_digest: str | None
+) -> LoadedSkill:
+    """Return a skill's text; the rules above it, if any, come first (DESIGN §4)."""
+    is_alone = not skill.inherit or index.parent(skill) is None
+    text = skill.body if is_alone else compose(index, skill)
+    digest = derive_digest(index, skill)
+    return LoadedSkill(
+        skill=skill, instructions=text, digest=digest, is_known=digest == known_digest
+    )
+
+
+def derive_digest(index: SkillIndex, skill: Skill) -> str:
+    """Return what changes with all that an answer says of a skill (002 §6.3).
+
+    That is its text and its files, and those of the skills that it inherits from;
+    `get_skill` and `load_skill` agree on it. Not a time: every commit has files of
+    its own, most of them unchanged.
+    """
+    chain = index.lineage(skill) if skill.inherit else (skill,)
+    about = (skill.path, skill.name, skill.description, skill.category, skill.inherit)
+    whole = json.dumps([about, *map(_said_by, chain)])
+    return hashlib.sha256(whole.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+
+
+def _said_by(skill: Skill) -> tuple[object, ...]:
+    sizes = {file: stamp.size_bytes for file, stamp in skill.files.items()}
+    return skill.file, skill.body, tuple(map(repr, skill.entries())), sizes

@@ -8,26 +8,38 @@ replaces the snapshot in one assignment, so no answer mixes two commits.
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 
 import anyio
 import anyio.to_thread
 
 from skills_mcp.analytics.tracker import Tracker
-from skills_mcp.answers import Guidance, Refreshed, ServedFile, guide
+from skills_mcp.answers import (
+    Guidance,
+    Refreshed,
+    ServedFile,
+    guide,
+)
 from skills_mcp.config import Config, Settings
-from skills_mcp.content.refresher import Refresher
-from skills_mcp.content.source import Checkout, ContentSource
+from skills_mcp.content.mounts import Mounts
+from skills_mcp.content.source import Content
 from skills_mcp.errors import (
-    ContentUnavailableError,
-    SkillsError,
+    SkillDisabledError,
     UndeclaredFileError,
 )
-from skills_mcp.routing.decision import Ambiguous, Match, NoMatch, decide, exact
+from skills_mcp.package_library import PackageLibrary
+from skills_mcp.routing.decision import (
+    Ambiguous,
+    Candidate,
+    Match,
+    NoMatch,
+    decide,
+    exact,
+)
 from skills_mcp.safe_path import parse_relative
 from skills_mcp.scripts.permission import Permitted, ScriptRequest, permit
 from skills_mcp.scripts.runner import ScriptResult, ScriptRunner
+from skills_mcp.shelf import Shelf
 from skills_mcp.skills.assets import read_file
 from skills_mcp.skills.inheritance import (
     files_in_chain,
@@ -35,36 +47,35 @@ from skills_mcp.skills.inheritance import (
 )
 from skills_mcp.skills.model import Asset, Skill
 from skills_mcp.skills.tree import TreeNode, build_tree, find_node
-from skills_mcp.snapshot import Snapshot, log_news, take_snapshot
+from skills_mcp.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 
+_MAX_NAMED_FILES = 50  # in an error, where they only help to find the right one
+
 
 class SkillLibrary:
-    """The skills of one source, and all that can be asked of them."""
+    """The skills of all sources, and all that can be asked of them."""
 
     def __init__(
         self,
         *,
-        source: ContentSource,
+        mounts: Mounts,
         settings: Settings,
         tracker: Tracker,
         runner: ScriptRunner,
         environment: Mapping[str, str],
     ) -> None:
-        self._source = source
-        self._settings = settings
+        self._shelf = Shelf(mounts, settings)
         self._tracker = tracker
         self._runner = runner
         self._environment = environment
-        self._operator = settings.resolve()
-        self._snapshot: Snapshot | None = None
-        self._refresher = Refresher(source, self.load, self._interval_minutes)
+        self.packages = PackageLibrary(self._shelf, tracker, runner, environment)
 
     @property
     def config(self) -> Config:
         """The configuration in force: the operator's, until there is content."""
-        return self._snapshot.config if self._snapshot else self._operator
+        return self._shelf.config
 
     @property
     def snapshot(self) -> Snapshot:
@@ -73,22 +84,20 @@ class SkillLibrary:
         Raises:
             ContentUnavailableError: Nothing has been loaded yet.
         """
-        if self._snapshot is None:
-            raise ContentUnavailableError("No skills have been loaded yet.")
-        return self._snapshot
+        return self._shelf.snapshot
 
     @property
     def is_ready(self) -> bool:
         """Whether there is content to answer from."""
-        return self._snapshot is not None
+        return self._shelf.is_ready
 
     def wake(self) -> None:
         """Let the background work begin; see `Refresher.wake`."""
-        self._refresher.wake()
+        self._shelf.wake()
 
     async def run(self) -> None:
         """Keep the content fresh until cancelled."""
-        await self._refresher.run()
+        await self._shelf.run()
 
     async def wait_until_ready(self, timeout_seconds: float) -> None:
         """Return as soon as there is content to answer from.
@@ -96,38 +105,37 @@ class SkillLibrary:
         Raises:
             ContentUnavailableError: There is none in time, or the sync failed.
         """
-        if not self.is_ready:
-            await self._refresher.wait_until_ready(timeout_seconds)
+        await self._shelf.wait_until_ready(timeout_seconds)
+
+    def load(self, content: Content) -> None:
+        """Make content what is served (001 §4.6).  Blocking; see `Shelf.load`."""
+        self._shelf.load(content)
 
     def close(self) -> None:
         """End everything that was started: scripts and a running sync."""
         self._runner.close()
-        self._source.close()
-
-    def load(self, checkout: Checkout) -> None:
-        """Make a checkout what is served (001 §4.6).  Blocking.
-
-        A commit that is served already is not read again: it cannot have changed.
-        """
-        served = self._snapshot
-        if served and served.is_still(checkout):
-            self._snapshot = replace(served, checkout=checkout)
-            return
-        snapshot = take_snapshot(checkout, self._settings, trusted=self._is_trusted)
-        log_news(snapshot, served)
-        self._snapshot = snapshot
+        self._shelf.close()
 
     def route(
-        self, context: str, skill_path: str | None = None
+        self,
+        context: str,
+        skill_path: str | None = None,
+        known_digest: str | None = None,
     ) -> Guidance | Ambiguous | NoMatch:
         """Find the skill for a task, or take the one that the caller picked (001 §8.1).
+
+        Args:
+            context: The task.
+            skill_path: The caller's pick, if there was one.
+            known_digest: What an earlier answer said; if it is still the same, this
+                one says so, and a reply can leave the text out (002 §6.3).
 
         Raises:
             SkillNotFoundError: There is no skill at `skill_path`.
         """
         snapshot = self.snapshot
         if skill_path is not None:
-            return self._pick(snapshot, context, skill_path)
+            return self._pick(snapshot, context, skill_path, known_digest)
         matching = snapshot.config.matching
         candidates = snapshot.matcher.score(context, exact(matching.min_score))
         decision = decide(candidates, matching)
@@ -140,9 +148,7 @@ class SkillLibrary:
                 self._tracker.track("ambiguous", context=context, candidates=paths)
                 return decision
             case Match(best):
-                guidance = guide(
-                    snapshot.index, best.skill, best.score, best.matched_keywords
-                )
+                guidance = guide(snapshot.index, best, known_digest)
                 return self._serve(context, guidance, was_ambiguous=False)
 
     def tree(self, path: str | None = None) -> TreeNode:
@@ -169,9 +175,10 @@ class SkillLibrary:
         parse_relative(file)
         located = find_in_chain(snapshot.index, skill, file)
         if located is None:
+            known = files_in_chain(snapshot.index, skill)
             raise UndeclaredFileError(
                 f"{skill.path} has no file {file!r}. It has: "
-                f"{', '.join(files_in_chain(snapshot.index, skill)) or 'none at all'}."
+                f"{', '.join(known[:_MAX_NAMED_FILES]) or 'none at all'}."
             )
         limit = snapshot.config.assets.max_size_bytes
         kind = located.entry.type if isinstance(located.entry, Asset) else "script"
@@ -214,7 +221,15 @@ class SkillLibrary:
         return result
 
     def report(self, skill_path: str, *, useful: bool, comment: str | None) -> None:
-        """Record what a caller thought of a skill (001 §8.5)."""
+        """Record what a caller thought of a skill (001 §8.5).
+
+        The path need not exist: a skill that has been removed was read, too.
+
+        Raises:
+            SkillDisabledError: The operator does not offer the skill.
+        """
+        if self.is_ready:
+            _refuse_hidden(self.snapshot, skill_path)
         verdict = "useful" if useful else "not useful"
         logger.info("Feedback for %s: %s (%s)", skill_path, verdict, comment or "-")
         self._tracker.track(
@@ -223,46 +238,31 @@ class SkillLibrary:
 
     async def refresh(self) -> Refreshed:
         """Bring the newest content here; failure is a result, too (001 §8.6)."""
-        before = self._snapshot
-        error: SkillsError | None = None
-        try:
-            await self._refresher.refresh()
-        except SkillsError as failure:
-            error = failure
-        after = self._snapshot
-        changed = 0
-        if after and (before is None or before.checkout is not after.checkout):
-            changed = await anyio.to_thread.run_sync(
-                self._source.count_changes,
-                before.checkout if before else None,
-                after.checkout,
-            )
-        refreshed = Refreshed(
-            mode=self._source.mode,
-            commit=after.checkout.revision if after else None,
-            files_changed=changed,
-            skills_reindexed=len(after.index) if after else 0,
-            synced_at=after.checkout.synced_at if after else None,
-            error=error,
-        )
+        refreshed = await self._shelf.refresh()
         self._tracker.track(
             "refresh",
             mode=refreshed.mode,
-            success=error is None,
+            success=refreshed.error is None,
             commit_hash=refreshed.commit,
-            files_changed=changed,
+            files_changed=refreshed.files_changed,
             skills_reindexed=refreshed.skills_reindexed,
         )
         return refreshed
 
-    def _pick(self, snapshot: Snapshot, context: str, skill_path: str) -> Guidance:
+    def _pick(
+        self,
+        snapshot: Snapshot,
+        context: str,
+        skill_path: str,
+        known_digest: str | None,
+    ) -> Guidance:
         """Serve a skill that the caller chose; it keeps its score, however low."""
         skill = snapshot.index.require(skill_path)
         candidates = snapshot.matcher.score(context)
-        own = next((c for c in candidates if c.skill is skill), None)
-        score, words = (own.score, own.matched_keywords) if own else (Fraction(0), ())
+        unmatched = Candidate(skill, Fraction(0), ())
+        own = next((c for c in candidates if c.skill is skill), unmatched)
         decision = decide(candidates, snapshot.config.matching)
-        guidance = guide(snapshot.index, skill, score, words)
+        guidance = guide(snapshot.index, own, known_digest)
         return self._serve(context, guidance, was_ambiguous=_is_among(skill, decision))
 
     def _serve(
@@ -275,6 +275,7 @@ class SkillLibrary:
             score=float(guidance.score),
             matched_keywords=guidance.matched_keywords,
             was_ambiguous=was_ambiguous,
+            unchanged=guidance.is_known,
         )
         return guidance
 
@@ -296,16 +297,12 @@ class SkillLibrary:
             args_provided=sorted(request.args),
         )
 
-    @property
-    def _is_trusted(self) -> bool:
-        """Whether the content may set everything (DESIGN §3.12)."""
-        return self._source.mode == "local" or self._operator.trust_content_config
 
-    def _interval_minutes(self) -> float | None:
-        """001 §9.3 knows a timer for Git only; a folder is read on request."""
-        rules = self.config.refresh
-        timed = rules.enabled and self._source.mode == "git"
-        return rules.interval_minutes if timed else None
+def _refuse_hidden(snapshot: Snapshot, skill_path: str) -> None:
+    if snapshot.index.get(skill_path) is None:
+        error = snapshot.index.not_found(skill_path)
+        if isinstance(error, SkillDisabledError):
+            raise error
 
 
 def _is_among(skill: Skill, decision: Match | Ambiguous | NoMatch) -> bool:

@@ -10,6 +10,7 @@ from skills_mcp.scripts.policy import ENVIRONMENT_ALLOWED
 from tests.docs.pages import (
     CONFIGURATION,
     REFERENCE,
+    SOURCES,
     TOOLS_PAGE,
     code,
     codes,
@@ -18,6 +19,22 @@ from tests.docs.pages import (
     section,
     table,
 )
+
+NOT_OURS = {
+    "EXECUTION_TIMEOUT",
+    "DB_PATH",
+    "EMBEDDING_PROVIDER",
+    "EMBEDDING_MODEL",
+    "OPENAI_API_KEY",
+    "SKILLHUB_SKIP_AUTO_REINDEX",
+}
+"""What SkillHub has, for the pages that compare us with it."""
+
+
+def variables() -> set[str]:
+    """Return the environment variables that the reference documents."""
+    rows = table(section(CONFIGURATION, "## Environment variables"))
+    return {code(row["Variable"]) for row in rows}
 
 
 def error_classes() -> Iterator[type[SkillsError]]:
@@ -51,15 +68,20 @@ def test_every_tool_names_only_errors_that_exist_and_every_error_has_a_tool() ->
     raised = {each.code for each in error_classes()} - {SkillsError.code}
     named = {word for word in codes(prose(TOOLS_PAGE)) if word.isupper()}
 
-    assert named == raised - {"CONFIG_INVALID"}
+    assert named - NOT_OURS - variables() == raised - {"CONFIG_INVALID"}
+
+
+def test_what_only_others_have_is_not_here() -> None:
+    source = "\n".join(each.read_text(encoding="utf-8") for each in SOURCES)
+
+    assert [name for name in NOT_OURS if name in source] == []
 
 
 @every_page
 def test_names_in_capitals_are_codes_or_variables_that_exist(page: Path) -> None:
-    variables = table(section(CONFIGURATION, "## Environment variables"))
-    known = {each.code for each in error_classes()}
-    known |= {code(row["Variable"]) for row in variables}
-    known |= {*ENVIRONMENT_ALLOWED, "SSH_AUTH_SOCK", "REMOTE_SECTIONS"}
+    known = {each.code for each in error_classes()} | variables() | NOT_OURS
+    known |= {*ENVIRONMENT_ALLOWED, "SSH_AUTH_SOCK"}
+    known |= {"REMOTE_SECTIONS", "OPERATOR_ONLY"}
     used = [
         word for word in codes(prose(page)) if re.fullmatch(r"[A-Z]+_[A-Z_]+", word)
     ]

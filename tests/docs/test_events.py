@@ -18,13 +18,17 @@ from tests.clients import connected
 from tests.docs.pages import DOCS, REFERENCE, block, blocks, code, prose, section, table
 from tests.support import SKILLS_CONTENT, open_library, spooled
 
+EVERYTHING = {
+    "toolsets": ["core", "packages"],
+    "commands": {"enabled": True},
+    "analytics": {"enabled": True},
+}
+
 
 @pytest.mark.spec("10.1")
 @pytest.mark.spec("10.2")
 async def test_every_event_has_exactly_the_documented_fields(spool: Spool) -> None:
-    library = open_library(
-        SKILLS_CONTENT, settings={"analytics": {"enabled": True}}, spool=spool
-    )
+    library = open_library(SKILLS_CONTENT, settings=EVERYTHING, spool=spool)
     script = {
         "file": "scripts/validate-auth-config.py",
         "args": {"client_id": "web", "redirect_uri": "https://x.example/auth/callback"},
@@ -46,15 +50,41 @@ async def test_every_event_has_exactly_the_documented_fields(spool: Spool) -> No
     assert re.findall(r"^### (\w+)$", prose(page), re.MULTILINE) == list(
         typing.get_args(EventType)
     )
-    outer = [code(row["Field"]) for row in table(section(page, "## Every event"))]
     for event in events:
-        rows = table(section(page, f"### {event['type']}"))
-        assert list(event) == outer
-        assert list(event["data"]) == [code(row["Field"]) for row in rows]
+        assert_documented(event)
     [served] = [event for event in events if event["type"] == "skill_served"]
     [shown] = json.loads(block(page, "json", "event"))["events"]
     assert list(shown) == list(served)
     assert list(shown["data"]) == list(served["data"])
+
+
+async def test_the_tools_of_packages_write_the_same_events(spool: Spool) -> None:
+    library = open_library(SKILLS_CONTENT, settings=EVERYTHING, spool=spool)
+    auth = {"skill_name": "ui/react/auth"}
+    async with connected(library, "auto") as client:
+        await client.call_tool("search_skills", {"query": "bake a cake"})
+        await client.call_tool("load_skill", auth)
+        file = "assets/auth-flow.svg"
+        await client.call_tool("read_skill_file", {**auth, "file_path": file})
+        await client.call_tool("run_skill_command", {**auth, "command": "python3"})
+    events = spooled(spool)
+
+    assert [event["type"] for event in events] == [
+        "no_match",
+        "skill_served",
+        "asset_served",
+        "script_executed",
+    ]
+    for event in events:
+        assert_documented(event)
+
+
+def assert_documented(event: dict[str, Any]) -> None:
+    page = REFERENCE / "events.md"
+    outer = table(section(page, "## Every event"))
+    inner = table(section(page, f"### {event['type']}"))
+    assert list(event) == [code(row["Field"]) for row in outer]
+    assert list(event["data"]) == [code(row["Field"]) for row in inner]
 
 
 @pytest.mark.spec("10.3")

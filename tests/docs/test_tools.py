@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,11 +12,17 @@ from typing import Any
 import pytest
 from mcp_types import CallToolResult, TextContent
 
+from skills_mcp import package_library
+from skills_mcp.config import VARIABLES, Commands, Config, Files, Search
 from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.local import LocalFolder
+from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.remote import Remote
+from skills_mcp.content.source import Mount
 from skills_mcp.library import SkillLibrary
+from skills_mcp.server import arguments, package_replies, package_tools, replies
 from skills_mcp.server.arguments import input_schema
-from skills_mcp.server.tools import TOOLS
+from skills_mcp.server.tools import TOOLS, tools_for
 from skills_mcp.skills import assets
 from tests.clients import connected
 from tests.docs.pages import (
@@ -24,11 +32,24 @@ from tests.docs.pages import (
     Block,
     blocks,
     code,
+    codes,
     prose,
     section,
     table,
+    templates,
 )
-from tests.support import SKILLS_CONTENT, Upstream, open_library, write, write_skill
+from tests.packages import write_package
+from tests.support import (
+    PROJECT,
+    SKILLS_CONTENT,
+    Upstream,
+    open_library,
+    write,
+    write_skill,
+)
+
+PACKAGES_CONTENT = PROJECT / "fixtures" / "packages-content"
+EVERYTHING = {"toolsets": ["core", "packages"], "commands": {"enabled": True}}
 
 
 def test_every_tool_has_a_section_and_every_section_a_tool() -> None:
@@ -87,6 +108,106 @@ def test_mime_types_are_those_of_the_program() -> None:
     }
 
 
+def test_each_tool_set_has_the_documented_tools() -> None:
+    rows = table(section(TOOLS_PAGE, "## Which tools there are"))
+    names = {spec.name for spec in TOOLS}
+    both = {code(row["`toolsets`"]): codes(row["Tools"]) for row in rows}
+    both["[core, packages]"] = [*both["[core]"], *both["[core, packages]"]]
+
+    assert both.keys() == {"[core]", "[core, packages]", "[packages]"}
+    for toolsets, documented in both.items():
+        chosen = {"toolsets": tuple(toolsets.strip("[]").split(", "))}
+        config = Config.model_validate(chosen)
+        assert documented == [spec.name for spec in tools_for(config)]
+        with_commands = config.model_copy(update={"commands": Commands(enabled=True)})
+        more = {spec.name for spec in tools_for(with_commands)} - set(documented)
+        assert more == ({"run_skill_command"} if "packages" in toolsets else set())
+        assert more <= names
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"at most {package_library.MAX_LISTED_FILES} files",
+        f"1 to {arguments._MAX_HITS}; without it `search.limit`",
+        f"`search.limit`, which is {Search().limit}",
+        f"1 to {arguments._MAX_LINES:,}; without it {package_tools._DEFAULT_LINES} if",
+        f"Its arguments, at most {arguments._MAX_ARGS} |",
+        f"at most `files.max_bytes`, which is {Files().max_bytes // 1024} KiB",
+        "less than 6 KB, and the instructions less than 2 KB",
+    ],
+)
+def test_limits_in_the_text_are_those_of_the_program(words: str) -> None:
+    assert words in TOOLS_PAGE.read_text(encoding="utf-8")
+
+
+# The comparison with SkillHub
+
+
+SKILLHUB = ("search_skills", "load_skill", "read_skill_file", "run_skill_command")
+
+
+def test_every_argument_of_the_four_tools_is_compared() -> None:
+    rows = table(section(TOOLS_PAGE, "### Arguments"))
+    here = [(code(row["Tool"]), code(row["Here"])) for row in rows]
+
+    assert here == [
+        (spec.name, argument)
+        for name in SKILLHUB
+        for spec in TOOLS
+        if spec.name == name
+        for argument in spec.arguments.model_fields
+    ]
+    assert [row for row in rows if row["SkillHub"] not in {NOTHING, row["Here"]}] == []
+
+
+def test_every_argument_that_skillhub_does_not_have_is_optional() -> None:
+    rows = table(section(TOOLS_PAGE, "### Arguments"))
+    added = [
+        (code(r["Tool"]), code(r["Here"])) for r in rows if r["SkillHub"] == NOTHING
+    ]
+    fields = {spec.name: spec.arguments.model_fields for spec in TOOLS}
+
+    assert [each for each in added if fields[each[0]][each[1]].is_required()] == []
+
+
+def test_every_field_of_a_reply_is_compared() -> None:
+    rows = table(section(TOOLS_PAGE, "### Results"))
+    said = templates(package_replies) | templates(replies)
+    for tool in SKILLHUB:
+        mine = [row for row in rows if code(row["Tool"]) == tool]
+        documented = {name for row in mine for name in codes(row["Here"])}
+        shown = {
+            name
+            for example in examples(TOOLS_PAGE)
+            if example.call["name"] == tool and "reply" in example.answer[0].words
+            for block in example.answer
+            if block.language == "json"
+            for name in json.loads(block.text)
+        }
+
+        tops = {re.split(r"\[|\.", name)[0] for name in documented}
+        assert shown <= tops | {"instructions"}
+        assert {re.split(r"[.\[\]]+", name)[-1] for name in documented} <= said
+        assert [r for r in mine if r["SkillHub"] not in {NOTHING, r["Here"]}] == []
+
+
+def test_the_variables_of_skillhub_set_the_keys_that_the_page_names() -> None:
+    rows = table(section(TOOLS_PAGE, "### Limits and variables"))
+    keys = {code(row["Variable"]): code(row["Key here"]) for row in rows}
+    ours = {"ANALYTICS_ENDPOINT", "REFRESH_INTERVAL_MINUTES"}
+
+    assert keys == {v.name: v.key for v in VARIABLES if v.name not in ours}
+    for row in rows:
+        group, name = code(row["Key here"]).split(".")
+        value = getattr(getattr(Config(), group), name)
+        shown = ",".join(value) if isinstance(value, tuple) else str(value)
+        assert row["Default here"].strip("`") == (shown or NOTHING)
+
+
+# The calls
+
+
 @dataclass(frozen=True)
 class Example:
     """A call in the reference, and the blocks that show its answer."""
@@ -107,56 +228,109 @@ def examples(page: Path) -> list[Example]:
     return found
 
 
-def content_server(kind: str, folder: Path) -> SkillLibrary:
-    """Return the library that a call in the reference talks to."""
-    match kind:
-        case "local":
-            return open_library(SKILLS_CONTENT)
-        case "markdown":
-            as_markdown = {"responses": {"format": "markdown"}}
-            return open_library(SKILLS_CONTENT, settings=as_markdown)
-        case "slow":
-            script = {"file": "scripts/long-running.sh", "execution": "server"}
-            write_skill(folder / "slow", "_root.md", scripts=[script])
-            endless = "echo half-way\nsleep 60\n"
-            write(folder / "slow" / "_root" / "scripts" / "long-running.sh", endless)
-            hasty = {"scripts": {"timeout_seconds": 1}}
-            return open_library(folder / "slow", settings=hasty)
-        case "git":
-            upstream = Upstream.create(folder)
-            shutil.copytree(SKILLS_CONTENT, upstream.work, dirs_exist_ok=True)
-            upstream.commit({})
-            remote = Remote.parse(upstream.url, "main")
-            return open_library(RemoteBranch(remote, folder / "cache"), load=False)
-        case "missing":
-            return open_library(folder / "ada" / "skills", load=False)
-        case _:
-            raise AssertionError(f"no such server: {kind}")
+def packages_server(folder: Path, **settings: Any) -> SkillLibrary:
+    """Return the sample packages with every tool, in a home without uv."""
+    content = folder / "ada" / "packages"
+    if not content.exists():
+        shutil.copytree(PACKAGES_CONTENT, content)
+        python = f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'
+        write(folder / "bin" / "python3", python).chmod(0o755)
+    path = {"PATH": str(folder / "bin")}
+    return open_library(content, settings=EVERYTHING | settings, environment=path)
+
+
+def slow_server(folder: Path) -> SkillLibrary:
+    script = {"file": "scripts/long-running.sh", "execution": "server"}
+    write_skill(folder / "slow", "_root.md", scripts=[script])
+    endless = "echo half-way\nsleep 60\n"
+    write(folder / "slow" / "_root" / "scripts" / "long-running.sh", endless)
+    hasty = {"scripts": {"timeout_seconds": 1}}
+    return open_library(folder / "slow", settings=hasty)
+
+
+def git_server(folder: Path) -> SkillLibrary:
+    upstream = Upstream.create(folder)
+    shutil.copytree(SKILLS_CONTENT, upstream.work, dirs_exist_ok=True)
+    upstream.commit({})
+    remote = Remote.parse(upstream.url, "main")
+    return open_library(RemoteBranch(remote, folder / "cache"), load=False)
+
+
+def several_server(folder: Path) -> SkillLibrary:
+    """Return a folder at the top, and another one that is away."""
+    write_skill(folder / "ada" / "rules", "_root.md")
+    mounts = (
+        Mount(source=LocalFolder(folder / "ada" / "rules")),
+        Mount(source=LocalFolder(folder / "ada" / "notes"), at="mine"),
+    )
+    return open_library(Mounts(mounts), load=False)
+
+
+def twice_server(folder: Path) -> SkillLibrary:
+    for team in ("teams/app", "teams/web"):
+        write_package(folder / "twice", f"{team}/release-notes")
+    return open_library(folder / "twice", settings=EVERYTHING)
+
+
+_AS_MARKDOWN = {"responses": {"format": "markdown"}}
+_NO_CLAIMS = {"deny": ["*/expense-claim"]}
+
+SERVERS: dict[str, Callable[[Path], SkillLibrary]] = {
+    "local": lambda _: open_library(SKILLS_CONTENT),
+    "markdown": lambda _: open_library(SKILLS_CONTENT, settings=_AS_MARKDOWN),
+    "slow": slow_server,
+    "git": git_server,
+    "several": several_server,
+    "missing": lambda folder: open_library(folder / "ada" / "skills", load=False),
+    "packages": packages_server,
+    "packages-markdown": lambda folder: packages_server(folder, **_AS_MARKDOWN),
+    "hidden": lambda folder: packages_server(folder, visibility=_NO_CLAIMS),
+    "twice": twice_server,
+}
+"""The libraries that the calls in the reference talk to."""
 
 
 async def answers(page: Path, folder: Path) -> list[tuple[Example, CallToolResult]]:
     """Make the calls of a page, in order; each server is started once."""
     wanted = examples(page)
     given: dict[int, CallToolResult] = {}
+    digests: dict[str, str] = {}  # by those that the page shows
     for server in dict.fromkeys(example.server for example in wanted):
-        async with connected(content_server(server, folder), "auto") as client:
+        async with connected(SERVERS[server](folder), "auto") as client:
             for number, example in enumerate(wanted):
                 if example.server == server:
+                    arguments = {
+                        key: digests.get(value, value)
+                        if key == "known_digest"
+                        else value
+                        for key, value in example.call["arguments"].items()
+                    }
                     given[number] = await client.call_tool(
-                        example.call["name"], example.call["arguments"]
+                        example.call["name"], arguments
                     )
+                    digests |= shown_digest(example, given[number])
     return [(example, given[number]) for number, example in enumerate(wanted)]
 
 
-_PASSING = frozenset({"duration_ms", "commit_hash", "last_sync"})
-"""Values that differ from run to run."""
+def shown_digest(example: Example, result: CallToolResult) -> dict[str, str]:
+    """Return which digest of the page stands for which of the program."""
+    [shown, *_], [block, *_] = example.answer, result.content
+    assert isinstance(block, TextContent)
+    digest = json.loads(shown.text).get("digest")
+    return {digest: json.loads(block.text).get("digest", "")} if digest else {}
+
+
+_PASSING = frozenset({"duration_ms", "commit_hash", "last_sync", "digest"})
+"""Values that differ from run to run, or with the words of a class."""
 
 
 def fits(shown: Any, real: Any) -> bool:
     """Whether a value is what a page shows; `…` stands for the rest of a text."""
     if isinstance(shown, dict) and isinstance(real, dict):
+        # What words are worth depends on the ranking, which becomes better.
+        ranked = {"score"} if shown.get("reason") == "token_overlap" else set()
         return shown.keys() == real.keys() and all(
-            key in _PASSING or fits(shown[key], real[key]) for key in shown
+            key in _PASSING | ranked or fits(shown[key], real[key]) for key in shown
         )
     if isinstance(shown, list) and isinstance(real, list):
         return len(shown) == len(real) and all(map(fits, shown, real))

@@ -24,6 +24,7 @@ from skills_mcp.errors import (
 )
 from skills_mcp.scripts.permission import Permitted, ScriptRequest, permit
 from skills_mcp.skills.discovery import load_skills
+from skills_mcp.skills.index import SkillIndex
 from tests.support import write, write_skill
 
 RULES = Scripts(allowed_extensions=(".sh", ".rb"))  # .rb may run, and has no runner
@@ -78,7 +79,9 @@ def ask(
 ) -> Permitted:
     values = {"skill_path": "ui/auth", "args": {"target": "x"}, **fields}
     request = ScriptRequest(file=file, **values)
-    return permit(request, load_skills(content).index, rules, environment or {})
+    return permit(
+        request, SkillIndex(load_skills(content).skills), rules, environment or {}
+    )
 
 
 @pytest.mark.spec("8.4")
@@ -88,8 +91,7 @@ def test_a_request_that_every_rule_allows_becomes_a_command(content: Path) -> No
     assert permitted.skill.path == "ui/auth"
     assert permitted.script.file == "scripts/check.sh"
     command = permitted.command
-    assert command.runner == ("bash",)
-    assert command.script == content / "ui/auth/scripts/check.sh"
+    assert command.words == ("bash", str(content / "ui/auth/scripts/check.sh"))
     assert command.environment == {"PATH": "/bin", "SKILL_ARG_TARGET": "x"}
     assert command.timeout_seconds == 60
     assert command.max_output_bytes == 1_048_576
@@ -227,7 +229,7 @@ def test_an_inherited_script_runs_from_the_folder_that_has_it(content: Path) -> 
 
     permitted = ask(content, "scripts/shared.sh")
 
-    assert permitted.command.script == path
+    assert permitted.command.words == ("bash", str(path))
     assert permitted.skill.path == "ui/auth"
 
 

@@ -3,6 +3,7 @@ import os
 import shutil
 import sys
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +33,14 @@ def a_command(
 ) -> Command:
     """Return a command for a script; `args` are its arguments."""
     values: dict[str, Any] = {
-        "runner": ("sh",),
         "working_directory": folder,
         "timeout_seconds": 30,
         "max_output_bytes": 100_000,
     }
     arguments = fields.pop("args", {})
+    runner = fields.pop("runner", ("sh",))
     return Command(
-        script=write(folder / file, text),
+        words=(*runner, str(write(folder / file, text))),
         environment=policy.derive_environment(os.environ, arguments),
         **{**values, **fields},
     )
@@ -292,6 +293,32 @@ async def test_each_stream_has_a_cap_of_its_own(tmp_path: Path) -> None:
     result = await run(a_command(tmp_path, script, max_output_bytes=10))
 
     assert (result.stdout, result.stderr) == ("0123456789", "abcdefghij")
+    assert not result.truncated_stdout
+    assert not result.truncated_stderr
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+async def test_a_stream_that_was_cut_says_so_and_the_other_does_not(
+    stream: str, tmp_path: Path
+) -> None:
+    to = "" if stream == "stdout" else " >&2"
+
+    result = await run(
+        a_command(tmp_path, f"printf 0123456789a{to}", max_output_bytes=10)
+    )
+
+    cut = {"stdout": result.truncated_stdout, "stderr": result.truncated_stderr}
+    assert cut == {"stdout": stream == "stdout", "stderr": stream == "stderr"}
+
+
+async def test_a_program_gets_its_arguments_as_words(tmp_path: Path) -> None:
+    command = a_command(tmp_path, 'printf "%s|" "$@"')
+    words = (*command.words, "a b", "", "$(touch alarm)", "-n")
+
+    result = await run(replace(command, words=words))
+
+    assert result.stdout == "a b||$(touch alarm)|-n|"
+    assert not (tmp_path / "alarm").exists()
 
 
 async def test_bytes_that_are_no_text_are_replaced(tmp_path: Path) -> None:

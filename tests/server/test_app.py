@@ -181,7 +181,8 @@ async def test_content_that_is_here_is_served_without_any_background(
 async def test_without_content_every_reading_tool_says_why_and_what_to_do(
     tmp_path: Path, era: str
 ) -> None:
-    library = open_library(tmp_path / "nowhere", load=False)
+    everything = {"toolsets": ["core", "packages"], "commands": {"enabled": True}}
+    library = open_library(tmp_path / "nowhere", settings=everything, load=False)
 
     async with connected(library, era) as client:
         replies = [
@@ -189,6 +190,11 @@ async def test_without_content_every_reading_tool_says_why_and_what_to_do(
             await ask(client, "list_skills"),
             await ask(client, "get_asset", skill_path="a", file="b"),
             await ask(client, "run_script", skill_path="a", file="b", args={}),
+            await ask(client, "search_skills", query="a"),
+            await ask(client, "load_skill", skill_name="a"),
+            await ask(client, "read_skill_file", skill_name="a", file_path="b"),
+            await ask(client, "find_skill_files", skill_name="a"),
+            await ask(client, "run_skill_command", skill_name="a", command="cat"),
         ]
 
     for reply in replies:

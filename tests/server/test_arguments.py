@@ -6,18 +6,25 @@ from jsonschema import Draft202012Validator
 from skills_mcp.errors import InvalidArgumentsError
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.arguments import (
+    Arguments,
     GetAsset,
     GetSkill,
     ListSkills,
+    ReadSkillFile,
     RunScript,
+    RunSkillCommand,
+    SearchSkills,
     input_schema,
     parse,
 )
 from skills_mcp.server.tools import TOOLS
 from tests.clients import ask, connected
+from tests.support import SKILLS_CONTENT, open_library
 
 _PATH = {"skill_path": "a"}
 _FILE = {"skill_path": "a", "file": "b"}
+_QUERY = {"query": "a"}
+_NAME = {"skill_name": "a"}
 
 
 @pytest.mark.parametrize(
@@ -44,12 +51,61 @@ _FILE = {"skill_path": "a", "file": "b"}
         ("report_usage", _PATH | {"useful": "yes"}, "useful must be a valid boolean"),
         ("report_usage", _PATH | {"useful": 1}, "useful must be a valid boolean"),
         ("refresh_skills", {"force": True}, "force is unknown"),
+        ("get_skill", {"context": "a", "known_digest": 3}, "known_digest must be a"),
+        ("search_skills", {}, "query is missing"),
+        ("search_skills", _QUERY | {"limit": "3"}, "limit must be a valid integer"),
+        ("search_skills", _QUERY | {"limit": True}, "limit must be a valid integer"),
+        ("search_skills", _QUERY | {"limit": 0}, "limit must be greater than or equal"),
+        ("search_skills", _QUERY | {"limit": 51}, "limit must be less than or equal"),
+        (
+            "search_skills",
+            _QUERY | {"scope": "all"},
+            "scope must be 'org', 'repo' or 'user' (got 'all')",
+        ),
+        ("load_skill", {}, "skill_name is missing"),
+        ("load_skill", {"name": "a"}, "skill_name is missing; name is unknown"),
+        ("read_skill_file", _NAME, "file_path is missing"),
+        (
+            "read_skill_file",
+            _NAME | {"file_path": "b", "start_line": 0},
+            "start_line must be greater than or equal to 1 (got 0)",
+        ),
+        (
+            "read_skill_file",
+            _NAME | {"file_path": "b", "max_lines": 10_001},
+            "max_lines must be less than or equal to 10000 (got 10001)",
+        ),
+        ("find_skill_files", _NAME | {"pattern": []}, "pattern must be a valid string"),
+        (
+            "find_skill_files",
+            _NAME | {"contains": 1},
+            "contains must be a valid string",
+        ),
+        ("run_skill_command", _NAME, "command is missing"),
+        (
+            "run_skill_command",
+            _NAME | {"command": "cat", "args": "a b"},
+            "args must be a valid list (got 'a b')",
+        ),
+        (
+            "run_skill_command",
+            _NAME | {"command": "cat", "args": ["a", 2]},
+            "args.1 must be a valid string (got 2)",
+        ),
+        (
+            "run_skill_command",
+            _NAME | {"command": "cat", "args": ["a"] * 201},
+            "args must have at most 200 items",
+        ),
     ],
 )
 @pytest.mark.spec("8")
 async def test_wrong_arguments_are_an_answer_that_the_model_can_act_on(
-    library: SkillLibrary, era: str, tool: str, given: dict[str, Any], finding: str
+    era: str, tool: str, given: dict[str, Any], finding: str
 ) -> None:
+    everything = {"toolsets": ["core", "packages"], "commands": {"enabled": True}}
+    library = open_library(SKILLS_CONTENT, settings=everything)
+
     async with connected(library, era) as client:
         reply = await ask(client, tool, **given)
 
@@ -97,21 +153,37 @@ def test_the_longest_text_is_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "model, given",
     [
-        {"skill_path": "a", "file": "b", "args": {}},
-        {"skill_path": "a", "file": "b", "args": {"a": "1"}, "cwd": "/"},
-        {"skill_path": "a", "file": "b"},
-        {"skill_path": "a", "file": "b", "args": {"a": 1}},
-        {"skill_path": "a", "file": "b", "args": {}, "more": 1},
-        {"skill_path": 1, "file": "b", "args": {}},
+        (RunScript, _FILE | {"args": {}}),
+        (RunScript, _FILE | {"args": {"a": "1"}, "cwd": "/"}),
+        (RunScript, _FILE),
+        (RunScript, _FILE | {"args": {"a": 1}}),
+        (RunScript, _FILE | {"args": {}, "more": 1}),
+        (RunScript, {"skill_path": 1, "file": "b", "args": {}}),
+        (SearchSkills, _QUERY),
+        (SearchSkills, _QUERY | {"limit": 1, "scope": "repo"}),
+        (SearchSkills, _QUERY | {"limit": 50, "scope": "user"}),
+        (SearchSkills, _QUERY | {"limit": 51}),
+        (SearchSkills, _QUERY | {"limit": 0}),
+        (SearchSkills, _QUERY | {"scope": "system"}),
+        (ReadSkillFile, _NAME | {"file_path": "b", "start_line": 1}),
+        (ReadSkillFile, _NAME | {"file_path": "b", "start_line": 0}),
+        (ReadSkillFile, _NAME | {"file_path": "b", "max_lines": 10_000}),
+        (ReadSkillFile, _NAME | {"file_path": "b", "max_lines": 10_001}),
+        (RunSkillCommand, _NAME | {"command": "b", "args": ["a"] * 200}),
+        (RunSkillCommand, _NAME | {"command": "b", "args": ["a"] * 201}),
+        (RunSkillCommand, _NAME | {"command": "b", "args": [1]}),
+        (RunSkillCommand, _NAME | {"command": "b", "args": {}}),
     ],
 )
-def test_the_schema_allows_exactly_what_is_accepted(given: dict[str, Any]) -> None:
-    allowed = Draft202012Validator(input_schema(RunScript)).is_valid(given)
+def test_the_schema_allows_exactly_what_is_accepted(
+    model: type[Arguments], given: dict[str, Any]
+) -> None:
+    allowed = Draft202012Validator(input_schema(model)).is_valid(given)
 
     try:
-        parse(RunScript, "run_script", given)
+        parse(model, "the_tool", given)
         accepted = True
     except InvalidArgumentsError:
         accepted = False
@@ -128,6 +200,11 @@ def test_the_schema_allows_exactly_what_is_accepted(given: dict[str, Any]) -> No
         ("run_script", ["skill_path", "file", "args"]),
         ("report_usage", ["skill_path", "useful"]),
         ("refresh_skills", []),
+        ("search_skills", ["query"]),
+        ("load_skill", ["skill_name"]),
+        ("read_skill_file", ["skill_name", "file_path"]),
+        ("find_skill_files", ["skill_name"]),
+        ("run_skill_command", ["skill_name", "command"]),
     ],
 )
 @pytest.mark.spec("8")

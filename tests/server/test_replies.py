@@ -1,11 +1,14 @@
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
+from typing import Any, Literal
 
 import pytest
 from mcp_types import TextContent
 
 from skills_mcp.answers import Guidance, Refreshed, ServedFile
+from skills_mcp.content.source import SourceState
 from skills_mcp.errors import SyncError
 from skills_mcp.routing.decision import Ambiguous, Candidate
 from skills_mcp.scripts.runner import ScriptResult
@@ -13,7 +16,14 @@ from skills_mcp.server import replies
 from skills_mcp.server.replies import Reply, render
 from skills_mcp.skills.assets import FileContent
 from skills_mcp.skills.inheritance import Inherited
-from skills_mcp.skills.model import Argument, Asset, Script, SkillPath
+from skills_mcp.skills.model import (
+    Argument,
+    Asset,
+    Inventory,
+    Script,
+    Skill,
+    SkillPath,
+)
 from tests.support import make_skill
 
 
@@ -58,6 +68,7 @@ def test_a_match_renders_inherited_files_with_their_source() -> None:
         content="text",
         inherited_assets=(Inherited(Asset("b.txt", "B", "template"), parent),),
         inherited_scripts=(Inherited(script, parent),),
+        digest="0123456789abcdef",
     )
 
     data = replies.match(guidance).data
@@ -76,6 +87,75 @@ def test_a_match_renders_inherited_files_with_their_source() -> None:
             "from": "ui/_index",
         }
     ]
+
+
+@pytest.mark.parametrize("number, is_cut", [(200, False), (201, True)])
+@pytest.mark.parametrize("kind", ["assets", "scripts"])
+def test_a_match_lists_two_hundred_files_of_a_kind_and_says_if_there_are_more(
+    kind: str, number: int, *, is_cut: bool
+) -> None:
+    entries: dict[str, Any] = {
+        "assets": tuple(Asset(f"{n}.md", "", "reference") for n in range(number)),
+        "scripts": tuple(Script(f"{n}.sh", "", "claude", ()) for n in range(number)),
+    }
+
+    data = replies.match(a_match(make_skill("pdf", **{kind: entries[kind]}))).data
+
+    assert len(data[kind]) == 200
+    assert data.get("files_truncated", False) is is_cut
+
+
+def test_an_inventory_lists_two_hundred_files_of_a_kind_and_counts_all() -> None:
+    files = tuple(f"{number}.md" for number in range(201))
+    found = Inventory(
+        script_files=(),
+        reference_files=files,
+        template_files=files,
+        total_files=403,
+        total_size_bytes=7,
+    )
+
+    assert replies.inventory(found) == {
+        "file_inventory": {
+            "hasSkillMd": True,
+            "hasScripts": False,
+            "hasReferences": True,
+            "scriptFiles": [],
+            "referenceFiles": list(files[:200]),
+            "templateFiles": list(files[:200]),
+            "totalFiles": 403,
+            "totalSizeBytes": 7,
+        }
+    }
+
+
+def test_what_the_caller_has_is_answered_with_a_reminder() -> None:
+    known = replace(a_match(make_skill("pdf")), is_known=True)
+
+    reply = replies.match(known)
+
+    assert reply.data == {
+        "skill_path": "pdf",
+        "score": 1.0,
+        "matched_keywords": [],
+        "digest": "0123456789abcdef",
+        "unchanged": True,
+        "message": "You have the current text of pdf already: nothing has changed. "
+        "Leave known_digest out to get it again.",
+    }
+    assert len(_texts(reply, "markdown")) == 1
+
+
+def a_match(skill: Skill) -> Guidance:
+    return Guidance(
+        skill=skill,
+        score=Fraction(1),
+        matched_keywords=(),
+        content="text",
+        inherited_assets=(),
+        inherited_scripts=(),
+        digest="0123456789abcdef",
+    )
 
 
 @pytest.mark.spec("8.1")
@@ -166,6 +246,54 @@ def test_the_time_of_a_sync_is_written_as_the_specification_writes_it() -> None:
 
     assert data["last_sync"] == "2026-02-18T14:30:00.000Z"
     assert "error" not in data
+
+
+@pytest.mark.spec("8.6")
+@pytest.mark.parametrize("mode", ["git", "local"])
+def test_with_several_sources_a_refresh_adds_a_line_for_each(
+    mode: Literal["git", "local"],
+) -> None:
+    synced_at = datetime(2026, 2, 18, 14, 30, tzinfo=UTC)
+    error = SyncError("away")
+    result = Refreshed(
+        mode=mode,
+        commit="a1b2c3d",
+        files_changed=3,
+        skills_reindexed=24,
+        synced_at=synced_at,
+        error=error,
+        sources=(
+            source_state("", commit="a1b2c3d", synced_at=synced_at),
+            source_state("teams/web", error=error),
+        ),
+    )
+
+    data = dict(replies.refreshed(result).data)
+    alone = dict(replies.refreshed(replace(result, sources=())).data)
+
+    assert data.pop("sources") == [
+        {
+            "mount": "",
+            "name": "the source",
+            "mode": "git",
+            "commit": "a1b2c3d",
+            "last_sync": "2026-02-18T14:30:00.000Z",
+        },
+        {
+            "mount": "teams/web",
+            "name": "the source",
+            "mode": "git",
+            "commit": None,
+            "last_sync": None,
+            "error": {"code": "SYNC_FAILED", "message": "away"},
+        },
+    ]
+    assert data == alone
+
+
+def source_state(mount: str, **fields: Any) -> SourceState:
+    values = {"commit": None, "synced_at": None, "error": None} | fields
+    return SourceState(mount=mount, name="the source", mode="git", **values)
 
 
 def _served(content: FileContent) -> ServedFile:

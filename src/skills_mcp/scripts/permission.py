@@ -49,6 +49,7 @@ def permit(
         SkillNotFoundError: There is no such skill.
         InvalidPathError: The file could lie outside the skill's folder.
         MissingFileError: The script is declared, but not there.
+        ChangedFileError: It is not what it was when the skills were read.
         InvalidArgumentsError: `cwd` is no absolute folder, or a value has a NUL.
     """
     policy.require_enabled(rules)
@@ -62,8 +63,7 @@ def permit(
     policy.require_extension(rules, script.file)
     path = locate(found.owner if found else skill, script.file)
     command = Command(
-        runner=policy.require_runner(rules, script.file),
-        script=path,
+        words=(*policy.require_runner(rules, script.file), str(path)),
         environment=policy.derive_environment(environment, request.args),
         working_directory=_working_directory(request.cwd),
         timeout_seconds=rules.timeout_seconds,

@@ -34,8 +34,8 @@ _CHUNK_BYTES = 64 * 1024
 class Command:
     """What to start: a sandbox would wrap this, and nothing else (DESIGN §3.13)."""
 
-    runner: tuple[str, ...]
-    script: Path
+    words: tuple[str, ...]
+    """The program, by its name or path, and its arguments."""
     environment: Mapping[str, str]
     working_directory: Path
     timeout_seconds: float
@@ -51,6 +51,8 @@ class ScriptResult:
     stderr: str
     duration_seconds: float
     timed_out: bool
+    truncated_stdout: bool = False
+    truncated_stderr: bool = False
 
     @property
     def success(self) -> bool:
@@ -95,6 +97,8 @@ class ScriptRunner:
             stderr=_with_timeout(stderr.text()) if timed_out else stderr.text(),
             duration_seconds=time.monotonic() - started,
             timed_out=timed_out,
+            truncated_stdout=stdout.is_truncated,
+            truncated_stderr=stderr.is_truncated,
         )
 
     def close(self) -> None:
@@ -127,6 +131,10 @@ class _Kept:
         finally:
             self.ended.set()
 
+    @property
+    def is_truncated(self) -> bool:
+        return self._total_bytes > len(self._data)
+
     def text(self) -> str:
         kept = self._data.decode("utf-8", "replace")
         dropped = self._total_bytes - len(self._data)
@@ -136,20 +144,21 @@ class _Kept:
 
 
 def _find_program(command: Command) -> str:
-    found = shutil.which(command.runner[0], path=command.environment.get("PATH"))
+    name = command.words[0]
+    found = shutil.which(name, path=command.environment.get("PATH"))
     if found is None:
         raise RunnerNotFoundError(
-            f"{command.runner[0]!r} is not installed on this machine, or not in PATH. "
-            "The operator can install it or change scripts.runners."
+            f"{name!r} is not installed on this machine, or not in PATH. The operator "
+            "can install it, or configure another program."
         )
-    return os.path.abspath(found)  # noqa: PTH100 - the script runs in another folder
+    return os.path.abspath(found)  # noqa: PTH100 - it is started in another folder
 
 
 async def _start(command: Command) -> Process:
     program = _find_program(command)
     try:
         return await anyio.open_process(
-            [program, *command.runner[1:], str(command.script)],
+            [program, *command.words[1:]],
             stdin=subprocess.DEVNULL,
             cwd=command.working_directory,
             env=command.environment,
@@ -162,7 +171,7 @@ async def _start(command: Command) -> Process:
                 "a file and pass its path."
             ) from error
         raise RunnerNotFoundError(
-            f"{command.runner[0]!r} cannot be started: {error.strerror}"
+            f"{command.words[0]!r} cannot be started: {error.strerror}"
         ) from error
 
 

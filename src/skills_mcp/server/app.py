@@ -22,7 +22,8 @@ from skills_mcp.server.arguments import NOT_AN_OBJECT, parse
 from skills_mcp.server.errors import answered
 from skills_mcp.server.progress import reported
 from skills_mcp.server.replies import Reply, render
-from skills_mcp.server.tools import INSTRUCTIONS, TOOLS, ToolSpec
+from skills_mcp.server.tools import instructions_for, tools_for
+from skills_mcp.server.toolspec import ToolSpec
 
 _Context = ServerRequestContext[Any, Any]
 
@@ -36,8 +37,9 @@ _STATIC = CacheHint(ttl_ms=24 * 60 * 60 * 1000, scope="public")
 
 def create_server(library: SkillLibrary) -> Server[Any]:
     """Return a server for both protocol eras; `library.run` must run beside it."""
-    specs = {spec.name: spec for spec in TOOLS}
-    tools = [spec.advertise() for spec in TOOLS]
+    config = library.config  # the operator's: no content can add a tool
+    specs = {spec.name: spec for spec in tools_for(config)}
+    tools = [spec.advertise() for spec in specs.values()]
 
     async def list_tools(
         _: _Context, __: PaginatedRequestParams | None
@@ -70,7 +72,7 @@ def create_server(library: SkillLibrary) -> Server[Any]:
         "skills-mcp",
         version=__version__,
         title="Skills of this organisation",
-        instructions=INSTRUCTIONS,
+        instructions=instructions_for(config),
         cache_hints={"tools/list": _STATIC, "server/discover": _STATIC},
         on_list_tools=list_tools,
         on_call_tool=call_tool,

@@ -1,7 +1,7 @@
 """What each tool may be called with: one model per tool, advertised as its schema."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.json_schema import SkipJsonSchema
@@ -15,20 +15,30 @@ _MAX_TEXT = 10_000
 NOT_AN_OBJECT = "arguments that are no object"
 """The name under which `parse` is given whatever came instead of an object."""
 
+_MAX_HITS = 50  # 002 §9
+_MAX_ARGS = 200
+_MAX_LINES = 10_000
+
+LineNumber = Annotated[int, Field(ge=1)]
+LineCount = Annotated[int, Field(ge=1, le=_MAX_LINES)]
 Text = Annotated[str, Field(max_length=_MAX_TEXT)]
 # A host may send null for what it leaves out; the schema need not say so.
 OptionalText = Text | SkipJsonSchema[None]
 
 
-# What pydantic says of a wrong optional text: that it is no text, and no null.
+# What pydantic says of a wrong optional value: what it is not, and that it is no null.
 _ALSO_NO_NULL = "none_required"
-_MEMBER_OF_UNION = "constrained-str"
 
 
 class Arguments(BaseModel):
     """Strict: no conversion, no unknown names."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        defer_build=True,  # a tool that nobody wants costs the first answer nothing
+    )
 
 
 class GetSkill(Arguments):
@@ -42,6 +52,11 @@ class GetSkill(Arguments):
         default=None,
         description="A path from an ambiguous answer or from list_skills, to get "
         "exactly that skill.",
+    )
+    known_digest: OptionalText = Field(
+        default=None,
+        description="The digest of the text you have already: if it is still "
+        "current, you get a reminder instead of the text.",
     )
 
 
@@ -88,6 +103,77 @@ class RefreshSkills(Arguments):
     """Arguments of `refresh_skills`: none."""
 
 
+class SearchSkills(Arguments):
+    """Arguments of `search_skills` (000 §3.2, 002 §7.1)."""
+
+    query: Text = Field(
+        description="The task or question in your own words, or a skill's name."
+    )
+    limit: Annotated[int, Field(ge=1, le=_MAX_HITS)] | SkipJsonSchema[None] = Field(
+        default=None, description="The most skills to list."
+    )
+    scope: Literal["org", "repo", "user"] | SkipJsonSchema[None] = Field(
+        default=None,
+        description="Only the organisation's skills, the project's or the user's.",
+    )
+
+
+class LoadSkill(Arguments):
+    """Arguments of `load_skill` (000 §3.3)."""
+
+    skill_name: Text = Field(
+        description="The skill's name, or its skill_path where names repeat."
+    )
+    known_digest: OptionalText = Field(
+        default=None,
+        description="The digest of the text you have already: if it is still "
+        "current, you get a reminder instead of the text.",
+    )
+
+
+class ReadSkillFile(Arguments):
+    """Arguments of `read_skill_file` (000 §3.4, 003)."""
+
+    skill_name: Text = Field(
+        description="The skill's name, or its skill_path where names repeat."
+    )
+    file_path: Text = Field(
+        description="The file, relative to the skill's folder: references/forms.md"
+    )
+    start_line: LineNumber | SkipJsonSchema[None] = Field(
+        default=None, description="The first line to read, from 1."
+    )
+    max_lines: LineCount | SkipJsonSchema[None] = Field(
+        default=None, description="How many lines to read; 200 if you say nothing."
+    )
+
+
+class FindSkillFiles(Arguments):
+    """Arguments of `find_skill_files` (003)."""
+
+    skill_name: Text = Field(
+        description="The skill's name, or its skill_path where names repeat."
+    )
+    pattern: OptionalText = Field(
+        default=None, description="A pattern of paths: *.md or scripts/*.py"
+    )
+    contains: OptionalText = Field(
+        default=None, description="Only text files that contain this, in any case."
+    )
+
+
+class RunSkillCommand(Arguments):
+    """Arguments of `run_skill_command` (000 §3.5)."""
+
+    skill_name: Text = Field(
+        description="The skill's name, or its skill_path where names repeat."
+    )
+    command: Text = Field(description="The program: python, node, cat, …")
+    args: Annotated[list[str], Field(max_length=_MAX_ARGS)] | SkipJsonSchema[None] = (
+        Field(default=None, description='Its arguments: ["scripts/check.py", "in.pdf"]')
+    )
+
+
 Model = TypeVar("Model", bound=Arguments)
 
 
@@ -101,7 +187,7 @@ def parse(model: type[Model], tool: str, given: Mapping[str, Any]) -> Model:
         return model.model_validate(given)
     except ValidationError as error:
         details = [d for d in error.errors() if d["type"] != _ALSO_NO_NULL]
-        findings = "; ".join(map(_describe, details))
+        findings = "; ".join(_describe(detail, model) for detail in details)
         fields = model.model_fields.items()
         takes = ", ".join(
             name if field.is_required() else f"{name} (optional)"
@@ -131,8 +217,8 @@ def _without(schema: Mapping[str, Any], *keys: str) -> dict[str, Any]:
     return {key: value for key, value in schema.items() if key not in keys}
 
 
-def _describe(detail: ErrorDetails) -> str:
-    name = ".".join(str(part) for part in detail["loc"] if part != _MEMBER_OF_UNION)
+def _describe(detail: ErrorDetails, model: type[Arguments]) -> str:
+    name = _name(detail["loc"], model)
     match detail["type"]:
         case "missing":
             return f"{name} is missing"
@@ -140,8 +226,19 @@ def _describe(detail: ErrorDetails) -> str:
             return f"the arguments must be an object (got {shorten(detail['input'])})"
         case "string_too_long":
             return f"{name} must have at most {_MAX_TEXT:,} characters"
+        case "too_long":
+            return f"{name} must have at most {detail['ctx']['max_length']} items"
         case "extra_forbidden":
             return f"{name} is unknown"
         case _:
             message = detail["msg"].removeprefix("Input should be ")
             return f"{name} must be {message} (got {shorten(detail['input'])})"
+
+
+def _name(place: tuple[int | str, ...], model: type[Arguments]) -> str:
+    """Return an argument's name, and where in it: `args.2`."""
+    field, *rest = place
+    known = model.model_fields.get(str(field))
+    if known and not known.is_required():
+        rest = rest[1:]  # which kind of value pydantic tried, and null is the other
+    return ".".join(map(str, (field, *rest)))

@@ -4,15 +4,19 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 
 from mcp_types import CallToolResult, TextContent
 
 from skills_mcp.analytics.events import render_time
 from skills_mcp.answers import Guidance, Refreshed, ServedFile
+from skills_mcp.content.source import SourceState
+from skills_mcp.errors import SkillsError
+from skills_mcp.package_library import MAX_LISTED_FILES
 from skills_mcp.routing.decision import Ambiguous, Candidate
 from skills_mcp.scripts.runner import ScriptResult
-from skills_mcp.skills.model import Asset, Script
+from skills_mcp.skills.model import Asset, Inventory, Script, Skill
 from skills_mcp.skills.tree import TreeNode, render_node
 
 
@@ -57,27 +61,33 @@ def ambiguous(decision: Ambiguous) -> Reply:
 
 
 def match(guidance: Guidance) -> Reply:
-    """001 §8.1, single match."""
+    """001 §8.1, single match; what 001 does not know comes last."""
     skill = guidance.skill
-    return Reply(
-        {
-            "skill_path": skill.path,
-            "score": float(guidance.score),
-            "matched_keywords": list(guidance.matched_keywords),
-            "content": guidance.content,
-            "assets": [_asset(asset) for asset in skill.assets],
-            "scripts": [_script(script) for script in skill.scripts],
-            "inherited_assets": [
-                {**_asset(item.entry), "from": item.source}
-                for item in guidance.inherited_assets
-            ],
-            "inherited_scripts": [
-                {**_script(item.entry), "from": item.source}
-                for item in guidance.inherited_scripts
-            ],
-        },
-        prose="content",
-    )
+    data: dict[str, Any] = {
+        "skill_path": skill.path,
+        "score": float(guidance.score),
+        "matched_keywords": list(guidance.matched_keywords),
+    }
+    if guidance.is_known:
+        return Reply({**data, "digest": guidance.digest, **reminder(skill)})
+    data |= {
+        "content": guidance.content,
+        "assets": [_asset(each) for each in skill.assets[:MAX_LISTED_FILES]],
+        "scripts": [_script(each) for each in skill.scripts[:MAX_LISTED_FILES]],
+        "inherited_assets": [
+            {**_asset(item.entry), "from": item.source}
+            for item in guidance.inherited_assets
+        ],
+        "inherited_scripts": [
+            {**_script(item.entry), "from": item.source}
+            for item in guidance.inherited_scripts
+        ],
+        "digest": guidance.digest,
+        **inventory(skill.inventory),
+    }
+    if max(len(skill.assets), len(skill.scripts)) > MAX_LISTED_FILES:
+        data["files_truncated"] = True
+    return Reply(data, prose="content")
 
 
 def tree(node: TreeNode) -> Reply:
@@ -124,13 +134,12 @@ def feedback(skill_path: str) -> Reply:
 def refreshed(result: Refreshed) -> Reply:
     """001 §8.6: git mode and local mode; a failure says what is served instead."""
     if result.mode == "git":
-        synced_at = render_time(result.synced_at) if result.synced_at else None
         data: dict[str, Any] = {
             "success": result.error is None,
             "commit_hash": result.commit,
             "files_changed": result.files_changed,
             "skills_reindexed": result.skills_reindexed,
-            "last_sync": synced_at,
+            "last_sync": _time(result.synced_at),
         }
     else:
         data = {
@@ -140,9 +149,60 @@ def refreshed(result: Refreshed) -> Reply:
         }
         if result.error is None:
             data["message"] = "Reindexed from local directory (no git sync configured)."
+    if result.sources:
+        data["sources"] = [_source(state) for state in result.sources]
     if result.error:
-        data["error"] = {"code": result.error.code, "message": str(result.error)}
+        data["error"] = _error(result.error)
     return Reply(data, is_error=result.error is not None)
+
+
+def inventory(found: Inventory | None) -> dict[str, Any]:
+    """004 §3.1; nothing for a skill that declares its files one by one."""
+    if found is None:
+        return {}
+    lists = {
+        "scriptFiles": found.script_files,
+        "referenceFiles": found.reference_files,
+        "templateFiles": found.template_files,
+    }
+    return {
+        "file_inventory": {
+            "hasSkillMd": True,
+            "hasScripts": bool(found.script_files),
+            "hasReferences": bool(found.reference_files),
+            **{key: list(files[:MAX_LISTED_FILES]) for key, files in lists.items()},
+            "totalFiles": found.total_files,
+            "totalSizeBytes": found.total_size_bytes,
+        }
+    }
+
+
+def reminder(skill: Skill) -> dict[str, Any]:
+    """002 §6.3: short, because the text is in the conversation already."""
+    message = (
+        f"You have the current text of {skill.path} already: nothing has changed. "
+        "Leave known_digest out to get it again."
+    )
+    return {"unchanged": True, "message": message}
+
+
+def _source(state: SourceState) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "mount": state.mount,
+        "name": state.name,
+        "mode": state.mode,
+        "commit": state.commit,
+        "last_sync": _time(state.synced_at),
+    }
+    return data | ({"error": _error(state.error)} if state.error else {})
+
+
+def _error(error: SkillsError) -> dict[str, str]:
+    return {"code": error.code, "message": str(error)}
+
+
+def _time(moment: datetime | None) -> str | None:
+    return render_time(moment) if moment else None
 
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:

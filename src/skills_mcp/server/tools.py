@@ -1,34 +1,15 @@
-"""The six tools (001 §8): what a model reads about them, and what each one does.
+"""Which tools there are, and what a model reads before it knows any of them.
 
-A model that has never heard of us reads these texts and nothing else. They stay
-below 6 KB together (DESIGN §8).
+A model that has never heard of us reads these texts and nothing else. The
+descriptions stay below 6 KB together, the instructions below 2 KB (DESIGN §8).
 """
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import Any, assert_never
+from skills_mcp.config import Config
+from skills_mcp.server.core_tools import CORE_TOOLS
+from skills_mcp.server.package_tools import COMMAND_TOOL, PACKAGE_TOOLS
+from skills_mcp.server.toolspec import ToolSpec
 
-import anyio.to_thread
-from mcp_types import Tool, ToolAnnotations
-
-from skills_mcp.answers import Guidance
-from skills_mcp.library import SkillLibrary
-from skills_mcp.routing.decision import Ambiguous, NoMatch
-from skills_mcp.scripts.permission import ScriptRequest
-from skills_mcp.server import replies
-from skills_mcp.server.arguments import (
-    Arguments,
-    GetAsset,
-    GetSkill,
-    ListSkills,
-    RefreshSkills,
-    ReportUsage,
-    RunScript,
-    input_schema,
-)
-from skills_mcp.server.replies import Reply
-
-INSTRUCTIONS = """\
+_CORE_INSTRUCTIONS = """\
 Call get_skill with a description of the task before you write or change code: it \
 returns this organisation's rules, templates and scripts for exactly that task. \
 They take precedence over your general habits.
@@ -46,203 +27,46 @@ list_skills shows everything there is. Call refresh_skills only when the user sa
 that skills have just changed.
 """
 
-# A sentence is routed sooner than a thread is found for it; a pasted ticket is not.
-_LONG_CONTEXT = 500
+_BESIDE = """
+To pick a skill yourself: search_skills, then load_skill with its name or path, \
+then read_skill_file for the files that its text mentions.
+"""
 
-_LARGE_RESULT = {"anthropic/maxResultSizeChars": 500_000}
+_PACKAGES_INSTRUCTIONS = """\
+Call search_skills with a description of the task before you write or change code: \
+this organisation's skills take precedence over your general habits.
 
-_ONLY_READS = ToolAnnotations(
-    read_only_hint=True, idempotent_hint=True, open_world_hint=False
-)
+1. search_skills(query="extract invoice numbers from a PDF") lists the skills that \
+fit best, with name, description and path.
+2. load_skill(skill_name="pdf") returns one of them; follow its instructions.
+3. read_skill_file(skill_name="pdf", file_path="references/forms.md") reads a file \
+that they mention; find_skill_files lists all. Run scripts in your own shell, in the \
+folder that load_skill names as "path".
 
-Handler = Callable[[SkillLibrary, Any], Awaitable[Reply]]
+Call refresh_skills only when the user says that skills have just changed, or a \
+reply says so.
+"""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolSpec:
-    """A tool: its words for the model, its arguments, and what it does."""
-
-    name: str
-    title: str
-    description: str
-    arguments: type[Arguments]
-    handler: Handler
-    annotations: ToolAnnotations
-    meta: dict[str, Any] = field(default_factory=dict)
-    needs_content: bool = True
-    """Whether the call has to wait for the very first snapshot."""
-    is_slow: bool = False
-    """Whether the caller would like to see progress."""
-
-    def advertise(self) -> Tool:
-        """Return what `tools/list` says of the tool."""
-        return Tool(
-            name=self.name,
-            title=self.title,
-            description=self.description,
-            input_schema=input_schema(self.arguments),
-            annotations=self.annotations.model_copy(update={"title": self.title}),
-            _meta=self.meta or None,
-        )
-
-
-async def _get_skill(library: SkillLibrary, arguments: GetSkill) -> Reply:
-    if len(arguments.context) > _LONG_CONTEXT:
-        answer = await anyio.to_thread.run_sync(
-            library.route, arguments.context, arguments.skill_path
-        )
-    else:
-        answer = library.route(arguments.context, arguments.skill_path)
-    match answer:
-        case NoMatch():
-            return replies.no_match()
-        case Ambiguous():
-            return replies.ambiguous(answer)
-        case Guidance():
-            return replies.match(answer)
-    assert_never(answer)
-
-
-async def _list_skills(library: SkillLibrary, arguments: ListSkills) -> Reply:
-    return replies.tree(await anyio.to_thread.run_sync(library.tree, arguments.path))
-
-
-async def _get_asset(library: SkillLibrary, arguments: GetAsset) -> Reply:
-    served = await anyio.to_thread.run_sync(
-        library.read_asset, arguments.skill_path, arguments.file
-    )
-    return replies.asset(served, library.config.assets.inline_text_max_bytes)
-
-
-async def _run_script(library: SkillLibrary, arguments: RunScript) -> Reply:
-    request = ScriptRequest(
-        skill_path=arguments.skill_path,
-        file=arguments.file,
-        args=arguments.args,
-        cwd=arguments.cwd,
-    )
-    return replies.script_result(arguments.file, await library.run_script(request))
-
-
-async def _report_usage(library: SkillLibrary, arguments: ReportUsage) -> Reply:
-    library.report(
-        arguments.skill_path, useful=arguments.useful, comment=arguments.comment
-    )
-    return replies.feedback(arguments.skill_path)
-
-
-async def _refresh_skills(library: SkillLibrary, _: RefreshSkills) -> Reply:
-    return replies.refreshed(await library.refresh())
-
-
-TOOLS = (
-    ToolSpec(
-        name="get_skill",
-        title="Get the rules for a task",
-        description=(
-            "Find this organisation's skill for a task: the rules to follow (from "
-            "global to specific), with the templates and scripts that belong to "
-            "them. Call it before you write, change or review code, configuration "
-            "or infrastructure, and again when the task moves to another area.\n\n"
-            'Describe the task in "context" with the technologies involved. The '
-            'reply is a match with "content" to follow; or "ambiguous" with '
-            "candidates: call again with the skill_path that fits; or "
-            '"no_match": go on without a skill.'
-        ),
-        arguments=GetSkill,
-        handler=_get_skill,
-        annotations=_ONLY_READS,
-        meta={
-            "anthropic/alwaysLoad": True,
-            "anthropic/searchHint": (
-                "organisation rules, conventions, best practices, guidelines, "
-                "standards, templates, how we do things here"
-            ),
-            **_LARGE_RESULT,
-        },
-    ),
-    ToolSpec(
-        name="list_skills",
-        title="Browse all skills",
-        description=(
-            "Show the tree of all skills with description, keywords and the number "
-            "of assets and scripts. Use it to see what exists or to find a "
-            "skill_path; to work on a task, call get_skill instead. With "
-            '"path", only that part of the tree.'
-        ),
-        arguments=ListSkills,
-        handler=_list_skills,
-        annotations=_ONLY_READS,
-        meta=_LARGE_RESULT,
-    ),
-    ToolSpec(
-        name="get_asset",
-        title="Get a template or script",
-        description=(
-            "Fetch a file that get_skill lists under assets, scripts, "
-            "inherited_assets or inherited_scripts. Text comes as "
-            '"content", everything else as "content_base64" with "mime_type". Use '
-            "the skill_path you asked get_skill for, also for inherited files."
-        ),
-        arguments=GetAsset,
-        handler=_get_asset,
-        annotations=_ONLY_READS,
-        meta=_LARGE_RESULT,
-    ),
-    ToolSpec(
-        name="run_script",
-        title="Run a skill's script",
-        description=(
-            'Run a script that a skill declares with execution "server", on this '
-            "machine, and return its exit code, stdout and stderr. Pass the "
-            'arguments that get_skill lists for it. Scripts with execution "claude" '
-            "are for your own shell: fetch them with get_asset."
-        ),
-        arguments=RunScript,
-        handler=_run_script,
-        annotations=ToolAnnotations(
-            read_only_hint=False,
-            destructive_hint=True,
-            idempotent_hint=False,
-            open_world_hint=True,
-        ),
-        is_slow=True,
-    ),
-    ToolSpec(
-        name="report_usage",
-        title="Say whether a skill helped",
-        description=(
-            "Tell the skill's authors whether it helped, once per skill at the end "
-            'of a task. Say in "comment" what was wrong, outdated or missing.'
-        ),
-        arguments=ReportUsage,
-        handler=_report_usage,
-        annotations=ToolAnnotations(
-            read_only_hint=False,
-            destructive_hint=False,
-            idempotent_hint=False,
-            open_world_hint=True,
-        ),
-        needs_content=False,
-    ),
-    ToolSpec(
-        name="refresh_skills",
-        title="Fetch the newest skills",
-        description=(
-            "Fetch the newest skills now and say which commit is served. Skills "
-            "refresh by themselves every few minutes; call this only when the user "
-            "has just merged a change or asks for it."
-        ),
-        arguments=RefreshSkills,
-        handler=_refresh_skills,
-        annotations=ToolAnnotations(
-            read_only_hint=False,
-            destructive_hint=False,
-            idempotent_hint=True,
-            open_world_hint=True,
-        ),
-        needs_content=False,
-        is_slow=True,
-    ),
-)
+TOOLS = (*CORE_TOOLS, *PACKAGE_TOOLS, COMMAND_TOOL)
 """In the order in which hosts list them, which never changes (prompt caches)."""
+
+# Without it nobody could bring what has changed: a folder is read on request only.
+_FOR_EVERYBODY = tuple(spec for spec in CORE_TOOLS if spec.name == "refresh_skills")
+
+
+def tools_for(config: Config) -> tuple[ToolSpec, ...]:
+    """Return the tools that the operator wants (000 §3.5: commands only if enabled)."""
+    chosen: tuple[ToolSpec, ...] = ()
+    if "core" in config.toolsets:
+        chosen += CORE_TOOLS
+    if "packages" in config.toolsets:
+        chosen += PACKAGE_TOOLS
+        chosen += (COMMAND_TOOL,) if config.commands.enabled else ()
+    return chosen if "core" in config.toolsets else (*chosen, *_FOR_EVERYBODY)
+
+
+def instructions_for(config: Config) -> str:
+    """Return what a host tells the model about the tools that there are."""
+    if "core" not in config.toolsets:
+        return _PACKAGES_INSTRUCTIONS
+    return _CORE_INSTRUCTIONS + (_BESIDE if "packages" in config.toolsets else "")

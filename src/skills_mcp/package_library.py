@@ -1,0 +1,256 @@
+"""The use cases of SkillHub (000 §3) over the same skills: search, load, read, run.
+
+They see every skill, whatever its format: a name, or the path where names repeat.
+"""
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager
+from itertools import islice
+
+import anyio
+import anyio.to_thread
+
+from skills_mcp.analytics.tracker import Tracker
+from skills_mcp.answers import FoundFiles, LoadedSkill, ReadFile, load_answer
+from skills_mcp.config import Config
+from skills_mcp.errors import UndeclaredFileError
+from skills_mcp.routing.search import Found, search
+from skills_mcp.safe_path import parse_relative
+from skills_mcp.scripts.commands import (
+    CommandRequest,
+    prepared,
+    require_allowed,
+    require_enabled,
+)
+from skills_mcp.scripts.runner import Command, ScriptResult, ScriptRunner
+from skills_mcp.shelf import Shelf
+from skills_mcp.skills.inheritance import find_in_chain
+from skills_mcp.skills.model import Scope, Skill, SkillPath
+from skills_mcp.skills.reading import (
+    FilePart,
+    Lines,
+    find_files,
+    read_beginning,
+    read_lines,
+)
+from skills_mcp.snapshot import Snapshot
+
+MAX_LISTED_FILES = 200
+"""As many as one answer lists (003); the rest is found by a narrower pattern."""
+
+_MAX_NAMED_FILES = 20  # in an error, where they only help to find the right one
+
+
+class PackageLibrary:
+    """Search, load and read skills by their names."""
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        tracker: Tracker,
+        runner: ScriptRunner,
+        environment: Mapping[str, str],
+    ) -> None:
+        self._shelf = shelf
+        self._tracker = tracker
+        self._runner = runner
+        self._environment = environment
+
+    def search(
+        self, query: str, *, limit: int | None = None, scope: Scope | None = None
+    ) -> Found:
+        """Return the skills that fit a query best (000 §3.2, 002 §5.5)."""
+        snapshot = self._shelf.snapshot
+        rules = snapshot.config.search
+        found = search(
+            query,
+            snapshot.index,
+            snapshot.ranked,
+            limit=limit or rules.limit,
+            threshold=rules.threshold,
+            scope=scope,
+        )
+        if not found.hits:
+            self._tracker.track("no_match", context=query)
+        return found
+
+    def load(self, name: str, *, known_digest: str | None = None) -> LoadedSkill:
+        """Return a skill by its path or name (000 §3.3, 002 §6.2).
+
+        Args:
+            name: A path, or a name that only one skill has.
+            known_digest: What an earlier load said; if nothing has changed since,
+                the answer is a reminder without the text (002 §6.3).
+
+        Raises:
+            SkillsError: No skill, several, or a hidden one; the subclass says which.
+        """
+        snapshot = self._shelf.snapshot
+        skill = snapshot.index.resolve(name)
+        loaded = load_answer(snapshot.index, skill, known_digest)
+        self._tracker.track(
+            "skill_served",
+            context="",
+            skill_path=skill.path,
+            score=1.0,
+            matched_keywords=(),
+            was_ambiguous=False,
+            unchanged=loaded.is_known,
+        )
+        return loaded
+
+    def find_files(
+        self, name: str, *, pattern: str = "**/*", contains: str = ""
+    ) -> FoundFiles:
+        """Return the files of a skill that fit (003).  Blocking.
+
+        Raises:
+            SkillsError: No skill, several, or a hidden one; the subclass says which.
+        """
+        snapshot = self._shelf.snapshot
+        skill = snapshot.index.resolve(name)
+        limit = snapshot.config.assets.max_size_bytes
+        found = find_files(
+            skill, pattern=pattern, contains=contains, max_file_bytes=limit
+        )
+        files = tuple(islice(found, MAX_LISTED_FILES + 1))
+        return FoundFiles(
+            skill, files[:MAX_LISTED_FILES], truncated=len(files) > MAX_LISTED_FILES
+        )
+
+    def read_file(self, name: str, file: str, lines: Lines | None = None) -> ReadFile:
+        """Return a file of a skill, or of a skill that it inherits from.  Blocking.
+
+        Args:
+            name: A path, or a name that only one skill has.
+            file: As the skill lists it.
+            lines: Only these (003); without, the beginning (000 §3.4).
+
+        Raises:
+            SkillsError: No skill, several, or a hidden one; the subclass says which.
+            FileError: The file cannot be handed out; the subclass says why.
+            InvalidArgumentsError: The file has no such lines.
+        """
+        snapshot = self._shelf.snapshot
+        skill = snapshot.index.resolve(name)
+        owner, source = _find_owner(snapshot, skill, file)
+        part = _read_part(owner, file, lines, snapshot.config)
+        self._tracker.track(
+            "asset_served",
+            skill_path=skill.path,
+            file=file,
+            asset_type="file",
+            is_inherited=source is not None,
+            size_bytes=len(part.content.data),
+        )
+        is_cut = _is_line_cut(part)
+        next_line = _derive_next_line(part, snapshot.config, is_cut=is_cut)
+        return ReadFile(
+            skill=skill,
+            file=file,
+            part=part,
+            next_line=next_line,
+            is_line_cut=is_cut,
+            resolved_from=source,
+        )
+
+    async def run_command(self, request: CommandRequest) -> ScriptResult:
+        """Run a program in a private copy of a skill's folder (000 §3.5).
+
+        Raises:
+            ScriptRefusedError: The operator does not allow it; the subclass says why.
+            SkillsError: No skill, several, or a hidden one; the subclass says which.
+            InvalidArgumentsError: An argument cannot be passed on.
+        """
+        snapshot = self._shelf.snapshot
+        rules = snapshot.config.commands
+        require_enabled(rules)
+        skill = snapshot.index.resolve(request.skill_name)
+        require_allowed(request, rules)
+        folder = prepared(request, skill, rules, self._environment)
+        async with _entered(folder) as command:
+            started = time.monotonic()
+            try:
+                result = await self._runner.run(command)
+            except anyio.get_cancelled_exc_class():
+                # It ran, so it is tracked, too (001 §12.2).
+                self._track_run(skill, request, None, time.monotonic() - started)
+                raise
+        self._track_run(skill, request, result, result.duration_seconds)
+        return result
+
+    def _track_run(
+        self,
+        skill: Skill,
+        request: CommandRequest,
+        result: ScriptResult | None,
+        seconds: float,
+    ) -> None:
+        self._tracker.track(
+            "script_executed",
+            skill_path=skill.path,
+            file=request.command,
+            execution_mode="server",
+            success=result is not None and result.success,
+            exit_code=result.exit_code if result else None,
+            duration_ms=round(seconds * 1000),
+            args_provided=[],
+        )
+
+
+@asynccontextmanager
+async def _entered(
+    folder: AbstractContextManager[Command],
+) -> AsyncIterator[Command]:
+    """Enter and leave in a thread: to copy and to delete files takes time."""
+    command = await anyio.to_thread.run_sync(folder.__enter__)
+    try:
+        yield command
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(folder.__exit__, None, None, None)
+
+
+def _read_part(
+    owner: Skill, file: str, lines: Lines | None, config: Config
+) -> FilePart:
+    limit = config.files.max_bytes
+    if lines is None:
+        return read_beginning(owner, file, max_bytes=limit)
+    longest = config.assets.max_size_bytes
+    return read_lines(owner, file, lines, max_bytes=limit, max_file_bytes=longest)
+
+
+def _is_line_cut(part: FilePart) -> bool:
+    is_text = part.end_line is not None
+    return is_text and part.truncated and not part.content.data.endswith((b"\n", b"\r"))
+
+
+def _derive_next_line(part: FilePart, config: Config, *, is_cut: bool) -> int | None:
+    """Return where the text goes on, if there surely is a line that can be read."""
+    end, total = part.end_line, part.total_lines
+    is_counted = part.size_bytes <= config.assets.max_size_bytes
+    if end is None or not part.truncated or not is_counted:
+        return None
+    goes_on = not is_cut if total is None else end < total
+    return end + 1 if goes_on else None
+
+
+def _find_owner(
+    snapshot: Snapshot, skill: Skill, file: str
+) -> tuple[Skill, SkillPath | None]:
+    """Find whose file it is: the skill's own first, then along the chain."""
+    parse_relative(file)
+    if file in skill.files:
+        return skill, None
+    located = find_in_chain(snapshot.index, skill, file)
+    if located is not None:
+        return located.owner, located.source
+    inside = [each for each in skill.files if each.startswith(f"{file}/")]
+    listed = ", ".join((inside or list(skill.files))[:_MAX_NAMED_FILES])
+    raise UndeclaredFileError(
+        f"{skill.path} has no file {file!r}. "
+        f"{'That folder' if inside else 'It'} has: {listed or 'none at all'}. "
+        "find_skill_files lists all of them."
+    )

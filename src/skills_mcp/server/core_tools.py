@@ -1,0 +1,192 @@
+"""The six tools of 001 §8."""
+
+from typing import assert_never
+
+import anyio.to_thread
+from mcp_types import ToolAnnotations
+
+from skills_mcp.answers import Guidance
+from skills_mcp.library import SkillLibrary
+from skills_mcp.routing.decision import Ambiguous, NoMatch
+from skills_mcp.scripts.permission import ScriptRequest
+from skills_mcp.server import replies
+from skills_mcp.server.arguments import (
+    GetAsset,
+    GetSkill,
+    ListSkills,
+    RefreshSkills,
+    ReportUsage,
+    RunScript,
+)
+from skills_mcp.server.replies import Reply
+from skills_mcp.server.toolspec import (
+    LARGE_RESULT,
+    ONLY_READS,
+    RUNS_ANYTHING,
+    ToolSpec,
+)
+
+# A sentence is routed sooner than a thread is found for it; a pasted ticket is not.
+_LONG_CONTEXT = 500
+
+
+async def _get_skill(library: SkillLibrary, arguments: GetSkill) -> Reply:
+    if len(arguments.context) > _LONG_CONTEXT:
+        answer = await anyio.to_thread.run_sync(
+            library.route,
+            arguments.context,
+            arguments.skill_path,
+            arguments.known_digest,
+        )
+    else:
+        answer = library.route(
+            arguments.context, arguments.skill_path, arguments.known_digest
+        )
+    match answer:
+        case NoMatch():
+            return replies.no_match()
+        case Ambiguous():
+            return replies.ambiguous(answer)
+        case Guidance():
+            return replies.match(answer)
+    assert_never(answer)
+
+
+async def _list_skills(library: SkillLibrary, arguments: ListSkills) -> Reply:
+    return replies.tree(await anyio.to_thread.run_sync(library.tree, arguments.path))
+
+
+async def _get_asset(library: SkillLibrary, arguments: GetAsset) -> Reply:
+    served = await anyio.to_thread.run_sync(
+        library.read_asset, arguments.skill_path, arguments.file
+    )
+    return replies.asset(served, library.config.assets.inline_text_max_bytes)
+
+
+async def _run_script(library: SkillLibrary, arguments: RunScript) -> Reply:
+    request = ScriptRequest(
+        skill_path=arguments.skill_path,
+        file=arguments.file,
+        args=arguments.args,
+        cwd=arguments.cwd,
+    )
+    return replies.script_result(arguments.file, await library.run_script(request))
+
+
+async def _report_usage(library: SkillLibrary, arguments: ReportUsage) -> Reply:
+    library.report(
+        arguments.skill_path, useful=arguments.useful, comment=arguments.comment
+    )
+    return replies.feedback(arguments.skill_path)
+
+
+async def _refresh_skills(library: SkillLibrary, _: RefreshSkills) -> Reply:
+    return replies.refreshed(await library.refresh())
+
+
+CORE_TOOLS = (
+    ToolSpec(
+        name="get_skill",
+        title="Get the rules for a task",
+        description=(
+            "Find this organisation's skill for a task: the rules to follow (from "
+            "global to specific), with the templates and scripts that belong to "
+            "them. Call it before you write, change or review code, configuration "
+            "or infrastructure, and again when the task moves to another area.\n\n"
+            'Describe the task in "context" with the technologies involved. The '
+            'reply is a match with "content" to follow; or "ambiguous" with '
+            "candidates: call again with the skill_path that fits; or "
+            '"no_match": go on without a skill.'
+        ),
+        arguments=GetSkill,
+        handler=_get_skill,
+        annotations=ONLY_READS,
+        meta={
+            "anthropic/alwaysLoad": True,
+            "anthropic/searchHint": (
+                "organisation rules, conventions, best practices, guidelines, "
+                "standards, templates, how we do things here"
+            ),
+            **LARGE_RESULT,
+        },
+    ),
+    ToolSpec(
+        name="list_skills",
+        title="Browse all skills",
+        description=(
+            "Show the tree of all skills with description, keywords and the number "
+            "of assets and scripts. Use it to see what exists or to find a "
+            "skill_path; to work on a task, call get_skill instead. With "
+            '"path", only that part of the tree.'
+        ),
+        arguments=ListSkills,
+        handler=_list_skills,
+        annotations=ONLY_READS,
+        meta=LARGE_RESULT,
+    ),
+    ToolSpec(
+        name="get_asset",
+        title="Get a template or script",
+        description=(
+            "Fetch a file that get_skill lists under assets, scripts, "
+            "inherited_assets or inherited_scripts. Text comes as "
+            '"content", everything else as "content_base64" with "mime_type". Use '
+            "the skill_path you asked get_skill for, also for inherited files."
+        ),
+        arguments=GetAsset,
+        handler=_get_asset,
+        annotations=ONLY_READS,
+        meta=LARGE_RESULT,
+    ),
+    ToolSpec(
+        name="run_script",
+        title="Run a skill's script",
+        description=(
+            'Run a script that a skill declares with execution "server", on this '
+            "machine, and return its exit code, stdout and stderr. Pass the "
+            'arguments that get_skill lists for it. Scripts with execution "claude" '
+            "are for your own shell: fetch them with get_asset."
+        ),
+        arguments=RunScript,
+        handler=_run_script,
+        annotations=RUNS_ANYTHING,
+        is_slow=True,
+    ),
+    ToolSpec(
+        name="report_usage",
+        title="Say whether a skill helped",
+        description=(
+            "Tell the skill's authors whether it helped, once per skill at the end "
+            'of a task. Say in "comment" what was wrong, outdated or missing.'
+        ),
+        arguments=ReportUsage,
+        handler=_report_usage,
+        annotations=ToolAnnotations(
+            read_only_hint=False,
+            destructive_hint=False,
+            idempotent_hint=False,
+            open_world_hint=True,
+        ),
+        needs_content=False,
+    ),
+    ToolSpec(
+        name="refresh_skills",
+        title="Fetch the newest skills",
+        description=(
+            "Fetch the newest skills now and say which commit is served. Skills "
+            "refresh by themselves every few minutes; call this only when the user "
+            "has just merged a change or asks for it."
+        ),
+        arguments=RefreshSkills,
+        handler=_refresh_skills,
+        annotations=ToolAnnotations(
+            read_only_hint=False,
+            destructive_hint=False,
+            idempotent_hint=True,
+            open_world_hint=True,
+        ),
+        needs_content=False,
+        is_slow=True,
+    ),
+)
+"""In the order in which hosts list them, which never changes (prompt caches)."""

@@ -1,0 +1,125 @@
+"""From what the package library answers to the JSON of 000 §3.  Pure."""
+
+import base64
+from typing import Any
+
+from skills_mcp.answers import FoundFiles, LoadedSkill, ReadFile
+from skills_mcp.package_library import MAX_LISTED_FILES
+from skills_mcp.routing.search import Found, Hit
+from skills_mcp.scripts.runner import ScriptResult
+from skills_mcp.server.replies import Reply, inventory, reminder
+
+_MAX_DESCRIPTION = 1024
+
+
+def found_skills(found: Found) -> Reply:
+    """000 §3.2, with the reason and the counts of 002 §7.1."""
+    data: dict[str, Any] = {
+        "skills": [_hit(hit) for hit in found.hits],
+        "count": len(found.hits),
+        "truncated": found.total > len(found.hits),
+    }
+    if not found.hits:
+        data["message"] = "No skill fits. Go on without one, or try other words once."
+    return Reply(data)
+
+
+def loaded_skill(loaded: LoadedSkill) -> Reply:
+    """000 §3.3, with the base folder and the files of 002 §6.2."""
+    skill = loaded.skill
+    # Every commit has a folder of its own, so what is known may have moved.
+    path = str(skill.directory) if skill.directory else None
+    data: dict[str, Any] = {
+        "name": skill.name,
+        "skill_path": skill.path,
+        "path": path,
+        "digest": loaded.digest,
+    }
+    if loaded.is_known:
+        return Reply({**data, **reminder(skill)})
+    files = list(skill.files)
+    data |= {
+        "description": skill.description,
+        "category": skill.category or None,
+        "scope": skill.scope,
+        "instructions": loaded.instructions,
+        "files": files[:MAX_LISTED_FILES],
+        "files_truncated": len(files) > MAX_LISTED_FILES,
+        **inventory(skill.inventory),
+    }
+    return Reply(data, prose="instructions")
+
+
+def read_file(read: ReadFile) -> Reply:
+    """000 §3.4, with the lines of 003."""
+    part = read.part
+    data: dict[str, Any] = {"skill_path": read.skill.path, "file_path": read.file}
+    if part.content.is_binary:
+        encoded = base64.b64encode(part.content.data).decode("ascii")
+        data |= {"content": encoded, "encoding": "base64"}
+        data["mime_type"] = part.content.mime_type
+    else:
+        text = part.content.data.decode("utf-8")
+        data |= {"content": text, "encoding": "utf-8"}
+    data |= {"truncated": part.truncated, "size_bytes": part.size_bytes}
+    lines = {
+        "start_line": part.start_line,
+        "end_line": part.end_line,
+        "total_lines": part.total_lines,
+        "next_line": read.next_line,
+    }
+    data |= {key: value for key, value in lines.items() if value is not None}
+    if read.is_line_cut:
+        data["line_truncated"] = True
+    if read.resolved_from:
+        data["resolved_from"] = read.resolved_from
+    return Reply(data, prose=None if part.content.is_binary else "content")
+
+
+def found_files(found: FoundFiles) -> Reply:
+    """003, `find_skill_files`."""
+    files = [
+        {"file": file, "size_bytes": found.skill.files[file].size_bytes}
+        for file in found.files
+    ]
+    return Reply(
+        {
+            "skill_path": found.skill.path,
+            "files": files,
+            "truncated": found.truncated,
+        }
+    )
+
+
+def command_result(result: ScriptResult) -> Reply:
+    """000 §3.5."""
+    return Reply(
+        {
+            "stdout": result.stdout,
+            "stderr": result.stderr,
+            "exit_code": result.exit_code,
+            "timeout": result.timed_out,
+            "truncated": {
+                "stdout": result.truncated_stdout,
+                "stderr": result.truncated_stderr,
+            },
+        }
+    )
+
+
+def _shorten(text: str) -> str:
+    """Cut what is longer than the standard allows: ten of them have to fit."""
+    is_long = len(text) > _MAX_DESCRIPTION
+    return f"{text[: _MAX_DESCRIPTION - 1]}…" if is_long else text
+
+
+def _hit(hit: Hit) -> dict[str, Any]:
+    return {
+        "name": hit.skill.name,
+        "description": _shorten(hit.skill.description),
+        "score": round(hit.score, 4),
+        "category": hit.skill.category or None,
+        "skill_path": hit.skill.path,
+        "scope": hit.skill.scope,
+        "reason": hit.reason,
+    }

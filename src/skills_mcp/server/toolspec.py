@@ -1,0 +1,54 @@
+"""What a tool is: its words for the model, its arguments, and what it does."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp_types import Tool, ToolAnnotations
+
+from skills_mcp.library import SkillLibrary
+from skills_mcp.server.arguments import Arguments, input_schema
+from skills_mcp.server.replies import Reply
+
+LARGE_RESULT = {"anthropic/maxResultSizeChars": 500_000}
+
+ONLY_READS = ToolAnnotations(
+    read_only_hint=True, idempotent_hint=True, open_world_hint=False
+)
+
+RUNS_ANYTHING = ToolAnnotations(
+    read_only_hint=False,
+    destructive_hint=True,
+    idempotent_hint=False,
+    open_world_hint=True,
+)
+
+Handler = Callable[[SkillLibrary, Any], Awaitable[Reply]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """A tool: its words for the model, its arguments, and what it does."""
+
+    name: str
+    title: str
+    description: str
+    arguments: type[Arguments]
+    handler: Handler
+    annotations: ToolAnnotations
+    meta: dict[str, Any] = field(default_factory=dict)
+    needs_content: bool = True
+    """Whether the call has to wait for the very first snapshot."""
+    is_slow: bool = False
+    """Whether the caller would like to see progress."""
+
+    def advertise(self) -> Tool:
+        """Return what `tools/list` says of the tool."""
+        return Tool(
+            name=self.name,
+            title=self.title,
+            description=self.description,
+            input_schema=input_schema(self.arguments),
+            annotations=self.annotations.model_copy(update={"title": self.title}),
+            _meta=self.meta or None,
+        )

@@ -1,0 +1,790 @@
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+from mcp_types import TextContent
+
+from skills_mcp.analytics.spool import Spool
+from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.remote import Remote
+from skills_mcp.library import SkillLibrary
+from tests.clients import Lifeline, SlowSource, ask, connected
+from tests.packages import contents, write_pdf
+from tests.support import (
+    SKILLS_CONTENT,
+    Upstream,
+    open_library,
+    skill_text,
+    spooled,
+    write,
+    write_skill,
+)
+
+# get_skill
+
+
+@pytest.mark.spec("8.1")
+async def test_a_match_has_exactly_the_documented_keys_in_their_order(
+    library: SkillLibrary, era: str
+) -> None:
+    async with connected(library, era) as client:
+        reply = await ask(client, "get_skill", context="a login component in react")
+
+    assert list(reply) == [
+        "skill_path",
+        "score",
+        "matched_keywords",
+        "content",
+        "assets",
+        "scripts",
+        "inherited_assets",
+        "inherited_scripts",
+        "digest",
+    ]
+    assert reply["skill_path"] == "ui/react/auth"
+    assert reply["score"] == 0.6
+    assert reply["matched_keywords"] == ["react", "login", "component"]
+
+
+@pytest.mark.spec("6.1")
+async def test_a_match_brings_the_rules_from_general_to_specific(
+    library: SkillLibrary, era: str
+) -> None:
+    async with connected(library, era) as client:
+        reply = await ask(client, "get_skill", context="a login component in react")
+
+    headers = [line for line in reply["content"].split("\n") if line[:4] == "=== "]
+    assert headers == [
+        "=== GLOBAL RULES (from _root.md) ===",
+        "=== UI (from ui/_index.md) ===",
+        "=== UI > REACT (from ui/react/_index.md) ===",
+        "=== UI > REACT > AUTH (from ui/react/auth.md) ===",
+    ]
+
+
+@pytest.mark.spec("8.1")
+async def test_a_match_lists_its_own_files_and_the_inherited_ones(
+    library: SkillLibrary, era: str
+) -> None:
+    async with connected(library, era) as client:
+        reply = await ask(client, "get_skill", context="a login component in react")
+
+    assert [list(asset) for asset in reply["assets"]] == [
+        ["file", "description", "type"]
+    ] * 3
+    assert [list(script) for script in reply["scripts"]] == [
+        ["file", "description", "execution", "args"]
+    ] * 2
+    assert reply["scripts"][1]["execution"] == "server"
+    assert reply["scripts"][1]["args"][0] == {
+        "name": "client_id",
+        "description": "Client id registered at the identity provider, for example "
+        "np-web-staging",
+        "required": True,
+    }
+    assert [(a["file"], a["from"]) for a in reply["inherited_assets"]] == [
+        ("assets/pull-request.md", "_root"),
+        ("assets/design-tokens.json", "ui/_index"),
+    ]
+    assert reply["inherited_scripts"] == []
+
+
+@pytest.mark.spec("8.1")
+async def test_several_good_candidates_are_listed_for_the_caller_to_pick(
+    library: SkillLibrary, era: str
+) -> None:
+    async with connected(library, era) as client:
+        reply = await ask(client, "get_skill", context="auth")
+
+    assert list(reply) == ["ambiguous", "candidates", "message"]
+    assert reply["ambiguous"] is True
+    assert reply["message"] == (
+        "Multiple skills match. Specify your need or pick a skill_path."
+    )
+    assert reply["candidates"][1] == {
+        "skill_path": "ui/react/auth",
+        "score": 0.2,
+        "description": "Login, logout, session handling and protected views in the "
+        "React web app",
+        "matched_keywords": ["auth"],
+    }
+    assert reply["candidates"][0]["skill_path"] == "api/auth"
+
+
+@pytest.mark.spec("8.1")
+async def test_a_task_that_no_skill_serves_is_no_error(
+    library: SkillLibrary, era: str
+) -> None:
+    async with connected(library, era) as client:
+        reply = await ask(client, "get_skill", context="zebra")
+
+    assert list(reply.items()) == [
+        ("no_match", True),
+        ("message", "No skill matches the given context."),
+    ]
+
+
+async def test_a_caller_picks_a_candidate_by_its_path(
+    library: SkillLibrary, era: str
+) -> None:
+    async with connected(library, era) as client:
+        reply = await ask(client, "get_skill", context="auth", skill_path="api/auth")
+
+    assert reply["skill_path"] == "api/auth"
+    assert reply["score"] == 0.2
+    assert reply["matched_keywords"] == ["auth"]
+
+
+async def test_a_skill_that_does_not_fit_the_task_can_still_be_picked(
+    library: SkillLibrary, era: str
+) -> None:
+    async with connected(library, era) as client:
+        reply = await ask(client, "get_skill", context="zebra", skill_path="api/auth")
+
+    assert (reply["skill_path"], reply["score"]) == ("api/auth", 0.0)
+    assert reply["matched_keywords"] == []
+
+
+async def test_a_path_that_leads_nowhere_names_similar_ones(
+    library: SkillLibrary, era: str
+) -> None:
+    async with connected(library, era) as client:
+        reply = await ask(client, "get_skill", context="x", skill_path="react/auth")
+
+    assert reply["error"]["code"] == "SKILL_NOT_FOUND"
+    assert "Did you mean api/auth or ui/react/auth?" in reply["error"]["message"]
+    assert "list_skills" in reply["error"]["message"]
+
+
+async def test_null_for_an_optional_argument_is_as_good_as_leaving_it_out(
+    library: SkillLibrary, era: str
+) -> None:
+    async with connected(library, era) as client:
+        reply = await ask(client, "get_skill", context="react login", skill_path=None)
+
+    assert reply["skill_path"] == "ui/react/auth"
+
+
+async def test_a_package_is_routed_with_its_files_and_an_inventory(
+    tmp_path: Path, era: str
+) -> None:
+    write_pdf(tmp_path)
+
+    async with connected(open_library(tmp_path), era) as client:
+        reply = await ask(client, "get_skill", context="x", skill_path="pdf")
+
+    assert len(reply.pop("digest")) == 16
+    assert reply == {
+        "skill_path": "pdf",
+        "score": 0.0,
+        "matched_keywords": [],
+        "content": "=== PDF (from pdf/SKILL.md) ===\n\nDo it.",
+        "assets": [
+            {"file": "logo.png", "description": "", "type": "other"},
+            {"file": "references/forms.md", "description": "", "type": "reference"},
+            {"file": "templates/letter.txt", "description": "", "type": "template"},
+        ],
+        "scripts": [
+            {
+                "file": "scripts/fill.py",
+                "description": "",
+                "execution": "claude",
+                "args": [],
+            }
+        ],
+        "inherited_assets": [],
+        "inherited_scripts": [],
+        "file_inventory": {
+            "hasSkillMd": True,
+            "hasScripts": True,
+            "hasReferences": True,
+            "scriptFiles": ["scripts/fill.py"],
+            "referenceFiles": ["references/forms.md"],
+            "templateFiles": ["templates/letter.txt"],
+            "totalFiles": 5,
+            "totalSizeBytes": sum(map(len, contents(tmp_path / "pdf").values())),
+        },
+    }
+
+
+async def test_the_other_tools_know_packages_too(tmp_path: Path, era: str) -> None:
+    write_pdf(tmp_path)
+    script = {"skill_path": "pdf", "file": "scripts/fill.py"}
+
+    async with connected(open_library(tmp_path), era) as client:
+        tree = await ask(client, "list_skills", path="pdf")
+        asset = await ask(client, "get_asset", **script)
+        run = await ask(client, "run_script", **script, args={})
+
+    assert (tree["tree"]["assetCount"], tree["tree"]["scriptCount"]) == (3, 1)
+    assert (asset["content"], asset["type"]) == ("print('filled')\n", "script")
+    assert run["error"]["code"] == "SCRIPT_RUNS_IN_AGENT"
+
+
+# One block, or two
+
+
+@pytest.mark.parametrize(
+    "tool, arguments",
+    [
+        ("get_skill", {"context": "react login"}),
+        ("get_skill", {"context": "auth"}),
+        ("list_skills", {}),
+        ("get_asset", {"skill_path": "nowhere", "file": "x"}),
+        ("report_usage", {"skill_path": "ui/react/auth", "useful": True}),
+    ],
+)
+@pytest.mark.spec("8")
+async def test_an_answer_is_one_text_block_of_json_and_nothing_else(
+    library: SkillLibrary, era: str, tool: str, arguments: dict[str, Any]
+) -> None:
+    async with connected(library, era) as client:
+        result = await client.call_tool(tool, arguments)
+
+    assert result.structured_content is None
+    [block] = result.content
+    assert isinstance(block, TextContent)
+    assert isinstance(json.loads(block.text), dict)
+
+
+async def test_markdown_comes_in_a_block_of_its_own_if_the_operator_wants_it(
+    era: str,
+) -> None:
+    settings = {"responses": {"format": "markdown"}}
+    plain = open_library(SKILLS_CONTENT)
+    split = open_library(SKILLS_CONTENT, settings=settings)
+
+    async with connected(plain, era) as client:
+        whole = await ask(client, "get_skill", context="react login")
+    async with connected(split, era) as client:
+        result = await client.call_tool("get_skill", {"context": "react login"})
+
+    first, second = result.content
+    assert isinstance(first, TextContent)
+    assert isinstance(second, TextContent)
+    content = whole.pop("content")
+    assert json.loads(first.text) == whole
+    assert second.text == content
+    assert result.structured_content is None
+
+
+async def test_answers_without_prose_stay_one_block_in_markdown_format(
+    era: str,
+) -> None:
+    library = open_library(
+        SKILLS_CONTENT, settings={"responses": {"format": "markdown"}}
+    )
+
+    async with connected(library, era) as client:
+        reply = await ask(client, "get_skill", context="zebra")
+
+    assert reply["no_match"] is True
+
+
+# list_skills
+
+
+@pytest.mark.spec("8.2")
+async def test_the_whole_tree_is_listed(library: SkillLibrary, era: str) -> None:
+    async with connected(library, era) as client:
+        reply = await ask(client, "list_skills")
+
+    assert list(reply) == ["tree"]
+    tree = reply["tree"]
+    assert list(tree) == [
+        "name",
+        "path",
+        "description",
+        "keywords",
+        "assetCount",
+        "scriptCount",
+        "children",
+    ]
+    assert (tree["name"], tree["path"]) == ("root", "_root")
+    areas = [child["name"] for child in tree["children"]]
+    assert areas == ["api", "data", "infra", "security", "ui"]
+
+
+@pytest.mark.parametrize("path", ["ui/react", "ui/react/_index", "ui/react/"])
+@pytest.mark.spec("8.2")
+async def test_a_part_of_the_tree_is_named_by_its_folder_or_its_index(
+    library: SkillLibrary, era: str, path: str
+) -> None:
+    async with connected(library, era) as client:
+        reply = await ask(client, "list_skills", path=path)
+
+    node = reply["tree"]
+    assert (node["name"], node["path"]) == ("react", "ui/react/_index")
+    leaves = [child["path"] for child in node["children"]]
+    assert leaves == [
+        "ui/react/auth",
+        "ui/react/data-fetching",
+        "ui/react/forms",
+        "ui/react/testing",
+    ]
+
+
+@pytest.mark.spec("8.2")
+async def test_a_single_skill_is_a_tree_without_children(
+    library: SkillLibrary, era: str
+) -> None:
+    async with connected(library, era) as client:
+        reply = await ask(client, "list_skills", path="ui/react/auth")
+
+    node = reply["tree"]
+    assert (node["assetCount"], node["scriptCount"], node["children"]) == (3, 2, [])
+    assert node["keywords"] == ["react", "auth", "login", "session", "component"]
+
+
+@pytest.mark.parametrize("path", ["nowhere", "ui/nowhere", "ui//react", "../ui"])
+async def test_a_part_that_is_not_there_is_not_found(
+    library: SkillLibrary, era: str, path: str
+) -> None:
+    async with connected(library, era) as client:
+        reply = await ask(client, "list_skills", path=path)
+
+    assert reply["error"]["code"] == "SKILL_NOT_FOUND"
+
+
+# get_asset
+
+
+@pytest.mark.spec("8.3")
+async def test_a_text_asset_comes_as_text(library: SkillLibrary, era: str) -> None:
+    file = "assets/AuthProvider.tsx.template"
+
+    async with connected(library, era) as client:
+        reply = await ask(client, "get_asset", skill_path="ui/react/auth", file=file)
+
+    raw = (SKILLS_CONTENT / "skills/ui/react/auth" / file).read_bytes()
+    assert list(reply.items()) == [
+        ("skill_path", "ui/react/auth"),
+        ("file", file),
+        ("content", raw.decode()),
+        ("size_bytes", len(raw)),
+        ("type", "template"),
+    ]
+
+
+@pytest.mark.spec("8.3")
+async def test_a_binary_asset_comes_as_base64_with_its_mime_type(
+    library: SkillLibrary, era: str
+) -> None:
+    file = "assets/auth-flow.svg"
+
+    async with connected(library, era) as client:
+        reply = await ask(client, "get_asset", skill_path="ui/react/auth", file=file)
+
+    raw = (SKILLS_CONTENT / "skills/ui/react/auth" / file).read_bytes()
+    assert list(reply.items()) == [
+        ("skill_path", "ui/react/auth"),
+        ("file", file),
+        ("content_base64", base64.b64encode(raw).decode()),
+        ("size_bytes", len(raw)),
+        ("type", "image"),
+        ("mime_type", "image/svg+xml"),
+    ]
+
+
+@pytest.mark.spec("8.3")
+async def test_an_inherited_asset_says_where_it_comes_from(
+    library: SkillLibrary, era: str
+) -> None:
+    async with connected(library, era) as client:
+        reply = await ask(
+            client,
+            "get_asset",
+            skill_path="ui/react/auth",
+            file="assets/design-tokens.json",
+        )
+
+    assert list(reply)[-1] == "resolved_from"
+    assert reply["skill_path"] == "ui/react/auth"
+    assert reply["resolved_from"] == "ui/_index"
+
+
+async def test_a_script_can_be_read_like_an_asset(
+    library: SkillLibrary, era: str
+) -> None:
+    async with connected(library, era) as client:
+        reply = await ask(
+            client,
+            "get_asset",
+            skill_path="ui/react/auth",
+            file="scripts/scaffold-auth.sh",
+        )
+
+    assert reply["type"] == "script"
+    assert reply["content"].startswith("#!")
+
+
+@pytest.mark.parametrize(
+    "skill_path, file, code",
+    [
+        ("ui/nowhere", "assets/auth-flow.svg", "SKILL_NOT_FOUND"),
+        ("ui/react/auth", "../auth.md", "INVALID_PATH"),
+        ("ui/react/auth", "assets/undeclared.txt", "FILE_NOT_FOUND"),
+        ("ui/react/auth", "assets/../assets/auth-flow.svg", "INVALID_PATH"),
+    ],
+    ids=["ERR1", "ERR2", "ERR3", "ERR2-inside"],
+)
+@pytest.mark.spec("8.3")
+async def test_each_error_of_get_asset_has_a_code_of_its_own(
+    library: SkillLibrary, era: str, skill_path: str, file: str, code: str
+) -> None:
+    async with connected(library, era) as client:
+        reply = await ask(client, "get_asset", skill_path=skill_path, file=file)
+
+    assert reply["error"]["code"] == code
+
+
+@pytest.mark.spec("7.5")
+async def test_an_asset_that_is_declared_but_not_there_is_err4(
+    tmp_path: Path, era: str
+) -> None:
+    write_skill(tmp_path, "login.md", assets=[{"file": "assets/gone.txt"}])
+    write(tmp_path / "login/assets/here.txt")
+
+    async with connected(open_library(tmp_path), era) as client:
+        reply = await ask(
+            client, "get_asset", skill_path="login", file="assets/gone.txt"
+        )
+
+    assert reply["error"]["code"] == "FILE_MISSING"
+    assert "'assets/gone.txt'" in reply["error"]["message"]
+
+
+# run_script
+
+
+@pytest.mark.spec("8.4")
+async def test_a_script_that_succeeds_answers_with_exactly_the_documented_fields(
+    tmp_path: Path, era: str
+) -> None:
+    library = _library_with_script(
+        tmp_path, "echo out $SKILL_ARG_CLIENT_ID\necho err >&2\n"
+    )
+
+    async with connected(library, era) as client:
+        reply = await ask(client, "run_script", **_CALL, args={"client_id": "np"})
+
+    assert isinstance(reply.pop("duration_ms"), int)
+    assert list(reply.items()) == [
+        ("success", True),
+        ("exit_code", 0),
+        ("stdout", "out np\n"),
+        ("stderr", "err\n"),
+        ("script", "scripts/check.sh"),
+    ]
+
+
+@pytest.mark.spec("8.4")
+async def test_a_script_that_fails_is_an_answer_and_no_error(
+    tmp_path: Path, era: str
+) -> None:
+    library = _library_with_script(tmp_path, "echo no clientId >&2; exit 3\n")
+
+    async with connected(library, era) as client:
+        reply = await ask(client, "run_script", **_CALL, args={})
+
+    assert list(reply) == _SCRIPT_FIELDS
+    assert (reply["success"], reply["exit_code"]) == (False, 3)
+    assert reply["stderr"] == "no clientId\n"
+
+
+@pytest.mark.spec("8.4")
+async def test_a_script_that_takes_too_long_is_killed_and_its_output_kept(
+    tmp_path: Path, era: str, lifeline: Lifeline
+) -> None:
+    library = _library_with_script(
+        tmp_path,
+        "echo partial\n" + lifeline.script(),
+        settings={"scripts": {"timeout_seconds": 1}},
+    )
+
+    async with connected(library, era) as client:
+        reply = await ask(client, "run_script", **_CALL, args={})
+
+    assert list(reply) == _SCRIPT_FIELDS
+    assert (reply["success"], reply["exit_code"]) == (False, 137)
+    assert reply["stdout"] == "partial\n"
+    assert reply["stderr"] == "[skills-mcp] Script killed: timeout exceeded."
+    lifeline.wait_for_start()
+    lifeline.wait_for_end()
+
+
+@pytest.mark.parametrize(
+    "file, args, code",
+    [
+        ("scripts/undeclared.sh", {}, "SCRIPT_NOT_DECLARED"),
+        ("scripts/scaffold-auth.sh", {}, "SCRIPT_RUNS_IN_AGENT"),
+        ("scripts/validate-auth-config.py", {}, "MISSING_ARGUMENTS"),
+        ("../auth.md", {}, "INVALID_PATH"),
+    ],
+)
+@pytest.mark.spec("8.4")
+async def test_a_refused_script_says_which_rule_refuses_it(
+    library: SkillLibrary, era: str, file: str, args: dict[str, str], code: str
+) -> None:
+    async with connected(library, era) as client:
+        reply = await ask(
+            client, "run_script", skill_path="ui/react/auth", file=file, args=args
+        )
+
+    assert reply["error"]["code"] == code
+
+
+async def test_a_cancelled_call_kills_its_script_and_all_children(
+    tmp_path: Path, era: str, lifeline: Lifeline
+) -> None:
+    library = _library_with_script(tmp_path, lifeline.script())
+
+    async with connected(library, era) as client:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call_tool, "run_script", {**_CALL, "args": {}})
+            await anyio.to_thread.run_sync(lifeline.wait_for_start)
+            tasks.cancel_scope.cancel()
+        await anyio.to_thread.run_sync(lifeline.wait_for_end)
+        reply = await ask(client, "get_skill", context="login")
+
+    assert reply["skill_path"] == "login"
+
+
+# report_usage
+
+
+@pytest.mark.spec("8.5")
+async def test_feedback_is_recorded(
+    library: SkillLibrary, era: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "skills_mcp")
+
+    async with connected(library, era) as client:
+        reply = await ask(
+            client,
+            "report_usage",
+            skill_path="ui/react/auth",
+            useful=False,
+            comment="out of date",
+        )
+
+    assert list(reply.items()) == [
+        ("recorded", True),
+        ("message", "Feedback recorded for ui/react/auth"),
+    ]
+    assert "Feedback for ui/react/auth: not useful (out of date)" in caplog.messages
+
+
+async def test_feedback_about_a_skill_that_was_removed_is_recorded(
+    library: SkillLibrary, era: str
+) -> None:
+    async with connected(library, era) as client:
+        reply = await ask(client, "report_usage", skill_path="gone", useful=True)
+
+    assert reply["recorded"] is True
+
+
+async def test_feedback_is_taken_while_the_first_sync_is_running(era: str) -> None:
+    source = SlowSource(SKILLS_CONTENT)
+
+    async with connected(open_library(source, load=False), era) as client:
+        reply = await ask(client, "report_usage", skill_path="a", useful=True)
+        arrived = source.arrived.is_set()
+
+    assert reply["recorded"] is True
+    assert not arrived
+
+
+# refresh_skills
+
+
+@pytest.mark.spec("8.6")
+async def test_a_folder_is_read_again(tmp_path: Path, era: str) -> None:
+    write_skill(tmp_path, "one.md", keywords=["one"])
+
+    async with connected(open_library(tmp_path), era) as client:
+        await ask(client, "get_skill", context="one")
+        write_skill(tmp_path, "two.md", keywords=["two"])
+        reply = await ask(client, "refresh_skills")
+        found = await ask(client, "get_skill", context="two")
+
+    assert list(reply.items()) == [
+        ("success", True),
+        ("mode", "local"),
+        ("skills_reindexed", 2),
+        ("message", "Reindexed from local directory (no git sync configured)."),
+    ]
+    assert found["skill_path"] == "two"
+
+
+@pytest.mark.spec("8.6")
+async def test_a_commit_is_fetched_and_served(
+    tmp_path: Path, upstream: Upstream, era: str
+) -> None:
+    upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
+    library = open_library(_branch(upstream, tmp_path), load=False)
+
+    async with connected(library, era) as client:
+        await ask(client, "get_skill", context="one")
+        commit = upstream.commit(
+            {
+                "skills/one.md": None,
+                "skills/two.md": skill_text(keywords=["two"]),
+                "skills/three.md": skill_text(keywords=["three"]),
+            }
+        )
+        reply = await ask(client, "refresh_skills")
+        found = await ask(client, "get_skill", context="two")
+
+    last_sync = reply.pop("last_sync")
+    assert list(reply.items()) == [
+        ("success", True),
+        ("commit_hash", commit),
+        ("files_changed", 3),
+        ("skills_reindexed", 2),
+    ]
+    assert last_sync.endswith("Z")
+    assert len(last_sync) == len("2026-02-18T14:30:00.000Z")
+    assert found["skill_path"] == "two"
+
+
+async def test_a_refresh_without_news_changes_nothing(
+    tmp_path: Path, upstream: Upstream, era: str
+) -> None:
+    commit = upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
+    library = open_library(_branch(upstream, tmp_path), load=False)
+
+    async with connected(library, era) as client:
+        await ask(client, "get_skill", context="one")
+        reply = await ask(client, "refresh_skills")
+
+    assert (reply["success"], reply["commit_hash"]) == (True, commit)
+    assert (reply["files_changed"], reply["skills_reindexed"]) == (0, 1)
+
+
+@pytest.mark.spec("8.6")
+async def test_a_failed_refresh_says_what_is_served_instead(
+    tmp_path: Path, upstream: Upstream, era: str
+) -> None:
+    commit = upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
+    library = open_library(_branch(upstream, tmp_path), load=False)
+
+    async with connected(library, era) as client:
+        await ask(client, "get_skill", context="one")
+        upstream.bare.rename(tmp_path / "gone")
+        reply = await ask(client, "refresh_skills")
+        found = await ask(client, "get_skill", context="one")
+
+    assert list(reply) == [
+        "success",
+        "commit_hash",
+        "files_changed",
+        "skills_reindexed",
+        "last_sync",
+        "error",
+    ]
+    assert (reply["success"], reply["commit_hash"]) == (False, commit)
+    assert (reply["files_changed"], reply["skills_reindexed"]) == (0, 1)
+    assert reply["error"]["code"] == "SYNC_FAILED"
+    assert found["skill_path"] == "one"
+
+
+async def test_a_failed_refresh_of_a_folder_is_an_error_too(
+    tmp_path: Path, era: str
+) -> None:
+    content = tmp_path / "content"
+    write_skill(content, "one.md", keywords=["one"])
+
+    async with connected(open_library(content), era) as client:
+        await ask(client, "get_skill", context="one")
+        content.rename(tmp_path / "gone")
+        reply = await ask(client, "refresh_skills")
+
+    assert list(reply) == ["success", "mode", "skills_reindexed", "error"]
+    assert (reply["success"], reply["mode"]) == (False, "local")
+    assert reply["error"]["code"] == "SYNC_FAILED"
+
+
+# What is counted
+
+
+@pytest.mark.spec("10.2")
+async def test_every_tool_that_does_something_is_counted(
+    spool: Spool, era: str
+) -> None:
+    library = open_library(
+        SKILLS_CONTENT, settings={"analytics": {"enabled": True}}, spool=spool
+    )
+
+    async with connected(library, era) as client:
+        await ask(client, "get_skill", context="zebra")
+        await ask(client, "get_skill", context="auth")
+        await ask(client, "get_skill", context="auth", skill_path="api/auth")
+        await ask(client, "list_skills")
+        asset = "assets/auth-flow.svg"
+        await ask(client, "get_asset", skill_path="ui/react/auth", file=asset)
+        script = {
+            "skill_path": "ui/react/auth",
+            "file": "scripts/validate-auth-config.py",
+        }
+        values = {"client_id": "np-web", "redirect_uri": "https://a.example/cb"}
+        await ask(client, "run_script", **script, args=values)
+        await ask(client, "report_usage", skill_path="api/auth", useful=True)
+        await ask(client, "refresh_skills")
+
+    events = spooled(spool)
+    assert [event["type"] for event in events] == [
+        "no_match",
+        "ambiguous",
+        "skill_served",
+        "asset_served",
+        "script_executed",
+        "skill_feedback",
+        "refresh",
+    ]
+    assert events[2]["data"]["was_ambiguous"] is True
+    assert events[4]["data"]["args_provided"] == ["client_id", "redirect_uri"]
+
+
+async def test_calls_that_are_refused_are_not_counted(spool: Spool, era: str) -> None:
+    library = open_library(
+        SKILLS_CONTENT, settings={"analytics": {"enabled": True}}, spool=spool
+    )
+
+    async with connected(library, era) as client:
+        await ask(client, "get_skill", context="x", skill_path="nowhere")
+        await ask(client, "get_asset", skill_path="ui/react/auth", file="nothing")
+        await ask(client, "report_usage", skill_path="x")
+
+    assert spooled(spool) == []
+
+
+_CALL = {"skill_path": "login", "file": "scripts/check.sh"}
+_SCRIPT_FIELDS = [
+    "success",
+    "exit_code",
+    "stdout",
+    "stderr",
+    "duration_ms",
+    "script",
+]
+
+_Settings = dict[str, Any]
+
+
+def _branch(upstream: Upstream, folder: Path) -> RemoteBranch:
+    return RemoteBranch(Remote(upstream.url, "main"), folder / "cache")
+
+
+def _library_with_script(
+    folder: Path, script: str, settings: _Settings | None = None
+) -> SkillLibrary:
+    content = folder / "content"
+    declared = {"file": "scripts/check.sh", "execution": "server"}
+    write_skill(content, "login.md", keywords=["login"], scripts=[declared])
+    write(content / "login/scripts/check.sh", script)
+    return open_library(content, settings=settings)

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from skills_mcp import DISTRIBUTION, __version__
+from skills_mcp.cli.logs import shared_level
 from tests.cli.conftest import Run
+from tests.clients import ServerProcess
 from tests.support import SKILLS_CONTENT, Upstream, skill_text, write
 
 
@@ -39,6 +41,9 @@ def test_without_a_verb_it_serves_until_its_input_ends(
         (("bogus",), "bogus"),
         (("tree", "surplus"), "surplus"),
         (("--log-level", "loud"), "debug"),
+        (("--toolsets", "core,pakages"), "'pakages' is none of core, packages"),
+        (("--toolsets", " , "), "none of core, packages"),
+        (("tree", "--toolsets", "core"), "--toolsets"),
     ],
 )
 def test_wrong_usage_has_a_status_of_its_own(
@@ -73,14 +78,19 @@ def test_help_names_what_can_be_set(run: Run) -> None:
 
     for option in ("--skills-dir", "--repo", "--branch", "--config", "--log-level"):
         assert option in done.stdout
+    assert "--toolsets" in done.stdout
+    assert "--discover / --no-discover" in done.stdout
 
 
 @pytest.mark.parametrize(
     "text, said",
     [
         ("matching: {min_scroe: 0.3}", "did you mean min_score?"),
-        ("matching: {min_score: 3}", "matching.min_score: must be less than or equal"),
-        ("scripts: {enabled: sometimes}", "scripts.enabled: must be a valid boolean"),
+        (
+            "matching: {min_score: 3}",
+            "matching.min_score: must be a number from 0 to 1",
+        ),
+        ("scripts: {enabled: sometimes}", "scripts.enabled: must be true or false"),
         ("responses: {format: html}", "'json' or 'markdown'"),
         ("[1, 2]", "must hold"),
         ("a: [", "cannot be read"),
@@ -101,13 +111,15 @@ def test_a_wrong_setting_is_named_with_its_file_and_what_is_allowed(
 
 
 def test_every_wrong_setting_is_named_at_once(run: Run, tmp_path: Path) -> None:
-    file = write(tmp_path / "mine.yaml", "a: 1\nassets: {max_size_bytes: -1}")
+    text = "a: 1\nassets: {max_size_bytes: -1}\nsources: [{}]"
+    file = write(tmp_path / "mine.yaml", text)
 
     done = run("--config", str(file), SKILLS_DIR=str(SKILLS_CONTENT))
 
     assert done.returncode == 3
     assert "unknown key a" in done.stderr
     assert "assets.max_size_bytes" in done.stderr
+    assert "sources[0] needs a folder" in done.stderr
 
 
 def test_a_configuration_file_that_is_not_there_is_an_error(
@@ -127,6 +139,136 @@ def test_a_wrong_environment_variable_is_named(run: Run) -> None:
     assert done.returncode == 3
     assert "REFRESH_INTERVAL_MINUTES" in done.stderr
     assert "'soon'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "variable, value, said",
+    [
+        ("SKILLS_MCP_TOOLSETS", "hammers", "'hammers' is none of core, packages"),
+        ("SKILLS_MCP_DISCOVER", "perhaps", "'perhaps' is not a valid boolean"),
+        ("SKILLS_MCP_LOG_LEVEL", "loud", "debug"),
+    ],
+)
+def test_a_wrong_variable_of_an_option_is_wrong_usage(
+    run: Run, variable: str, value: str, said: str
+) -> None:
+    done = run(SKILLS_DIR=str(SKILLS_CONTENT), **{variable: value})
+
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+def offered(*arguments: str, log: Path, **environment: str) -> set[str]:
+    """Return the names of the tools that a server with these settings has."""
+    environment = {"SKILLS_DIR": str(SKILLS_CONTENT), **environment}
+    server = ServerProcess(*arguments, environment=environment, log=log)
+    try:
+        answer = server.request("tools/list")
+    finally:
+        server.close()
+    return {tool["name"] for tool in answer["result"]["tools"]}
+
+
+@pytest.mark.parametrize(
+    "arguments, variables, core, packages",
+    [
+        ((), {}, False, True),
+        ((), {"SKILLS_MCP_TOOLSETS": ""}, False, True),
+        ((), {"SKILLS_MCP_TOOLSETS": "core"}, True, False),
+        (("--toolsets", "core"), {}, True, False),
+        (("--toolsets", "core, packages"), {"SKILLS_MCP_TOOLSETS": "core"}, True, True),
+    ],
+)
+def test_tool_sets_on_the_command_line_win_over_those_of_the_file(
+    arguments: tuple[str, ...],
+    variables: dict[str, str],
+    core: bool,  # noqa: FBT001
+    packages: bool,  # noqa: FBT001
+    home: Path,
+) -> None:
+    write(home / ".skills-mcp/config.yaml", "toolsets: [packages]")
+
+    tools = offered(*arguments, log=home / "log", **variables)
+
+    assert ("get_skill" in tools) is core
+    assert ("search_skills" in tools) is packages
+
+
+@pytest.mark.parametrize(
+    "arguments, variable, found",
+    [
+        ((), None, True),
+        ((), "", True),
+        ((), "1", True),
+        ((), "false", False),
+        (("--no-discover",), None, False),
+        (("--no-discover",), "true", False),
+        (("--discover",), "false", True),
+    ],
+)
+def test_discovery_on_the_command_line_wins_over_that_of_the_file(
+    run: Run,
+    home: Path,
+    arguments: tuple[str, ...],
+    variable: str | None,
+    found: bool,  # noqa: FBT001
+) -> None:
+    write(home / ".skills-mcp/config.yaml", "discover: true")
+    text = "---\nname: pdf\ndescription: About forms\n---\nRules."
+    write(home / ".agents/skills/pdf/SKILL.md", text)
+    variables = {} if variable is None else {"SKILLS_MCP_DISCOVER": variable}
+
+    done = run("tree", *arguments, SKILLS_DIR=str(SKILLS_CONTENT), **variables)
+
+    assert done.returncode == 0
+    assert ("About forms" in done.stdout) is found
+
+
+@pytest.mark.parametrize(
+    "value, level",
+    [
+        ("DEBUG", "debug"),
+        ("INFO", "info"),
+        ("WARN", "warning"),
+        ("Warning", "warning"),
+        (" error ", "error"),
+        ("", None),
+        ("10", None),
+        ("trace", None),
+        ("CRITICAL", None),
+    ],
+)
+def test_a_log_level_for_everybody_is_read_if_we_know_it(
+    value: str, level: str | None
+) -> None:
+    assert shared_level({"LOG_LEVEL": value}) == level
+    assert shared_level({}) is None
+
+
+@pytest.mark.parametrize(
+    "arguments, variables, said",
+    [
+        ((), {"LOG_LEVEL": "ERROR"}, False),
+        ((), {"LOG_LEVEL": "trace"}, True),
+        ((), {"LOG_LEVEL": "ERROR", "SKILLS_MCP_LOG_LEVEL": "info"}, True),
+        ((), {"LOG_LEVEL": "ERROR", "SKILLS_MCP_LOG_LEVEL": ""}, False),
+        (("--log-level", "info"), {"LOG_LEVEL": "ERROR"}, True),
+    ],
+)
+def test_a_log_level_for_everybody_counts_if_ours_is_not_set(
+    arguments: tuple[str, ...],
+    variables: dict[str, str],
+    said: bool,  # noqa: FBT001
+    tmp_path: Path,
+) -> None:
+    environment = {"SKILLS_DIR": str(SKILLS_CONTENT), **variables}
+    server = ServerProcess(*arguments, environment=environment, log=tmp_path / "log")
+    try:
+        server.call("get_skill", context="react login")
+    finally:
+        server.close()
+
+    assert ("INFO snapshot: Serving" in server.log) is said
 
 
 def test_nothing_heavy_is_imported_before_it_is_needed() -> None:

@@ -1,9 +1,13 @@
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Run
+from tests.clients import HangingRemote
 from tests.support import SKILLS_CONTENT, Upstream, skill_text, write, write_skill
 
 
@@ -136,3 +140,96 @@ def test_of_two_variables_the_folder_wins(run: Run, upstream: Upstream) -> None:
     done = run("tree", SKILLS_REPO=upstream.url, SKILLS_DIR=str(SKILLS_CONTENT))
 
     assert f"27 skills served at {SKILLS_CONTENT}" in done.stdout
+
+
+def sources_file(folder: Path, *sources: dict[str, str]) -> str:
+    """Write the operator's file; a JSON object is YAML, too."""
+    return str(write(folder / "mine.yaml", json.dumps({"sources": sources})))
+
+
+def test_several_sources_are_listed_below_the_skills(
+    run: Run, upstream: Upstream, tmp_path: Path
+) -> None:
+    commit = upstream.commit({"one.md": skill_text(keywords=["one"])})
+    write_skill(tmp_path, "mine/notes.md")
+    file = sources_file(
+        tmp_path, {"repo": upstream.url}, {"folder": "mine", "mount": "teams/mine"}
+    )
+
+    done = run("tree", "--config", file)
+
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-3:] == [
+        "2 skills served from 2 sources, 0 problems",
+        f"  top: {upstream.url} (main) at {commit}",
+        f"  teams/mine: {tmp_path}/mine",
+    ]
+    assert done.stderr == ""
+
+
+def test_a_source_that_is_down_is_said_and_the_others_are_shown(
+    run: Run, upstream: Upstream, tmp_path: Path
+) -> None:
+    commit = upstream.commit({"one.md": skill_text(keywords=["one"])})
+    write_skill(tmp_path, "mine/notes.md")
+    file = sources_file(
+        tmp_path,
+        {"folder": "mine"},
+        {"repo": upstream.url, "mount": "warm"},
+        {"repo": f"{tmp_path}/never.git", "mount": "cold"},
+    )
+    warm = {"repo": upstream.url}
+    run("tree", "--config", sources_file(tmp_path / "before", warm))
+    upstream.bare.rename(tmp_path / "gone")
+
+    done = run("tree", "--config", file)
+
+    assert done.returncode == 0
+    assert "2 skills served from 3 sources" in done.stdout
+    assert f"  warm: {upstream.url} (main) at {commit}, synced before" in done.stdout
+    assert f"  cold: {tmp_path}/never.git (main), not available" in done.stdout
+    said = f"Showing what there is: {upstream.url} (main): no repository is there"
+    assert said in done.stderr
+    assert f"; {tmp_path}/never.git (main): no repository is there" in done.stderr
+
+
+def test_without_anything_from_any_source_the_status_says_so(
+    run: Run, tmp_path: Path
+) -> None:
+    names = ("a", "b")
+    sources = [{"folder": str(tmp_path / name), "mount": name} for name in names]
+
+    done = run("tree", "--config", sources_file(tmp_path, *sources))
+
+    assert done.returncode == 4
+    assert done.stdout == ""
+    assert all(f"folder {tmp_path}/{name} cannot" in done.stderr for name in names)
+
+
+def test_what_is_found_in_the_project_is_shown(run: Run, tmp_path: Path) -> None:
+    write_skill(tmp_path, ".agents/skills/notes.md")
+
+    done = run("tree", "--discover", SKILLS_MCP_PROJECT_ROOT=str(tmp_path))
+
+    assert done.returncode == 0
+    assert "notes" in done.stdout
+    assert f"1 skill served at {tmp_path}/.agents/skills" in done.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a signal of POSIX")
+def test_an_interrupt_ends_every_fetch_that_is_running(tmp_path: Path) -> None:
+    remotes = [HangingRemote() for _ in range(2)]
+    sources = [{"repo": each.url, "mount": str(n)} for n, each in enumerate(remotes)]
+    command = [sys.executable, "-m", "skills_mcp", "tree"]
+    command += ["--config", sources_file(tmp_path, *sources)]
+
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
+        for remote in remotes:
+            remote.wait_for_request()
+        process.send_signal(signal.SIGINT)
+        status = process.wait(timeout=10)
+        for remote in remotes:
+            remote.wait_for_hang_up()
+            remote.close()
+
+    assert status != 0

@@ -1,7 +1,7 @@
 """The program: arguments, exit codes, and what a person reads.
 
-Exit codes: 0 done, 2 wrong usage, 3 the configuration or the content cannot be
-used, 4 the sync failed and there is nothing older to show.
+Exit codes: 0 done, 1 `validate` found something, 2 wrong usage, 3 the configuration
+or the content cannot be used, 4 the sync failed and there is nothing older to show.
 """
 
 import os
@@ -17,9 +17,12 @@ from click.core import ParameterSource
 
 from skills_mcp.about import DISTRIBUTION, __version__
 from skills_mcp.bootstrap import DEFAULT_BRANCH, Application, Options, build
-from skills_mcp.cli.logs import LEVELS, configure_logging
+from skills_mcp.cli.logs import LEVELS, configure_logging, shared_level
+from skills_mcp.config import TOOLSETS
 from skills_mcp.content.remote import Remote
 from skills_mcp.errors import ConfigError, ContentError, SkillsError
+from skills_mcp.skills.index import SCOPES
+from skills_mcp.skills.model import Scope
 
 _HELLO = (
     "Waiting for an MCP client on standard input; Ctrl-C ends it. To see the skills "
@@ -48,6 +51,26 @@ def program() -> None:
     """Serve an organisation's engineering knowledge to coding agents over MCP."""
 
 
+class _Switch(click.Option):
+    """A flag whose variable says yes or no; to Click 8.2, any value means yes."""
+
+    def value_from_envvar(self, ctx: click.Context) -> str | None:
+        return click.Parameter.resolve_envvar_value(self, ctx)
+
+
+def _parse_toolsets(
+    _context: click.Context, _option: click.Parameter, text: str | None
+) -> tuple[str, ...] | None:
+    """Return the names, which stand with commas between them."""
+    if text is None:
+        return None
+    names = tuple(filter(None, map(str.strip, text.split(","))))
+    for name in names or [text]:
+        if name not in TOOLSETS:
+            raise click.BadParameter(f"{name!r} is none of {', '.join(TOOLSETS)}.")
+    return names
+
+
 def content_options(
     *, log_level: str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -72,6 +95,13 @@ def content_options(
             default=DEFAULT_BRANCH,
             show_default=True,
             help="The branch to follow.",
+        ),
+        click.option(
+            "--discover/--no-discover",
+            cls=_Switch,
+            envvar="SKILLS_MCP_DISCOVER",
+            default=None,
+            help="Also serve .agents/skills of the project and of your home.",
         ),
         click.option(
             "--config",
@@ -99,6 +129,13 @@ def content_options(
 
 
 @program.command()
+@click.option(
+    "--toolsets",
+    envvar="SKILLS_MCP_TOOLSETS",
+    metavar="NAMES",
+    callback=_parse_toolsets,
+    help=f"Which tools there are, with commas: {','.join(TOOLSETS)}.",
+)
 @content_options(log_level="info")
 def serve(**given: Any) -> None:
     """Serve MCP on standard input and output (the default)."""
@@ -127,6 +164,68 @@ def tree(*, as_json: bool, problems: bool, **given: Any) -> None:
         print_tree(application, as_json=as_json, with_problems=problems)
 
 
+@program.command()
+@content_options(log_level="error")
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["skills_context", "available_skills"]),
+    default="skills_context",
+    show_default=True,
+    help="Only names and places, or files, too.",
+)
+@click.option(
+    "--scope", type=click.Choice(SCOPES), help="Only the skills of this scope."
+)
+@click.option(
+    "--max-entries",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="The most skills.  [default: catalog.max_entries]",
+)
+@click.option(
+    "--max-bytes",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="The most bytes.  [default: catalog.max_bytes]",
+)
+def catalog(
+    *,
+    style: str,
+    scope: Scope | None,
+    max_entries: int | None,
+    max_bytes: int | None,
+    **given: Any,
+) -> None:
+    """Print a list of the skills for a system prompt."""
+    from skills_mcp.cli.catalog import Wanted, print_catalog
+
+    wanted = Wanted(
+        style=style, scope=scope, max_entries=max_entries, max_bytes=max_bytes
+    )
+    application = _build(**given)
+    with _readable_errors():
+        print_catalog(application, wanted)
+
+
+@program.command()
+@click.argument(
+    "paths",
+    metavar="PATHS...",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, path_type=Path),
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+@click.option("--strict", is_flag=True, help="Fail on warnings, too.")
+def validate(*, paths: tuple[Path, ...], as_json: bool, strict: bool) -> None:
+    """Check skills before anybody is served: a repository, folders or files."""
+    from skills_mcp.cli.validate import print_validation
+
+    with _readable_errors():
+        sys.exit(print_validation(paths, as_json=as_json, strict=strict))
+
+
 def main() -> None:
     """Run the program and leave with its exit code."""
     for stream in (sys.stdout, sys.stderr):
@@ -135,26 +234,24 @@ def main() -> None:
     program(prog_name="skills-mcp")
 
 
-def _build(
-    *,
-    skills_dir: str | None,
-    repo: str | None,
-    branch: str,
-    config_file: Path | None,
-    log_level: str,
-) -> Application:
+def _build(*, log_level: str, **given: Any) -> Application:
+    """Wire everything up from the values of `content_options`, and log from now on."""
     environment = dict(os.environ)
     # No child of ours needs these; Git gets the token in its own way (DESIGN §3.10).
     token, _ = os.environ.pop("GITHUB_TOKEN", None), os.environ.pop("SKILLS_REPO", None)
-    configure_logging(log_level, secrets=(token, _secret_in(repo)))
-    options = Options(
-        skills_dir=None if _only_repo_is_typed() else skills_dir,
-        repo=repo,
-        branch=branch,
-        config_file=config_file,
-    )
+    if not _is_given("log_level"):
+        log_level = shared_level(environment) or log_level
+    configure_logging(log_level, secrets=(token, _secret_in(given["repo"])))
+    if _only_repo_is_typed():
+        given["skills_dir"] = None
     with _readable_errors():
-        return build(options, environment)
+        return build(Options(**given), environment)
+
+
+def _is_given(name: str) -> bool:
+    """Whether an option is on the command line, or its variable is set."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is not ParameterSource.DEFAULT
 
 
 def _only_repo_is_typed() -> bool:

@@ -3,13 +3,24 @@
 import logging
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 # What a model or a skill's author writes must not steer the reader's terminal.
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 LEVELS = ("debug", "info", "warning", "error")
+
+_SHARED_LEVELS = {level.upper(): level for level in LEVELS} | {"WARN": "warning"}
+
+
+def shared_level(environment: Mapping[str, str]) -> str | None:
+    """Return the level that `LOG_LEVEL` asks for (000 §8.2).
+
+    Other programs read the same variable, so a value that is not among ours
+    may well be right for them: it is ignored.
+    """
+    return _SHARED_LEVELS.get(environment.get("LOG_LEVEL", "").strip().upper())
 
 
 class _OneLine(logging.Formatter):

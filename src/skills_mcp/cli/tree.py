@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.markup import escape
@@ -9,6 +10,7 @@ from rich.table import Table
 from rich.tree import Tree
 
 from skills_mcp.bootstrap import Application
+from skills_mcp.content.source import SourceState
 from skills_mcp.errors import SyncError
 from skills_mcp.skills.model import Problem
 from skills_mcp.skills.tree import TreeNode, render_node
@@ -23,14 +25,15 @@ def print_tree(application: Application, *, as_json: bool, with_problems: bool) 
     Raises:
         SyncError: There is no content, old or new.
     """
-    snapshot = _load(application)
+    snapshot = load_snapshot(application)
     tree = application.library.tree()
     if as_json:
         print_json(tree, snapshot.problems if with_problems else None)
         return
     console = _console()
     console.print(_branch(tree), no_wrap=True, overflow="ellipsis")
-    console.print(_summary(snapshot, hint=not with_problems))
+    states = application.mounts.derive_states(snapshot.content)
+    console.print(_summary(snapshot, states, hint=not with_problems))
     if with_problems and snapshot.problems:
         console.print()
         console.print(_problems(snapshot.problems))
@@ -63,19 +66,27 @@ def _console() -> Console:
     return Console(highlight=False, width=_WHOLE_LINES)
 
 
-def _load(application: Application) -> Snapshot:
-    library, source = application.library, application.source
+def load_snapshot(application: Application) -> Snapshot:
+    """Sync and load; what could not be synced is said on standard error.
+
+    Raises:
+        SyncError: There is no content, old or new.
+    """
+    library, mounts = application.library, application.mounts
     notices = Console(stderr=True, highlight=False)
-    with notices.status(f"Reading {escape(source.name)} …"):
+    with notices.status(f"Reading {escape(mounts.name)} …"):
         try:
-            checkout = source.sync()
+            content = mounts.sync()
         except SyncError as error:
-            published = source.published()
+            published = mounts.published()
             if published is None:
                 raise
             notices.print(f"Showing what was synced before: {escape(str(error))}")
-            checkout = published
-        library.load(checkout)
+            content = published
+        library.load(content)
+    if content.error:
+        said = f"Showing what there is: {escape(str(content.error))}"
+        notices.print(said, soft_wrap=True)
     return library.snapshot
 
 
@@ -97,12 +108,24 @@ def _label(node: TreeNode) -> str:
     return "  ".join(parts)
 
 
-def _summary(snapshot: Snapshot, *, hint: bool) -> str:
+def _summary(snapshot: Snapshot, states: Sequence[SourceState], *, hint: bool) -> str:
     served = _plural(len(snapshot.index), "skill")
     found = _plural(len(snapshot.problems), "problem")
-    where = escape(str(snapshot.checkout.revision or snapshot.checkout.directory))
     more = ": see --problems" if snapshot.problems and hint else ""
-    return f"{served} served at {where}, {found}{more}"
+    where = f"from {_plural(len(states), 'source')}"
+    if len(states) == 1:
+        where = f"at {states[0].commit or states[0].name}"
+    lines = [f"{served} served {where}, {found}{more}"]
+    if len(states) > 1:
+        lines += map(_line, states)
+    return escape("\n".join(lines))
+
+
+def _line(state: SourceState) -> str:
+    """Say where the skills of a source stand, and how new they are."""
+    commit = f" at {state.commit}" if state.commit else ""
+    age = "" if not state.error else ", synced before" if commit else ", not available"
+    return f"  {state.mount or 'top'}: {state.name}{commit}{age}"
 
 
 def _problems(problems: tuple[Problem, ...]) -> Table:

@@ -1,0 +1,76 @@
+"""`skills-mcp catalog`: the list of skills for a system prompt (002 §6.1, 004 §5.1)."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import click
+
+from skills_mcp.bootstrap import Application
+from skills_mcp.catalog import (
+    Catalog,
+    build_catalog,
+    render_available_skills,
+    render_skills_context,
+)
+from skills_mcp.cli.tree import load_snapshot
+from skills_mcp.errors import ConfigError
+from skills_mcp.skills.model import Scope
+
+STYLES: dict[str, Callable[[Catalog], str]] = {
+    "skills_context": render_skills_context,
+    "available_skills": render_available_skills,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What somebody asks for; None leaves it to `catalog` in the configuration."""
+
+    style: str
+    scope: Scope | None = None
+    max_entries: int | None = None
+    max_bytes: int | None = None
+
+
+def print_catalog(application: Application, wanted: Wanted) -> None:
+    """Sync, then print the list to standard output; what is missing, to the other.
+
+    Raises:
+        SyncError: There is no content, old or new.
+        ConfigError: The limit is too low for any list.
+    """
+    snapshot = load_snapshot(application)
+    limits = snapshot.config.catalog
+    max_bytes = wanted.max_bytes or limits.max_bytes
+    render = STYLES[wanted.style]
+    catalog = build_catalog(
+        snapshot.index,
+        render=render,
+        scope=wanted.scope,
+        max_entries=wanted.max_entries or limits.max_entries,
+        max_bytes=max_bytes,
+    )
+    text = render(catalog)
+    _require_room(len(text.encode("utf-8")), max_bytes)
+    # XML may escape what this output cannot carry; it stays the same XML.
+    encoding = sys.stdout.encoding or "utf-8"
+    shown = text.encode(encoding, "xmlcharrefreplace").decode(encoding)
+    click.echo(shown, nl=False)
+    if catalog.truncated:
+        click.echo(_describe(catalog), err=True)
+
+
+def _require_room(size_bytes: int, max_bytes: int) -> None:
+    if size_bytes > max_bytes:
+        raise ConfigError(
+            f"catalog.max_bytes is {max_bytes:,}, and an empty list has {size_bytes:,} "
+            "bytes already. Set it to more, or pass --max-bytes."
+        )
+
+
+def _describe(catalog: Catalog) -> str:
+    return (
+        f"The list has {len(catalog.entries)} of {catalog.total} skills. For more, "
+        "raise --max-entries or --max-bytes."
+    )

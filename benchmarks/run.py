@@ -12,7 +12,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,11 @@ from rich.console import Console
 from rich.progress import track
 
 from benchmarks.pipe_client import PipeClient
-from skills_mcp.config import Matching
+from skills_mcp.config import Matching, Search
 from skills_mcp.routing.decision import Decision, decide, exact
 from skills_mcp.routing.keywords import KeywordMatcher
+from skills_mcp.routing.ranked import RankedMatcher
+from skills_mcp.routing.search import Found, search
 from skills_mcp.routing.tokens import fold, tokenize
 from skills_mcp.skills.discovery import load_skills
 from skills_mcp.skills.model import Skill
@@ -55,8 +57,10 @@ def main() -> None:
         }
         results |= measure_build(content)
         results |= measure_routing(content, words)
+        results |= measure_ranked(content, words)
         results |= measure_start(environment)
         results |= measure_calls(environment, words)
+        results |= measure_searches(environment, words)
     RESULTS.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
     report(results)
 
@@ -81,7 +85,7 @@ def measure_build(content: Path) -> dict[str, Any]:
     """Build the index, against only reading the same files."""
     files = list(content.rglob("*.md"))
     reading = seconds_of(lambda: sum(len(path.read_bytes()) for path in files))
-    building = seconds_of(lambda: KeywordMatcher(load_skills(content).index))
+    building = seconds_of(lambda: KeywordMatcher(load_skills(content).skills))
     return {
         "build_skills_per_second": SKILLS / building,
         "build_against_reading": building / reading,
@@ -90,7 +94,7 @@ def measure_build(content: Path) -> dict[str, Any]:
 
 def measure_routing(content: Path, words: list[str]) -> dict[str, Any]:
     """Route tasks, against the literal triple loop; both must agree."""
-    skills = list(load_skills(content).index)
+    skills = list(load_skills(content).skills)
     matcher = KeywordMatcher(skills)
     chance = random.Random(11)  # noqa: S311 - the same tasks in every run
     tasks = [" ".join(chance.choices(words, k=8)) for _ in range(QUERIES)]
@@ -106,6 +110,27 @@ def measure_routing(content: Path, words: list[str]) -> dict[str, Any]:
         "routing_times_faster_than_loop": statistics.median(literal)
         / statistics.median(ours),
     }
+
+
+def measure_ranked(content: Path, words: list[str]) -> dict[str, Any]:
+    """Build the ranked algorithm over all words, and search with it."""
+    skills = load_skills(content).skills
+    built: list[RankedMatcher] = []
+    building = seconds_of(lambda: built.append(RankedMatcher(skills)))
+    [matcher] = built
+    chance = random.Random(17)  # noqa: S311 - the same queries in every run
+    queries = [" ".join(chance.choices(words, k=8)) for _ in range(QUERIES)]
+    times = [seconds_of(partial(find, query, skills, matcher)) for query in queries]
+    return {
+        "ranked_build_skills_per_second": SKILLS / building,
+        "search_median_ms": statistics.median(times) * 1000,
+    }
+
+
+def find(query: str, skills: Sequence[Skill], matcher: RankedMatcher) -> Found:
+    """Search, as a request does."""
+    rules = Search()
+    return search(query, skills, matcher, limit=rules.limit, threshold=rules.threshold)
 
 
 def route(task: str, matcher: KeywordMatcher) -> Decision:
@@ -145,24 +170,38 @@ def measure_start(environment: dict[str, str]) -> dict[str, Any]:
 
 
 def measure_calls(environment: dict[str, str], words: list[str]) -> dict[str, Any]:
-    """Call both servers in turn, warm."""
+    """Call `get_skill` and the floor's echo in turn, warm."""
+    ratio, above = compare_calls(environment, words, "get_skill", "context")
+    return {"call_against_echo": ratio, "resident_mib_above_floor": above}
+
+
+def measure_searches(environment: dict[str, str], words: list[str]) -> dict[str, Any]:
+    """Call `search_skills` and the floor's echo in turn, warm."""
+    more = environment | {"SKILLS_MCP_TOOLSETS": "core,packages"}
+    ratio, above = compare_calls(more, words, "search_skills", "query")
+    return {"search_against_echo": ratio, "resident_mib_with_ranked": above}
+
+
+def compare_calls(
+    environment: dict[str, str], words: list[str], tool: str, argument: str
+) -> tuple[float, float | None]:
+    """Return how many echoes a call takes, and the memory above the floor in MiB."""
     chance = random.Random(13)  # noqa: S311 - the same tasks in every run
     tasks = [" ".join(chance.choices(words, k=8)) for _ in range(CALLS)]
     floor_times: list[float] = []
     our_times: list[float] = []
     with PipeClient(FLOOR, environment) as floor, PipeClient(OURS, environment) as ours:
         for number, task in enumerate(
-            track(tasks, "Calls", console=Console(stderr=True))
+            track(tasks, f"Calls of {tool}", console=Console(stderr=True))
         ):
             echo = floor.call_seconds("echo", {"text": task})
-            skill = ours.call_seconds("get_skill", {"context": task})
+            answer = ours.call_seconds(tool, {argument: task})
             if number >= WARM_UP:
                 floor_times.append(echo)
-                our_times.append(skill)
+                our_times.append(answer)
         memory, floor_memory = ours.resident_mebibytes(), floor.resident_mebibytes()
     ratio = statistics.median(our_times) / statistics.median(floor_times)
-    above = memory - floor_memory if memory and floor_memory else None
-    return {"call_against_echo": ratio, "resident_mib_above_floor": above}
+    return ratio, memory - floor_memory if memory and floor_memory else None
 
 
 def seconds_of(work: Callable[[], object]) -> float:
@@ -177,11 +216,15 @@ def report(results: dict[str, Any]) -> None:
     lines = (
         ("start_against_floor", "first answer, times the floor's"),
         ("call_against_echo", "get_skill, times an echo"),
+        ("search_against_echo", "search_skills, times an echo"),
         ("routing_median_ms", "routing, milliseconds (median)"),
         ("routing_times_faster_than_loop", "routing, times faster than the loop"),
+        ("search_median_ms", "search, milliseconds (median)"),
         ("build_skills_per_second", "index, skills per second"),
         ("build_against_reading", "index, times reading the files"),
+        ("ranked_build_skills_per_second", "ranked algorithm, skills per second"),
         ("resident_mib_above_floor", "memory above the floor, MiB"),
+        ("resident_mib_with_ranked", "the same with search, MiB"),
     )
     print(f"{SKILLS:,} skills, Python {results['python']}")
     for key, meaning in lines:

@@ -1,7 +1,8 @@
 """The main job, end to end: a Git remote, the real server, the official MCP client.
 
-Everything happens in a temporary folder with a home of its own; nothing of yours
-is read or changed. Run it with `make demo`.
+Then a second server, on a folder of packages. Everything happens in a temporary
+folder with a home of its own; nothing of yours is read or changed. Run it with
+`make demo`.
 """
 
 import base64
@@ -12,7 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +28,9 @@ from rich.markup import escape
 from rich.rule import Rule
 from rich.tree import Tree
 
-CONTENT = Path(__file__).parent.parent / "fixtures" / "skills-content"
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+CONTENT = FIXTURES / "skills-content"
+PACKAGES = FIXTURES / "packages-content"
 LINES_SHOWN = 6
 
 NEW_SKILL = """\
@@ -44,16 +49,16 @@ keywords: [feature-flag, toggle, experiment, flag]
 class Transcript:
     """What was asked, what came back, and how long it took."""
 
-    def __init__(self, client: Client, console: Console) -> None:
+    def __init__(self, client: Client, console: Console, steps: Iterator[int]) -> None:
         self._client = client
         self._console = console
-        self._step = 0
+        self._steps = steps
 
     def heading(self, text: str) -> None:
         """Begin a step."""
-        self._step += 1
+        heading = f"{next(self._steps)}. {text}"
         self._console.print()
-        self._console.print(Rule(f"{self._step}. {text}", align="left", style="cyan"))
+        self._console.print(Rule(heading, align="left", style="cyan"))
 
     async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
         """Call a tool and show the question; return the JSON of the answer."""
@@ -129,37 +134,55 @@ def git(*arguments: str, cwd: Path | None = None) -> None:
 
 
 async def play(stage: Path, console: Console) -> None:
-    """Start the server on the remote and use every tool once."""
-    home = stage / "home"
-    home.mkdir()
-    server = StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "skills_mcp"],
-        env={
-            "PATH": os.environ["PATH"],
-            "HOME": str(home),
-            "USER": "ada",
-            "SKILLS_REPO": f"file://{stage / 'skills.git'}",
-            "SKILLS_MCP_LOG_LEVEL": "warning",
-        },
-        cwd=str(stage),
-    )
+    """Use every tool on the remote, then those for packages on a folder of them."""
+    (stage / "home").mkdir()
+    steps = count(1)
+    remote = {"SKILLS_REPO": f"file://{stage / 'skills.git'}"}
     started = time.perf_counter()
-    async with Client(stdio_client(server)) as client:
+    async with serving(stage, remote) as client:
         seconds = time.perf_counter() - started
         console.print("[bold]skills-mcp[/], the real server over stdio")
         console.print(f"Content: a Git remote made from {CONTENT.name}/")
         console.print(f"First answer after {seconds:.2f} s, before any sync")
-        transcript = Transcript(client, console)
+        transcript = Transcript(client, console, steps)
         await browse(transcript)
         await route(transcript)
         await fetch(transcript)
         await run(transcript)
         await refresh(transcript, stage / "clone")
+    toolsets = ("--toolsets", "core,packages")
+    async with serving(stage, {"SKILLS_DIR": str(PACKAGES)}, *toolsets) as client:
+        console.print()
+        console.print(f"[bold]skills-mcp {' '.join(toolsets)}[/], a second server")
+        console.print(f"Content: {PACKAGES.name}/, a folder of SKILL.md packages")
+        await use_package(Transcript(client, console, steps))
     console.print()
     console.print("[bold green]Done.[/] The same skills, without an agent:")
-    console.print("  .venv/bin/skills-mcp tree --skills-dir fixtures/skills-content")
+    for content in (CONTENT, PACKAGES):
+        shown = f"{FIXTURES.name}/{content.name}"
+        console.print(f"  .venv/bin/skills-mcp tree --skills-dir {shown}")
     console.print("Your own: README.md says how.")
+
+
+@asynccontextmanager
+async def serving(
+    stage: Path, settings: Mapping[str, str], *options: str
+) -> AsyncIterator[Client]:
+    """Start a server with a home of its own, and none of your variables."""
+    server = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "skills_mcp", *options],
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(stage / "home"),
+            "USER": "ada",
+            "SKILLS_MCP_LOG_LEVEL": "warning",
+            **settings,
+        },
+        cwd=str(stage),
+    )
+    async with Client(stdio_client(server)) as client:
+        yield client
 
 
 async def browse(transcript: Transcript) -> None:
@@ -296,6 +319,76 @@ async def refresh(transcript: Transcript, clone: Path) -> None:
     )
     after = await transcript.call("get_skill", context=task)
     say_match(transcript, after)
+
+
+async def use_package(transcript: Transcript) -> None:
+    """Find a package, load it, work with its files, and load it again."""
+    name = await find(transcript)
+    loaded = await load(transcript, name)
+    await work(transcript, name, loaded["path"])
+
+    transcript.heading("Asked for again: a reminder instead of the text")
+    answer = await transcript.call(
+        "load_skill", skill_name=name, known_digest=loaded["digest"]
+    )
+    transcript.say(answer["message"])
+
+
+async def find(transcript: Transcript) -> str:
+    """Search, and return the name of the best hit."""
+    transcript.heading("Packages with a SKILL.md: search, then load")
+    answer = await transcript.call("search_skills", query="prepare a customs form")
+    for hit in answer["skills"]:
+        transcript.say(
+            f"{hit['score']:.2f}  [bold]{hit['name']}[/]  "
+            f"[dim]{escape(hit['description'])}[/]"
+        )
+    name: str = answer["skills"][0]["name"]
+    return name
+
+
+async def load(transcript: Transcript, name: str) -> dict[str, Any]:
+    """Load a package, with what it inherits."""
+    transcript.heading("The organisation's rules reach a package, too")
+    loaded = await transcript.call("load_skill", skill_name=name)
+    for file in loaded["files"]:
+        transcript.say(file)
+    for line in loaded["instructions"].splitlines():
+        if line.startswith("=== "):
+            transcript.say(f"[green]{escape(line)}[/]")
+    transcript.quote(loaded["instructions"].rpartition(" ===")[2])
+    return loaded
+
+
+async def work(transcript: Transcript, name: str, folder: str) -> None:
+    """Read a part of a reference, and run a script as an agent would."""
+    transcript.heading("A reference, a few lines at a time")
+    reference = "references/cn23-fields.md"
+    part = await transcript.call(
+        "read_skill_file", skill_name=name, file_path=reference, max_lines=5
+    )
+    transcript.say(
+        f"lines {part['start_line']} to {part['end_line']} of {part['total_lines']}, "
+        f"go on with start_line={part['next_line']}"
+    )
+    transcript.quote(part["content"])
+
+    transcript.heading("Its script, in the agent's own shell")
+    command = ("python3", "scripts/check_values.py", "templates/cn23-values.json")
+    transcript.say(f"[dim]$ {' '.join(command)}[/]")
+    transcript.quote(shell(*command, folder=folder))
+
+
+def shell(program: str, *arguments: str, folder: str) -> str:
+    """Run a program as an agent would, in the folder that `load_skill` names."""
+    done = subprocess.run(
+        [shutil.which(program) or sys.executable, *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout + done.stderr
 
 
 if __name__ == "__main__":

@@ -13,10 +13,11 @@ from skills_mcp.analytics.publisher import INTERVAL_SECONDS
 from skills_mcp.bootstrap import DEFAULT_BRANCH
 from skills_mcp.config import Layer, Refresh, Settings
 from skills_mcp.content import advice, branch
+from skills_mcp.package_library import MAX_LISTED_FILES
 from skills_mcp.safe_yaml import MAX_YAML_CHARACTERS
 from skills_mcp.scripts.runner import TIMEOUT_EXIT_CODE
 from skills_mcp.server import app, arguments
-from skills_mcp.skills import discovery, frontmatter
+from skills_mcp.skills import discovery, fields, walk
 from tests.docs.pages import (
     CONFIGURATION,
     DOCS,
@@ -114,10 +115,16 @@ def test_every_sentence_has_a_line_of_its_own(page: Path) -> None:
         ("reference/tools.md", f"The exit code is {TIMEOUT_EXIT_CODE} either way"),
         ("reference/skill-format.md", f"{discovery.MAX_SKILL_BYTES:,} bytes, UTF-8"),
         ("reference/skill-format.md", f"{MAX_YAML_CHARACTERS:,} characters"),
-        ("reference/skill-format.md", f"more than {discovery._MAX_DEPTH} levels"),
-        ("reference/skill-format.md", f"-1000 to {frontmatter._MAX_PRIORITY} |"),
+        ("reference/skill-format.md", f"more than {walk.MAX_DEPTH} levels"),
+        ("reference/skill-format.md", f"-1000 to {fields._MAX_PRIORITY} |"),
         ("reference/configuration.md", f"`SKILLS_BRANCH` | `{DEFAULT_BRANCH}` |"),
         ("reference/events.md", f"sends every {INTERVAL_SECONDS:.0f} seconds"),
+        (
+            "explanation/features.md",
+            f"`load_skill` with up to {MAX_LISTED_FILES} files",
+        ),
+        ("explanation/features.md", f"may ask for at most {arguments._MAX_HITS} |"),
+        ("explanation/security.md", f"{walk.MAX_DEPTH} levels, and a size for each"),
         ("explanation/sync.md", f"at most {branch._FETCH_TIMEOUT_SECONDS:.0f} seconds"),
         ("explanation/sync.md", f"Every {Refresh().interval_minutes} minutes"),
         ("tutorial.md", f"fetches every {Refresh().interval_minutes} minutes"),

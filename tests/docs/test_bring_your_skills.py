@@ -1,0 +1,22 @@
+"""The guides for packages print what they say."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import DOCS, blocks
+from tests.docs.test_tutorial import normalised, run_page, steps
+
+
+@pytest.mark.parametrize("page", ["bring-your-skills.md", "write-a-package.md"])
+def test_the_guides_for_packages_print_what_they_say(tmp_path: Path, page: str) -> None:
+    folder = tmp_path / "ada"
+    folder.mkdir()
+    guide = DOCS / "how-to" / page
+    shown = [step for each in blocks(guide, "console") for step in steps(each)]
+
+    printed = run_page(guide, folder)
+
+    for (command, expected), real in zip(shown, printed, strict=True):
+        assert normalised(real) == normalised(expected), command
+    assert shown

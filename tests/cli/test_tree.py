@@ -60,7 +60,7 @@ def test_programs_get_the_problems_too(run: Run, tmp_path: Path) -> None:
     done = run("tree", "--json", "--problems", "--skills-dir", str(tmp_path))
 
     [problem] = json.loads(done.stdout)["problems"]
-    assert list(problem) == ["file", "reason", "hint", "level"]
+    assert list(problem) == ["file", "line", "rule", "level", "reason", "hint"]
     assert (problem["file"], problem["level"]) == ("bad.md", "error")
 
 

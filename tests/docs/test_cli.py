@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import click
 from click.testing import CliRunner
 
 from skills_mcp.cli import program
@@ -34,7 +35,8 @@ def test_every_command_is_documented_with_its_help() -> None:
 
 def test_every_option_is_documented_with_its_variable_and_no_other() -> None:
     commands = [program, *program.commands.values()]
-    options = [p for command in commands for p in command.params] + [
+    every = [p for command in commands for p in command.params]
+    options = [p for p in every if isinstance(p, click.Option)] + [
         program.get_help_option(program.make_context("skills-mcp", ["tree"]))
     ]
     rows = table(section(CLI, "## Options"))

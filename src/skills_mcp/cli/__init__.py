@@ -219,7 +219,10 @@ def catalog(
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 @click.option("--strict", is_flag=True, help="Fail on warnings, too.")
 def validate(*, paths: tuple[Path, ...], as_json: bool, strict: bool) -> None:
-    """Check skills before anybody is served: a repository, folders or files."""
+    """Check skills before anybody is served.
+
+    PATHS are content repositories, folders of skills, packages or single files.
+    """
     from skills_mcp.cli.validate import print_validation
 
     with _readable_errors():

@@ -1,8 +1,7 @@
 """`skills-mcp tree`: what would be served, and what is wrong with the rest."""
 
-import json
-import sys
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -10,6 +9,7 @@ from rich.table import Table
 from rich.tree import Tree
 
 from skills_mcp.bootstrap import Application
+from skills_mcp.cli.printing import print_json, render_problem
 from skills_mcp.content.source import SourceState
 from skills_mcp.errors import SyncError
 from skills_mcp.skills.model import Problem
@@ -28,7 +28,7 @@ def print_tree(application: Application, *, as_json: bool, with_problems: bool) 
     snapshot = load_snapshot(application)
     tree = application.library.tree()
     if as_json:
-        print_json(tree, snapshot.problems if with_problems else None)
+        print_json(_render(tree, snapshot.problems if with_problems else None))
         return
     console = _console()
     console.print(_branch(tree), no_wrap=True, overflow="ellipsis")
@@ -39,23 +39,12 @@ def print_tree(application: Application, *, as_json: bool, with_problems: bool) 
         console.print(_problems(snapshot.problems))
 
 
-def print_json(tree: TreeNode, problems: tuple[Problem, ...] | None) -> None:
-    """Print one JSON object: `tree` as `list_skills` has it, and `problems`."""
-    data: dict[str, object] = {"tree": render_node(tree)}
+def _render(tree: TreeNode, problems: tuple[Problem, ...] | None) -> dict[str, Any]:
+    """Return `tree` as `list_skills` has it, and `problems` if they are wanted."""
+    data: dict[str, Any] = {"tree": render_node(tree)}
     if problems is not None:
-        data["problems"] = [_finding(problem) for problem in problems]
-    # JSON may escape what this output cannot carry; it stays the same JSON.
-    is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
-    print(json.dumps(data, ensure_ascii=not is_unicode, indent=2))  # noqa: T201
-
-
-def _finding(problem: Problem) -> dict[str, str]:
-    return {
-        "file": problem.file,
-        "reason": problem.reason,
-        "hint": problem.hint,
-        "level": problem.level,
-    }
+        data["problems"] = [render_problem(problem) for problem in problems]
+    return data
 
 
 def _console() -> Console:

@@ -1,0 +1,104 @@
+"""`skills-mcp validate`: what an author should repair, one finding per line."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from threading import Timer
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.text import Text
+
+from skills_mcp.cli.printing import print_json, render_problem
+from skills_mcp.skills.model import Problem
+from skills_mcp.validation import Report, Validation, validate
+
+_MOMENT_SECONDS = 1.0
+"""Whoever waits for longer wants to see that something happens."""
+
+_STYLES = {"error": "bold red", "warning": "yellow"}
+
+
+def print_validation(paths: Sequence[Path], *, as_json: bool, strict: bool) -> int:
+    """Check the paths, print what is wrong to standard output, return the exit code.
+
+    Args:
+        paths: They exist.
+        as_json: One object instead of lines.
+        strict: Warnings count as errors do.
+    """
+    with _progress(Console(stderr=True)) as report:
+        validation = validate(*paths, report=report)
+    if as_json:
+        print_json(_to_json(validation))
+    else:
+        _print_lines(validation)
+    is_wrong = validation.problems if strict else validation.error_count
+    return 1 if is_wrong else 0
+
+
+def _print_lines(validation: Validation) -> None:
+    console = Console(highlight=False, markup=False, emoji=False)
+    for problem in validation.problems:
+        # A line that is wrapped cannot be clicked or searched.
+        console.print(_render(problem), soft_wrap=True)
+    console.print(_summarise(validation), soft_wrap=True)
+
+
+def _render(problem: Problem) -> Text:
+    hint = problem.hint[:1].upper() + problem.hint[1:]
+    return Text.assemble(
+        f"{_shown(problem.file)}:{problem.line}: ",
+        (f"{problem.level}[{problem.rule}]", _STYLES[problem.level]),
+        f" {problem.reason}. {hint}",
+    )
+
+
+def _summarise(validation: Validation) -> str:
+    counts = (
+        (validation.skill_count, "skill"),
+        (validation.error_count, "error"),
+        (validation.warning_count, "warning"),
+    )
+    return ", ".join(f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in counts)
+
+
+def _to_json(validation: Validation) -> dict[str, Any]:
+    shown = (replace(p, file=_shown(p.file)) for p in validation.problems)
+    return {
+        "problems": [render_problem(problem) for problem in shown],
+        "skills": validation.skill_count,
+        "errors": validation.error_count,
+        "warnings": validation.warning_count,
+    }
+
+
+def _shown(file: str) -> str:
+    """Return a path as somebody in this working directory would type it."""
+    try:
+        return os.fspath(Path(file).relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return file  # elsewhere, where a long row of .. helps nobody
+
+
+@contextmanager
+def _progress(console: Console) -> Iterator[Report]:
+    """Show on a terminal how far it is, unless it is done in a moment."""
+    if not console.is_terminal:
+        yield lambda _done, _total: None
+        return
+    columns = (TextColumn("Checking"), BarColumn(), MofNCompleteColumn())
+    progress = Progress(*columns, console=console, transient=True)
+    task = progress.add_task("", total=None)
+    timer = Timer(_MOMENT_SECONDS, progress.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+    finally:
+        timer.cancel()
+        timer.join()  # or it could start after the end
+        progress.stop()

@@ -1,0 +1,116 @@
+"""Everything that is wrong with one skill: its files, and its place in the tree."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path, PurePosixPath
+
+from skills_mcp.skills.model import Problem, Skill
+from skills_mcp.skills.package import classify
+from skills_mcp.skills.walk import Package
+from skills_mcp.validation.head import parse_strictly
+from skills_mcp.validation.hidden_text import find_hidden
+from skills_mcp.validation.layout import check_length, check_undeclared
+from skills_mcp.validation.links import Surroundings, check_links
+from skills_mcp.validation.markdown import Markdown, parse_markdown, read_bytes
+from skills_mcp.validation.packages import check_package
+from skills_mcp.validation.places import is_repository
+from skills_mcp.validation.rivals import MAX_SKILLS, SharedKeywords, check_findable
+from skills_mcp.validation.rules import Finding
+from skills_mcp.validation.tree import Entry, Tree
+
+_MARKDOWN = ".md"
+_KEYWORDS = ("keywords", "tags", "triggers", "metadata")
+
+
+class EntryChecker:
+    """Checks the skills of one tree, one by one."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._snapshot = tree.snapshot
+        self._shared = SharedKeywords(tree.snapshot.index)
+        self._reported = {Path(problem.file) for problem in tree.problems()}
+
+    def check(self, entry: Entry) -> Iterator[Problem]:
+        """Read an entry's Markdown files, and yield what is wrong."""
+        raw = read_bytes(entry.home, entry.found.file)
+        is_unserved = entry.skill is None and not entry.is_package
+        if raw is None or is_unserved:
+            return  # reported by now, or a text for people
+        markdown = parse_markdown(raw)
+        for finding in self._check_main(entry, raw, markdown):
+            yield finding.at(entry.file)
+        for file, finding in _check_others(entry):
+            yield finding.at(file)
+
+    def _check_main(
+        self, entry: Entry, raw: bytes, markdown: Markdown
+    ) -> Iterator[Finding]:
+        if isinstance(entry.found, Package):
+            reading = parse_strictly(raw, markdown)
+            yield from check_package(reading, entry.found.main, _folder_name(entry))
+        yield from find_hidden(markdown.text)
+        yield from check_links(markdown, _surroundings(entry))
+        if entry.skill is not None:
+            yield from self._check_skill(entry.skill, markdown)
+
+    def _check_skill(self, skill: Skill, markdown: Markdown) -> Iterator[Finding]:
+        index = self._snapshot.index
+        yield from self._shared.check(skill, markdown.line(*_KEYWORDS))
+        if len(index) <= MAX_SKILLS:
+            line = markdown.line("keywords", "description")
+            yield from check_findable(self._snapshot, skill, line)
+        yield from check_length(index, skill)
+        if skill.inventory is None:
+            line = markdown.line("assets", "scripts")
+            yield from check_undeclared(skill, line, self._reported)
+
+
+def _folder_name(entry: Entry) -> str | None:
+    folder = entry.whole
+    return None if is_repository(folder) else folder.name
+
+
+def _check_others(entry: Entry) -> Iterator[tuple[Path, Finding]]:
+    """Check the Markdown files that agents read after the main one."""
+    for file in _other_files(entry):
+        path = entry.resources / file
+        raw = read_bytes(entry.resources, file)
+        if raw is None:
+            continue
+        markdown = parse_markdown(raw)
+        for finding in find_hidden(markdown.text):
+            yield path, finding
+        if _is_reference(file):
+            folder = PurePosixPath(file).parent.as_posix()
+            for finding in check_links(markdown, _surroundings(entry, folder)):
+                yield path, finding
+
+
+def _other_files(entry: Entry) -> Iterator[str]:
+    """Iterate over the Markdown files that can be asked for."""
+    files: Iterable[str] = entry.skill.files if entry.skill else ()
+    main = ""
+    if isinstance(entry.found, Package):
+        files, main = entry.found.files, entry.found.main
+    yield from (file for file in files if file != main and file.endswith(_MARKDOWN))
+
+
+def _is_reference(file: str) -> bool:
+    """Whether its links are for the skill; those of a template are for its copy."""
+    is_template = "template" in PurePosixPath(file).name.casefold()
+    return classify(file) == "reference" and not is_template
+
+
+def _surroundings(entry: Entry, below: str = ".") -> Surroundings:
+    """Return what the links of a file lead to.
+
+    In a package they begin at its folder, as the standard has it, or at that of the
+    file, as every editor has it. A rule file counts on the whole tree, and what it
+    hands out lies in a folder of its own.
+    """
+    found = entry.found
+    if isinstance(found, Package):
+        bases = (f"{found.folder or '.'}/{below}", found.folder or ".")
+        return Surroundings(entry.home, found.folder, bases, found.files)
+    place = PurePosixPath(found.file)
+    bases = (place.parent.as_posix(), place.with_suffix("").as_posix())
+    return Surroundings(entry.home, "", bases)

@@ -1,0 +1,76 @@
+"""Characters that nobody sees, unless a language or an emoji needs them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_mcp.validation.hidden_text import find_hidden
+
+TAGS = "".join(chr(0xE0000 + ord(letter)) for letter in "ignore")
+
+
+@pytest.mark.parametrize(
+    "text, name",
+    [
+        ("ig\u200bnore", "U+200B ZERO WIDTH SPACE"),
+        ("ig\u200dnore", "U+200D ZERO WIDTH JOINER"),
+        ("ig\u200cnore", "U+200C ZERO WIDTH NON-JOINER"),
+        ("ig\u2060nore", "U+2060 WORD JOINER"),
+        ("ig\ufeffnore", "U+FEFF ZERO WIDTH NO-BREAK SPACE"),
+        ("ig\ufe0fnore", "U+FE0F VARIATION SELECTOR-16"),
+        ("\N{WARNING SIGN}\ufe0f\ufe01", "U+FE01 VARIATION SELECTOR-2"),
+        ("a\U000e0101b", "U+E0101 VARIATION SELECTOR-18"),
+        ("ig\u200enore", "U+200E LEFT-TO-RIGHT MARK"),
+        ("rm \u202e-rf", "U+202E RIGHT-TO-LEFT OVERRIDE"),
+        ("שלום \u2066x", "U+2066 LEFT-TO-RIGHT ISOLATE"),
+        ("\u3164", "U+3164 HANGUL FILLER"),
+    ],
+)
+def test_a_hidden_character_is_named(text: str, name: str) -> None:
+    [finding] = find_hidden(f"One\nTwo {text}\n")
+
+    assert finding.rule == "hidden-character"
+    assert finding.line == 2
+    assert name in finding.reason
+
+
+def test_a_text_in_tags_is_one_finding() -> None:
+    [finding] = find_hidden(f"Fine.\n{TAGS}")
+
+    assert finding.line == 2
+    assert finding.reason.startswith("has 6 hidden characters: U+E0000 to U+E007F")
+
+
+def test_many_of_one_kind_are_counted() -> None:
+    [finding] = find_hidden("a\u200bb\nc\u200bd")
+
+    assert finding.line == 1
+    assert "2 hidden characters" in finding.reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\N{WARNING SIGN}\ufe0f careful",
+        "\N{INFORMATION SOURCE}\ufe0f note",
+        "1\ufe0f\u20e3 first",
+        "\N{WOMAN}\u200d\N{PERSONAL COMPUTER}",
+        "\N{RAINBOW}",
+        "\N{WAVING WHITE FLAG}\ufe0f\u200d\N{RAINBOW}",
+        "\N{WAVING BLACK FLAG}\U000e0067\U000e0062\U000e0073\U000e007f",
+        "\N{ARABIC LETTER FARSI YEH}\u200c\N{ARABIC LETTER KHAH}",
+        "क्\u200dष",
+        "שלום (x)\u200f.",
+        "ภาษา\u200bไทย",
+        "葛\U000e0100",
+    ],
+)
+def test_what_a_language_or_an_emoji_needs_is_no_finding(text: str) -> None:
+    assert list(find_hidden(text)) == []
+
+
+@given(st.text(alphabet=st.sampled_from("a\u200b\u200d\ufe0f\U000e0041\U0001f3f4\n")))
+def test_any_text_ends_in_findings(text: str) -> None:
+    for finding in find_hidden(text):
+        assert 1 <= finding.line <= text.count("\n") + 1
+        assert finding.reason.isprintable()

@@ -579,6 +579,23 @@ def test_a_commit_whose_files_somebody_has_touched_is_read_again(
     assert library.read_asset("a", "note.txt").content.data == b"A note"
 
 
+def test_the_folder_that_load_skill_names_outlives_the_next_commits(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    package = "---\nname: x\ndescription: It runs\n---\n"
+    upstream.commit({"x/SKILL.md": package})
+    source = mounted(branch_of(upstream, tmp_path))
+    library = open_library(source, settings={"toolsets": ["core", "packages"]})
+    folder = library.packages.load("x").skill.directory
+    assert folder is not None
+
+    for number in range(3):
+        upstream.commit({"x/SKILL.md": f"{package}{number}"})
+        library.load(source.sync())
+
+    assert (folder / "SKILL.md").is_file()
+
+
 def test_a_repository_cannot_raise_its_own_privileges(
     upstream: Upstream, tmp_path: Path
 ) -> None:

@@ -179,7 +179,15 @@ def test_a_search_may_be_for_the_skills_of_one_scope_only(tmp_path: Path) -> Non
     assert paths(packages.search("notes")) == ["all/notes", "here/notes", "me/notes"]
 
 
-@pytest.mark.parametrize("query", ["zebra", "", "  ", "$"])
+@pytest.mark.parametrize("query", ["", "  "])
+def test_an_empty_query_is_a_mistake(content: Path, query: str) -> None:
+    packages = open_library(content).packages
+
+    with pytest.raises(InvalidArgumentsError, match="query: is empty"):
+        packages.search(query)
+
+
+@pytest.mark.parametrize("query", ["zebra", "$"])
 def test_a_query_that_finds_nothing_is_counted(
     content: Path, spool: Spool, query: str
 ) -> None:

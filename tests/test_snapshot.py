@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -387,7 +388,7 @@ def test_a_part_that_is_not_there_is_a_problem(content: Path) -> None:
     snapshot = take(part_of(content, subfolder="absent"))
 
     assert paths(snapshot) == []
-    assert told(snapshot) == [(".", "error", "unreadable")]
+    assert told(snapshot) == [("absent", "error", "subfolder")]
 
 
 def test_only_a_source_at_the_top_may_bring_settings(content: Path, team: Path) -> None:
@@ -421,7 +422,7 @@ def test_no_source_at_all_is_an_empty_snapshot() -> None:
     assert paths(snapshot) == []
     assert snapshot.problems == ()
     assert found(snapshot.matcher, "anything") == []
-    assert found(snapshot.ranked, "anything") == []
+    assert found(snapshot.ranked.get(), "anything") == []
 
 
 # --- which algorithm ----------------------------------------------------------
@@ -450,9 +451,9 @@ def test_the_content_chooses_the_algorithm_unless_the_operator_does(
     snapshot = take(content, settings={"matching": {"algorithm": algorithm}})
 
     assert isinstance(snapshot.matcher, expected)
-    assert isinstance(snapshot.ranked, RankedMatcher)
-    assert snapshot.ranked is snapshot.ranked
-    assert (snapshot.ranked is snapshot.matcher) is (expected is RankedMatcher)
+    assert isinstance(snapshot.ranked.get(), RankedMatcher)
+    assert snapshot.ranked.get() is snapshot.ranked.get()
+    assert (snapshot.ranked.get() is snapshot.matcher) is (expected is RankedMatcher)
 
 
 def test_a_package_that_declares_keywords_takes_part_in_the_keyword_algorithm(
@@ -488,7 +489,7 @@ def test_a_hidden_skill_is_in_no_matcher_and_refused_by_name(
 
     assert paths(snapshot) == ["_root"]
     assert found(snapshot.matcher, "react") == []
-    assert found(snapshot.ranked, "react") == []
+    assert found(snapshot.ranked.get(), "react") == []
     assert snapshot.index.hidden_count == 1
     with pytest.raises(SkillDisabledError):
         snapshot.index.resolve("react")
@@ -532,3 +533,23 @@ def test_what_could_not_be_read_is_tried_again(content: Path) -> None:
     part = part_of(content, revision="a")
 
     assert not take(part).is_still(Content((part,)))
+
+
+def test_a_setting_that_hides_nothing_is_told(content: Path) -> None:
+    visibility = {"deny": ["no-such-skill"], "enabled_categories": ["nothing"]}
+
+    snapshot = take(content, settings={"visibility": visibility})
+
+    reasons = [p.reason for p in snapshot.problems if p.rule == "visibility"]
+    assert reasons == [
+        "is without effect: no skill fits deny: no-such-skill",
+        "is without effect: no skill fits enabled_categories: nothing",
+    ]
+
+
+def test_a_search_index_outlives_a_refresh_without_news(content: Path) -> None:
+    snapshot = take(content)
+
+    renewed = replace(snapshot, content=snapshot.content)
+
+    assert renewed.ranked.get() is snapshot.ranked.get()

@@ -187,6 +187,11 @@ def _discovered(environment: Mapping[str, str]) -> tuple[Mount, ...]:
     named = ours or environment.get("CODELIA_AGENTS_ROOT")
     # Resolved, as the working directory is: a link in the middle parts the two.
     root = Path(named).expanduser().resolve() if named else find_project_root(working)
+    if not root.is_dir():
+        raise ConfigError(
+            f"environment: the project's root {named!r} is no folder. Correct "
+            "SKILLS_MCP_PROJECT_ROOT or CODELIA_AGENTS_ROOT, or leave it out."
+        )
     return derive_mounts(root, working, Path.home())
 
 

@@ -13,7 +13,7 @@ The same skills give the same bytes, so a prompt cache holds.
 
 import re
 from bisect import bisect_right
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -21,6 +21,7 @@ from pathlib import PurePosixPath
 from xml.sax.saxutils import escape, quoteattr
 
 from skills_mcp.config import Catalog as Limits
+from skills_mcp.errors import SkillsError
 from skills_mcp.skills.index import INDEX, ROOT, SCOPES, SkillIndex
 from skills_mcp.skills.model import Scope, Skill
 
@@ -137,11 +138,16 @@ def render_available_skills(catalog: Catalog) -> str:
 
 def _entries(index: SkillIndex, scope: Scope | None) -> Iterator[Entry]:
     """Yield the skills in order, each with a name that leads to it alone."""
-    names = Counter(skill.name.casefold() for skill in index)
     for skill in sorted(_listed(index, scope), key=_order):
-        is_own = names[skill.name.casefold()] == 1
-        is_own = is_own and index.get(skill.name) in (None, skill)
-        yield Entry(skill, skill.name if is_own else skill.path)
+        yield Entry(skill, skill.name if _leads_to(index, skill) else skill.path)
+
+
+def _leads_to(index: SkillIndex, skill: Skill) -> bool:
+    """Whether whoever loads the name gets this skill."""
+    try:
+        return index.resolve(skill.name) is skill
+    except SkillsError:
+        return False
 
 
 def _listed(index: SkillIndex, scope: Scope | None) -> Iterator[Skill]:

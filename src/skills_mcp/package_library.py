@@ -14,7 +14,7 @@ import anyio.to_thread
 from skills_mcp.analytics.tracker import Tracker
 from skills_mcp.answers import FoundFiles, LoadedSkill, ReadFile, load_answer
 from skills_mcp.config import Config
-from skills_mcp.errors import UndeclaredFileError
+from skills_mcp.errors import InvalidArgumentsError, UndeclaredFileError
 from skills_mcp.routing.search import Found, search
 from skills_mcp.safe_path import parse_relative
 from skills_mcp.scripts.commands import (
@@ -60,13 +60,21 @@ class PackageLibrary:
     def search(
         self, query: str, *, limit: int | None = None, scope: Scope | None = None
     ) -> Found:
-        """Return the skills that fit a query best (000 §3.2, 002 §5.5)."""
+        """Return the skills that fit a query best (000 §3.2, 002 §5.5).
+
+        Raises:
+            InvalidArgumentsError: The query is empty.
+        """
+        if not query.strip():
+            raise InvalidArgumentsError(
+                "query: is empty. Describe the task, or a name."
+            )
         snapshot = self._shelf.snapshot
         rules = snapshot.config.search
         found = search(
             query,
             snapshot.index,
-            snapshot.ranked,
+            snapshot.ranked.get(),
             limit=limit or rules.limit,
             threshold=rules.threshold,
             scope=scope,

@@ -1,5 +1,6 @@
 """What is served now, and how it is replaced: one assignment, so nothing is mixed."""
 
+import time
 from dataclasses import replace
 
 import anyio.to_thread
@@ -12,6 +13,8 @@ from skills_mcp.content.source import Content
 from skills_mcp.errors import ContentUnavailableError, SkillsError
 from skills_mcp.snapshot import Snapshot, log_news, take_snapshot
 
+_KEPT_SECONDS = 60 * 60.0  # longer than an agent works with one skill's folder
+
 
 class Shelf:
     """Holds the current snapshot of all sources and keeps it fresh."""
@@ -21,6 +24,7 @@ class Shelf:
         self._settings = settings
         self._operator = settings.resolve()
         self._snapshot: Snapshot | None = None
+        self._kept: list[tuple[float, Content]] = []
         self._refresher = Refresher(mounts, self.load, self._interval_minutes)
 
     @property
@@ -73,7 +77,20 @@ class Shelf:
             return
         snapshot = take_snapshot(content, self._settings)
         log_news(snapshot, served)
+        if served:
+            self._keep(served.content)
         self._snapshot = snapshot
+
+    def _keep(self, content: Content) -> None:
+        """Keep files on the disk whose paths an agent may be working with.
+
+        `load_skill` says where a skill lies (000 §3.3), and a commit's folder is
+        deleted as soon as nobody refers to its checkout.
+        """
+        if "packages" in self._operator.toolsets:
+            now = time.monotonic()
+            recent = [(t, c) for t, c in self._kept if now - t < _KEPT_SECONDS]
+            self._kept = [*recent, (now, content)]
 
     async def refresh(self) -> Refreshed:
         """Bring the newest content here; failure is a result, too (001 §8.6)."""

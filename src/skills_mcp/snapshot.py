@@ -2,13 +2,13 @@
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
+from threading import Lock
 
-from skills_mcp.config import Config, Settings, read_layer
+from skills_mcp.config import Config, Settings, Visibility, read_layer
 from skills_mcp.content.source import Content, Part
 from skills_mcp.errors import ConfigError, MissingFileError
 from skills_mcp.routing.keywords import KeywordMatcher
@@ -16,16 +16,33 @@ from skills_mcp.routing.matcher import Matcher
 from skills_mcp.safe_path import open_inside
 from skills_mcp.skills.assets import is_unchanged
 from skills_mcp.skills.discovery import Home, find_homes, load_skills
-from skills_mcp.skills.index import SkillIndex
+from skills_mcp.skills.index import INDEX, SkillIndex
 from skills_mcp.skills.model import Problem, Skill, SkillPath
+from skills_mcp.skills.package import is_main
 from skills_mcp.skills.problems import printable
+from skills_mcp.skills.visibility import find_unused, is_denied
 
 logger = logging.getLogger(__name__)
 
 _CONFIG = "config.yaml"
 
 
-@dataclass(frozen=True, kw_only=True)
+class Deferred:
+    """A matcher that is made when somebody first asks for it, and only once."""
+
+    def __init__(self, make: Callable[[], Matcher]) -> None:
+        self._make = make
+        self._made: Matcher | None = None
+        self._lock = Lock()
+
+    def get(self) -> Matcher:
+        """Return the matcher.  Blocking, the first time."""
+        with self._lock:
+            self._made = self._made or self._make()
+            return self._made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """The skills, settings and problems of one state.  Never changes."""
 
@@ -33,15 +50,11 @@ class Snapshot:
     index: SkillIndex
     matcher: Matcher
     """What `get_skill` routes with (DESIGN §3.16)."""
+    ranked: Deferred
+    """What `search_skills` ranks with, whatever `get_skill` uses."""
     config: Config
     problems: tuple[Problem, ...]
     taken_at: datetime
-
-    @cached_property
-    def ranked(self) -> Matcher:
-        """What `search_skills` ranks with, whatever `get_skill` uses."""
-        is_keyword = isinstance(self.matcher, KeywordMatcher)
-        return _rank(self.index) if is_keyword else self.matcher
 
     def is_still(self, content: Content) -> bool:
         """Whether reading `content` would give the same again."""
@@ -61,7 +74,11 @@ def take_snapshot(content: Content, settings: Settings) -> Snapshot:
     config, problems = _configure(content, settings)
     skills: dict[SkillPath, Skill] = {}
     for part in content.parts:
-        for home in find_homes(part.checkout.directory, part.mount.subfolder):
+        homes = find_homes(part.checkout.directory, part.mount.subfolder)
+        if not _has_subfolder(part):
+            problems.append(_without_subfolder(part))
+            continue
+        for home in homes:
             loaded = load_skills(
                 home.directory,
                 prefix=_prefix(part, home),
@@ -69,16 +86,19 @@ def take_snapshot(content: Content, settings: Settings) -> Snapshot:
                 limits=config.limits,
                 packages_only=home.packages_only,
             )
-            problems += [*loaded.problems, *_add(skills, loaded.skills)]
+            problems += loaded.problems
+            problems += _add(skills, loaded.skills, config.visibility)
         problems += [*_beside(part), *_left_out(part)]
     index = SkillIndex(skills.values(), config.visibility)
     matcher = _choose_matcher(index, config)
     if isinstance(matcher, KeywordMatcher):
         problems += _unmatchable(matcher)
+    problems += _unused(skills.values(), config.visibility)
     return Snapshot(
         content=content,
         index=index,
         matcher=matcher,
+        ranked=Deferred(lambda: matcher if _is_ranked(matcher) else _rank(index)),
         config=config,
         problems=tuple(problems),
         taken_at=datetime.now(UTC),
@@ -92,6 +112,10 @@ def log_news(snapshot: Snapshot, before: Snapshot | None) -> None:
         for part in snapshot.content.parts
     )
     logger.info("Serving %d skills at %s", len(snapshot.index), where)
+    if _is_ranked(snapshot.matcher) and snapshot.config.matching.algorithm == "auto":
+        # One of them decides for all, and it need not be the organisation's.
+        first = next(skill.file for skill in snapshot.index if not skill.keywords)
+        logger.info("Routing by all words: %s declares no keywords", first)
     if not len(snapshot.index):
         logger.warning("There is no skill: every task will have no match")
     known = set(before.problems) if before else set()
@@ -112,11 +136,15 @@ def _prefix(part: Part, home: Home) -> str:
     return f"{at}/{home.prefix}" if at else home.prefix
 
 
-def _add(known: dict[SkillPath, Skill], skills: Iterable[Skill]) -> Iterator[Problem]:
+def _add(
+    known: dict[SkillPath, Skill], skills: Iterable[Skill], rules: Visibility
+) -> Iterator[Problem]:
     """Add skills whose paths are free; the operator's order decides, never a walk's."""
     for skill in skills:
         first = known.setdefault(skill.path, skill)
-        if first is not skill:
+        if is_denied(first, rules):
+            known[skill.path] = skill  # what is never served takes nobody's place
+        elif first is not skill and first.location != skill.location:
             reason = f"is not served: {first.file} has the same path"
             hint = "rename one of them, or mount the sources at different places"
             yield Problem(skill.file, reason, hint, rule="same-path")
@@ -137,6 +165,30 @@ def _rank(index: SkillIndex) -> Matcher:
     return RankedMatcher(index)
 
 
+def _is_ranked(matcher: Matcher) -> bool:
+    return not isinstance(matcher, KeywordMatcher)
+
+
+def _has_subfolder(part: Part) -> bool:
+    wanted = part.mount.subfolder
+    # A folder that cannot be looked into is reported by whoever lists it.
+    return not wanted or os.path.lexists(part.checkout.directory / wanted)
+
+
+def _without_subfolder(part: Part) -> Problem:
+    reason = f"is not there in {part.mount.source.name}"
+    hint = "correct the subfolder of this source in your settings"
+    return Problem(part.mount.subfolder, reason, hint, rule="subfolder")
+
+
+def _unused(skills: Collection[Skill], rules: Visibility) -> Iterator[Problem]:
+    """Report what the operator has named, and nobody has: a slip may hide a lot."""
+    for named in find_unused(skills, rules):
+        hint = "write a path or a name as `tree` shows it; pdf/* is all below pdf"
+        reason = f"is without effect: no skill fits {named}"
+        yield Problem("visibility", reason, hint, "warning", rule="visibility")
+
+
 def _unmatchable(matcher: KeywordMatcher) -> Iterator[Problem]:
     for skill, keyword in matcher.find_unmatchable():
         reason = f"has the keyword {keyword!r}, which no task can match"
@@ -150,13 +202,14 @@ def _beside(part: Part) -> Iterator[Problem]:
     homes = [home.directory for home in find_homes(top, part.mount.subfolder)]
     if part.mount.subfolder or top in homes:
         return
-    for pattern in ("[!.]*/_index.md", "[!.]*/SKILL.md"):
-        for file in sorted(top.glob(pattern)):
-            if file.parent not in homes:
-                reason = f"is not served: the skills are in {homes[0].name}/"
-                hint = f"move it into {homes[0].name}/, or add a _root.md beside it"
-                shown = printable(f"{file.parent.name}/{file.name}")
-                yield Problem(shown, reason, hint, rule="beside-skills")
+    for file in sorted(top.glob("[!.]*/*.md")):
+        is_skill = file.name == f"{INDEX}.md" or is_main(file.name)
+        if is_skill and file.parent not in homes:
+            place = homes[0].name
+            reason = f"is not served: the skills are in {place}/"
+            hint = f"move it into {place}/, or add a _root.md beside {place}/"
+            shown = printable(f"{file.parent.name}/{file.name}")
+            yield Problem(shown, reason, hint, rule="beside-skills")
 
 
 def _left_out(part: Part) -> Iterator[Problem]:

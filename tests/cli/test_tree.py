@@ -102,7 +102,7 @@ def test_without_anything_to_show_the_status_says_so(run: Run, tmp_path: Path) -
 
     assert done.returncode == 4
     assert done.stdout == ""
-    assert "Check SKILLS_REPO" in done.stderr
+    assert "Check its address" in done.stderr
     assert "Traceback" not in done.stderr
 
 

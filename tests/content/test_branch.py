@@ -186,8 +186,8 @@ def test_unrelated_history_converges_in_one_sync(
 @pytest.mark.parametrize(
     "branch, breakage, advice",
     [
-        ("main", "repository", "Check SKILLS_REPO"),
-        ("main", "branch", "Check SKILLS_BRANCH"),
+        ("main", "repository", "Check its address"),
+        ("main", "branch", "Check the name of the branch"),
         ("main", "host", "Check the network"),
     ],
 )

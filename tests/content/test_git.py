@@ -127,7 +127,7 @@ def test_a_redirect_is_not_followed_and_gets_no_token(
         source = RemoteBranch(
             Remote(f"{server.url}/upstream.git", "main", TOKEN), tmp_path / "cache"
         )
-        with pytest.raises(SyncError, match="Set SKILLS_REPO to the new one"):
+        with pytest.raises(SyncError, match="Configure the new one"):
             source.sync()
 
     assert server.authorizations
@@ -244,9 +244,9 @@ def _arguments_of_all_processes() -> str:
         ("The requested URL returned error: 403", "GITHUB_TOKEN"),
         ("git@example.com: Permission denied (publickey).", "SSH"),
         ("Host key verification failed.", "SSH"),
-        ("remote: Repository not found.", "SKILLS_REPO"),
-        ("fatal: repository 'https://example.com/404/' not found", "SKILLS_REPO"),
-        ("fatal: couldn't find remote ref refs/heads/x", "SKILLS_BRANCH"),
+        ("remote: Repository not found.", "its address"),
+        ("fatal: repository 'https://example.com/404/' not found", "its address"),
+        ("fatal: couldn't find remote ref refs/heads/x", "name of the branch"),
         ("The requested URL returned error: 301", "moved"),
         ("Could not resolve host: example.invalid", "network"),
         ("Failed to connect to 127.0.0.1 port 40123 after 0 ms", "network"),

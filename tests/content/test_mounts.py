@@ -251,7 +251,7 @@ def test_one_source_alone_fails_as_if_there_were_no_mounts(
     mounts.sync()
     shutil.rmtree(one.bare)
 
-    with pytest.raises(SyncError, match="Check SKILLS_REPO"):
+    with pytest.raises(SyncError, match="Check its address"):
         mounts.sync()
 
     assert texts(mounts.published()) == {"": "one"}

@@ -1,3 +1,4 @@
+import stat
 import sys
 import tempfile
 from pathlib import Path
@@ -10,7 +11,9 @@ from skills_mcp.errors import (
     ChangedFileError,
     CommandError,
     CommandsDisabledError,
+    FileTooLargeError,
     InvalidArgumentsError,
+    MissingFileError,
 )
 from skills_mcp.scripts.commands import (
     CommandRequest,
@@ -19,6 +22,7 @@ from skills_mcp.scripts.commands import (
     require_allowed,
     require_enabled,
 )
+from skills_mcp.skills.assets import MAX_COPY_BYTES
 from skills_mcp.skills.discovery import load_skills
 from skills_mcp.skills.model import Skill
 from tests.packages import PDF_FILES, contents, write_pdf
@@ -247,3 +251,47 @@ def test_a_command_has_the_limits_of_the_operator(skill: Skill) -> None:
 def test_the_limits_are_those_of_skillhub_by_default(skill: Skill) -> None:
     with prepared(a_request(), skill, Commands(), {}) as command:
         assert (command.timeout_seconds, command.max_output_bytes) == (60, 65_536)
+
+
+@posix
+def test_a_program_in_the_copy_stays_executable(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path / "x/SKILL.md", "---\nname: x\ndescription: It runs\n---\n")
+    write(tmp_path / "x/scripts/run.sh", "#!/bin/sh\n").chmod(0o755)
+    [skill] = load_skills(tmp_path).skills
+    request = CommandRequest(skill_name="x", command="ls")
+
+    with prepared(request, skill, Commands(enabled=True), {}) as command:
+        mode = (command.working_directory / "scripts/run.sh").stat().st_mode
+
+    assert stat.S_IMODE(mode) == 0o755
+
+
+def test_a_package_that_is_too_large_is_not_copied(tmp_path: Path) -> None:
+    write(tmp_path / "x/SKILL.md", "---\nname: x\ndescription: It is large\n---\n")
+    with write(tmp_path / "x/data.bin").open("wb") as handle:
+        handle.truncate(MAX_COPY_BYTES)
+    [skill] = load_skills(tmp_path).skills
+    request = CommandRequest(skill_name="x", command="ls")
+
+    with (
+        pytest.raises(FileTooLargeError, match="in your own shell"),
+        prepared(request, skill, Commands(enabled=True), {}),
+    ):
+        pass
+
+
+def test_no_room_for_a_copy_is_told_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "x/SKILL.md", "---\nname: x\ndescription: It runs\n---\n")
+    [skill] = load_skills(tmp_path).skills
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "not-there"))
+    request = CommandRequest(skill_name="x", command="ls")
+
+    with (
+        pytest.raises(MissingFileError, match="TMPDIR"),
+        prepared(request, skill, Commands(enabled=True), {}),
+    ):
+        pass

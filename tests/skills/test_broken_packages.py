@@ -42,9 +42,6 @@ FINDINGS = {
     "empty-frontmatter": lost("frontmatter", 1, "without `key: value` lines"),
     "frontmatter-is-a-list": lost("frontmatter", 1, "without `key: value` lines"),
     "frontmatter-is-text": lost("frontmatter", 1, "without `key: value` lines"),
-    "hidden-by-a-rule": lost(
-        "hidden-skill", 1, "holds the files of office.md", "office/forms/SKILL.md"
-    ),
     "missing-description": lost("description", 1, "has no description"),
     "missing-name": repaired("name", 1, "has no name, so forms is used"),
     "name-is-a-list": repaired("name", 2, "has no name, so forms is used"),

@@ -139,3 +139,14 @@ def test_a_text_that_begins_with_code_keeps_its_indent(tmp_path: Path) -> None:
     [skill] = load_skills(tmp_path).skills
 
     assert skill.body == "    make test"
+
+
+def test_no_file_beside_a_folder_takes_the_packages_in_it_away(tmp_path: Path) -> None:
+    write(tmp_path / "plugins.md", "Only a text.")
+    write(tmp_path / "plugins/x/pdf/SKILL.md", PACKAGE)
+    write_skill(tmp_path, "api.md")
+    write(tmp_path / "api/deep/er/forms/SKILL.md", PACKAGE)
+
+    paths = [skill.path for skill in load_skills(tmp_path).skills]
+
+    assert paths == ["api", "api/deep/er/forms", "plugins/x/pdf"]

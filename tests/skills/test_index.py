@@ -181,7 +181,8 @@ def test_a_path_that_leads_nowhere_names_similar_ones(path: str, hint: str) -> N
 
     message = str(caught.value)
     assert message == (
-        f"There is no skill {path!r}. {hint}Call list_skills to see all paths."
+        f"There is no skill {path!r}. {hint}"
+        "list_skills and search_skills show what there is."
     )
 
 

@@ -181,7 +181,9 @@ def test_a_walk_may_look_for_packages_only(tmp_path: Path) -> None:
     assert found_in(tmp_path, packages_only=True) == ["pdf/SKILL.md"]
 
 
-def test_the_markdown_of_a_rules_own_folder_is_listed(tmp_path: Path) -> None:
+def test_the_folder_of_a_rule_has_its_markdown_and_still_its_packages(
+    tmp_path: Path,
+) -> None:
     write_skill(tmp_path, "ui.md")
     write(tmp_path / "ui/b.md")
     write(tmp_path / "ui/deep/er/a.md")
@@ -190,11 +192,11 @@ def test_the_markdown_of_a_rules_own_folder_is_listed(tmp_path: Path) -> None:
     (tmp_path / "ui/folder.md").mkdir()
     write_package(tmp_path, "ui/pdf")
 
-    [rule] = Walk(tmp_path, 1000).run()
+    package, rule = Walk(tmp_path, 1000).run()
 
-    assert rule == RuleFile(
-        "ui.md", tmp_path / "ui", ("b.md", "deep/er/a.md", "pdf/SKILL.md")
-    )
+    assert isinstance(package, Package)
+    assert package.folder == "ui/pdf"
+    assert rule == RuleFile("ui.md", tmp_path / "ui", ("b.md", "deep/er/a.md"))
 
 
 @posix

@@ -15,24 +15,24 @@ _ADVICE = (
     (
         ("' not found", "Repository not found", "returned error: 404",
          "does not appear to be a git repository"),
-        "no repository is there, or it may not be seen. Check SKILLS_REPO: https://…",
+        "no repository is there, or it may not be seen. Check its address: https://…",
     ),
     (
         ("is not a git command", "Unable to find remote helper"),
-        "Git does not know this kind of address. Check SKILLS_REPO: https://…",
+        "Git does not know this kind of address. Check its address: https://…",
     ),
     (
         ("couldn't find remote ref",),
-        "the repository has no such branch. Check SKILLS_BRANCH",
+        "the repository has no such branch. Check the name of the branch",
     ),
     (
         ("unable to update url base from redirection", "returned error: 30"),
-        "the address has moved. Set SKILLS_REPO to the new one",
+        "the address has moved. Configure the new one",
     ),
     (
         ("Could not resolve host", "Failed to connect", "Connection refused",
          "Could not connect", "Connection timed out", "unable to access"),
-        "the host cannot be reached. Check the network and SKILLS_REPO",
+        "the host cannot be reached. Check the network and the address",
     ),
 )  # fmt: skip
 
@@ -55,7 +55,7 @@ def find_advice(said: str, *, is_pinned: bool = False) -> str | None:
         is_pinned: Whether a tag or a commit was asked for.
 
     >>> find_advice("fatal: couldn't find remote ref refs/heads/mian")
-    'the repository has no such branch. Check SKILLS_BRANCH'
+    'the repository has no such branch. Check the name of the branch'
     """
     if is_pinned and any(sign in said for sign in _NOT_PINNED):
         return _PIN_ADVICE

@@ -17,6 +17,7 @@ from skills_mcp.errors import (
     CommandError,
     CommandsDisabledError,
     InvalidArgumentsError,
+    MissingFileError,
     shorten,
 )
 from skills_mcp.scripts.policy import derive_environment
@@ -87,10 +88,8 @@ def prepared(
     """
     allowed = derive_environment(environment, {})
     # A process that has left its group may still write into it: then the copy stays.
-    with tempfile.TemporaryDirectory(
-        prefix="skills-mcp-", ignore_cleanup_errors=True
-    ) as folder:
-        copy_files(skill, Path(folder))
+    with _temporary_folder() as folder:
+        _copy(skill, Path(folder))
         yield Command(
             words=derive_words(request.command, request.args, allowed),
             environment=allowed,
@@ -98,6 +97,28 @@ def prepared(
             timeout_seconds=rules.timeout_seconds,
             max_output_bytes=rules.max_output_bytes,
         )
+
+
+def _temporary_folder() -> "tempfile.TemporaryDirectory[str]":
+    try:
+        return tempfile.TemporaryDirectory(
+            prefix="skills-mcp-", ignore_cleanup_errors=True
+        )
+    except OSError as error:
+        raise MissingFileError(
+            f"no temporary folder can be made: {error.strerror}. Run the command in "
+            "your own shell, or ask the operator to look at TMPDIR."
+        ) from error
+
+
+def _copy(skill: Skill, folder: Path) -> None:
+    try:
+        copy_files(skill, folder)
+    except OSError as error:
+        raise MissingFileError(
+            f"the folder of {skill.path} cannot be copied: {error.strerror}. Run the "
+            "command in your own shell, or ask the operator to look at TMPDIR."
+        ) from error
 
 
 def derive_words(

@@ -35,10 +35,13 @@ async def _search_skills(library: SkillLibrary, arguments: SearchSkills) -> Repl
 
 
 async def _load_skill(library: SkillLibrary, arguments: LoadSkill) -> Reply:
-    loaded = library.packages.load(
-        arguments.skill_name, known_digest=arguments.known_digest
-    )
-    return package_replies.loaded_skill(loaded)
+    def load() -> Reply:
+        loaded = library.packages.load(
+            arguments.skill_name, known_digest=arguments.known_digest
+        )
+        return package_replies.loaded_skill(loaded)
+
+    return await anyio.to_thread.run_sync(load)
 
 
 async def _read_skill_file(library: SkillLibrary, arguments: ReadSkillFile) -> Reply:

@@ -32,6 +32,10 @@ To pick a skill yourself: search_skills, then load_skill with its name or path, 
 then read_skill_file for the files that its text mentions.
 """
 
+_COMMANDS = """
+Without a shell of your own: run_skill_command runs a script of a skill.
+"""
+
 _PACKAGES_INSTRUCTIONS = """\
 Call search_skills with a description of the task before you write or change code: \
 this organisation's skills take precedence over your general habits.
@@ -67,6 +71,9 @@ def tools_for(config: Config) -> tuple[ToolSpec, ...]:
 
 def instructions_for(config: Config) -> str:
     """Return what a host tells the model about the tools that there are."""
+    if "packages" not in config.toolsets:
+        return _CORE_INSTRUCTIONS
+    more = _COMMANDS if config.commands.enabled else ""
     if "core" not in config.toolsets:
-        return _PACKAGES_INSTRUCTIONS
-    return _CORE_INSTRUCTIONS + (_BESIDE if "packages" in config.toolsets else "")
+        return _PACKAGES_INSTRUCTIONS + more
+    return _CORE_INSTRUCTIONS + _BESIDE + more

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,6 +45,9 @@ MIME_TYPES = {
     ".woff": "font/woff",
     ".woff2": "font/woff2",
 }
+MAX_COPY_BYTES = 64 * 1024 * 1024
+"""Four times the largest public skill."""
+
 _OTHER_MIME_TYPE = "application/octet-stream"
 
 
@@ -106,14 +110,24 @@ def copy_files(skill: Skill, target: Path) -> None:
     """Copy every file of the skill into an empty folder.
 
     Raises:
+        FileTooLargeError: All of them together are too large to be copied.
+        OSError: There is no room, or no permission.
         MissingFileError: One is gone.
         ChangedFileError: One is not what it was when the skills were read.
     """
+    size = sum(stamp.size_bytes for stamp in skill.files.values())
+    if size > MAX_COPY_BYTES:
+        raise FileTooLargeError(
+            f"{skill.path} has {size:,} bytes; {MAX_COPY_BYTES:,} can be copied. Run "
+            "the command in your own shell."
+        )
     for file in skill.files:
         copy = target / file
         copy.parent.mkdir(parents=True, exist_ok=True)
         with opened(skill, file) as handle, copy.open("wb") as written:
             shutil.copyfileobj(handle, written)
+            mode = stat.S_IMODE(os.fstat(handle.fileno()).st_mode)
+        copy.chmod((mode | stat.S_IWUSR) & 0o777)
 
 
 def is_unchanged(skill: Skill) -> bool:

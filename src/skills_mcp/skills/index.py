@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 
 from skills_mcp.config import Visibility
 from skills_mcp.errors import (
@@ -9,6 +10,7 @@ from skills_mcp.errors import (
     SkillDisabledError,
     SkillNotFoundError,
     SkillsError,
+    shorten,
 )
 from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.skills.visibility import is_denied, is_enabled
@@ -22,6 +24,8 @@ SCOPES = ("org", "repo", "user")
 
 _MAX_NAMED = 10
 """Skills in one message: `code-review` is the name of hundreds."""
+
+_LONGEST_SLIP = 100  # longer words are no names, and take long to compare
 
 
 class SkillIndex:
@@ -86,8 +90,9 @@ class SkillIndex:
             SkillNotFoundError: There is none; the message names similar ones.
         """
         wanted = name.strip().removeprefix("$")
-        if skill := self.get(name) or self.get(wanted) or self._located(wanted):
-            return skill
+        for path in (name, wanted, self._path_of(wanted)):
+            if path in self._skills:
+                return self.require(path)
         named = self._named.get(wanted.casefold(), [])
         if len(named) > 1:
             raise _ambiguous(wanted, named)
@@ -95,25 +100,27 @@ class SkillIndex:
             raise self.not_found(wanted)
         return named[0]
 
-    def _located(self, file: str) -> Skill | None:
-        """Return the skill whose file this is: so a catalogue names it (002 §6.1)."""
+    def _path_of(self, file: str) -> str:
+        """Return the path of the skill whose file this is, as a catalogue names it."""
         if not file.endswith(".md"):
-            return None
-        return next((s for s in self if file in {s.file, str(s.location)}), None)
+            return ""
+        every = self._skills.values()
+        return next((s.path for s in every if file in {s.file, str(s.location)}), "")
 
     def not_found(self, path: str) -> SkillsError:
         """Return the error for a path or name that leads nowhere."""
-        wanted = path.casefold()
+        wanted = path.strip("/").casefold()
         hidden = (s for s in self._skills.values() if s.path not in self._offered)
         if any(wanted in {s.path.casefold(), s.name.casefold()} for s in hidden):
             return SkillDisabledError(
-                f"The skill {path!r} is not offered here. Go on without it, or ask "
-                "the operator (visibility)."
+                f"The skill {shorten(path)} is not offered here. Go on without it, "
+                "or ask the operator (visibility)."
             )
         similar = self._similar(path)
         hint = f"Did you mean {' or '.join(similar)}? " if similar else ""
         return SkillNotFoundError(
-            f"There is no skill {path!r}. {hint}Call list_skills to see all paths."
+            f"There is no skill {shorten(path)}. {hint}list_skills and search_skills "
+            "show what there is."
         )
 
     def parent(self, skill: Skill) -> Skill | None:
@@ -143,7 +150,13 @@ class SkillIndex:
             if name
             and any(part.startswith(name) for part in path.casefold().split("/"))
         ]
+        found = found or self._spelled_like(name)
         return sorted(found, key=lambda other: other.casefold() not in meant)[:3]
+
+    def _spelled_like(self, name: str) -> list[SkillPath]:
+        """Return the skills whose names differ from this one by a slip or two."""
+        close = get_close_matches(name[:_LONGEST_SLIP], list(self._named))
+        return [skill.path for each in close for skill in self._named[each]]
 
     def _nearest(self, path: SkillPath) -> Skill | None:
         """Walk up over parents that do not exist, or may not be served."""

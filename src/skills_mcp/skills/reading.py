@@ -4,13 +4,12 @@ import codecs
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from skills_mcp.errors import FileTooLargeError, InvalidArgumentsError
 from skills_mcp.skills.assets import FileContent, is_binary, mime_type, opened
 from skills_mcp.skills.model import Skill
+from skills_mcp.skills.patterns import fits
 
-_ANY_FOLDERS = "**/"
 _LINE_ENDS = re.compile(rb"(?<=\n)")
 
 
@@ -115,9 +114,8 @@ def find_files(
     Raises:
         FileError: One has changed since the skills were read.
     """
-    flat = pattern.replace(_ANY_FOLDERS, "*")
     for file, stamp in skill.files.items():
-        if not fnmatchcase(file, flat):
+        if not fits(file, pattern):
             continue
         if not contains:
             yield file

@@ -4,11 +4,11 @@ What is only not enabled cannot be asked for, but its rules still reach the skil
 below it. What is denied is never served, not even as a part of another skill.
 """
 
-from collections.abc import Iterable
-from fnmatch import fnmatchcase
+from collections.abc import Collection, Iterable, Iterator
 
 from skills_mcp.config import Visibility
 from skills_mcp.skills.model import Skill
+from skills_mcp.skills.patterns import clean, fits
 
 
 def is_denied(skill: Skill, rules: Visibility) -> bool:
@@ -29,11 +29,27 @@ def is_enabled(skill: Skill, rules: Visibility) -> bool:
     return True
 
 
+def find_unused(skills: Collection[Skill], rules: Visibility) -> Iterator[str]:
+    """Iterate over the settings that name nothing, as `deny: pdf/*`."""
+    for key in ("allow", "deny"):
+        for pattern in getattr(rules, key):
+            if not any(_fits(skill, (pattern,)) for skill in skills):
+                yield f"{key}: {pattern}"
+    names = {text for s in skills for text in (s.name.casefold(), s.path.casefold())}
+    categories = {skill.category for skill in skills}
+    for word in _folded(rules.enabled_skills):
+        if word not in names:
+            yield f"enabled_skills: {word}"
+    for word in _folded(rules.enabled_categories):
+        if word not in categories:
+            yield f"enabled_categories: {word}"
+
+
 def _fits(skill: Skill, patterns: Iterable[str]) -> bool:
-    """Whether a pattern fits the path or the name; `*` crosses slashes."""
+    """Whether a pattern fits the path or the name."""
     return any(
-        fnmatchcase(text.casefold(), pattern)
-        for pattern in _folded(patterns)
+        fits(text.casefold(), clean(pattern).casefold())
+        for pattern in patterns
         for text in (skill.path, skill.name)
     )
 

@@ -138,23 +138,30 @@ class Walk:
             resources = beside.get(PurePosixPath(folder).name)
             owns = resources is not None and _is_folder(resources)
             if owns and _is_file(entry) and not self._is_package(folder):
-                yield RuleFile(file, self._root / folder, self._inside(folder))
+                markdown: list[str] = []
+                for found in self._inside(folder, ""):
+                    if isinstance(found, str):
+                        markdown.append(found)
+                    else:
+                        yield found
+                yield RuleFile(file, self._root / folder, tuple(markdown))
             else:
                 yield RuleFile(file, None)
 
-    def _inside(self, folder: str) -> tuple[str, ...]:
-        """Return the Markdown files of a folder that belongs to a rule file."""
-        found: list[str] = []
-        pending = [""]
-        while pending:
-            below = pending.pop()
-            listed = self._list(f"{folder}/{below}")
-            for name, entry in {} if isinstance(listed, Problem) else listed.items():
-                if _is_folder(entry) and below.count("/") < MAX_DEPTH:
-                    pending.append(f"{below}{name}/")
-                elif name.endswith(".md") and _is_file(entry):
-                    found.append(below + name)
-        return tuple(sorted(found))
+    def _inside(self, folder: str, below: str) -> Iterator["Found | str"]:
+        """Yield the Markdown of a folder that belongs to a rule file, and packages.
+
+        A package is one wherever it lies: no file beside it takes it away.
+        """
+        listed = self._list(f"{folder}/{below}")
+        for name, entry in {} if isinstance(listed, Problem) else listed.items():
+            inner = f"{below}{name}/"
+            if _is_folder(entry) and self._is_package(f"{folder}/{inner}"):
+                yield from self._folder(f"{folder}/{inner}", packages_only=True)
+            elif _is_folder(entry) and inner.count("/") < MAX_DEPTH:
+                yield from self._inside(folder, inner)
+            elif name.endswith(".md") and _is_file(entry):
+                yield below + name
 
     def _package(self, prefix: str, main: str, entries: Entries) -> Iterator[Found]:
         """Yield a package, and the packages inside it."""

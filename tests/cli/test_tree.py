@@ -233,3 +233,14 @@ def test_an_interrupt_ends_every_fetch_that_is_running(tmp_path: Path) -> None:
             remote.close()
 
     assert status != 0
+
+
+def test_the_summary_counts_what_visibility_hides(run: Run, tmp_path: Path) -> None:
+    write_skill(tmp_path, "skills/a.md")
+    write_skill(tmp_path, "skills/b.md")
+    settings = write(tmp_path / "own.yaml", "visibility: {deny: [b]}")
+
+    done = run("tree", "--skills-dir", str(tmp_path), "--config", str(settings))
+
+    assert "1 skill served" in done.stdout
+    assert "1 hidden by visibility, 0 problems" in done.stdout

@@ -104,7 +104,9 @@ def _summary(snapshot: Snapshot, states: Sequence[SourceState], *, hint: bool) -
     where = f"from {_plural(len(states), 'source')}"
     if len(states) == 1:
         where = f"at {states[0].commit or states[0].name}"
-    lines = [f"{served} served {where}, {found}{more}"]
+    hidden = snapshot.index.hidden_count
+    aside = f", {hidden} hidden by visibility" if hidden else ""
+    lines = [f"{served} served {where}{aside}, {found}{more}"]
     if len(states) > 1:
         lines += map(_line, states)
     return escape("\n".join(lines))

@@ -25,7 +25,12 @@ from skills_mcp.config.values import (
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        defer_build=True,  # the first answer needs the defaults, and nothing checked
+    )
 
 
 class Matching(_Section):
@@ -248,24 +253,24 @@ class Config(_Section):
         description="Whether `.agents/skills` of the project and of your home is "
         "served, too.",
     )
-    refresh: Refresh = Refresh()
-    limits: Limits = Limits()
-    visibility: Visibility = Visibility()
-    matching: Matching = Matching()
-    search: Search = Search()
-    catalog: Catalog = Catalog()
+    refresh: Refresh = Refresh.model_construct()
+    limits: Limits = Limits.model_construct()
+    visibility: Visibility = Visibility.model_construct()
+    matching: Matching = Matching.model_construct()
+    search: Search = Search.model_construct()
+    catalog: Catalog = Catalog.model_construct()
     toolsets: tuple[Toolset, ...] = Field(
         default=("core",),
         min_length=1,
         description="core: `get_skill` and what goes with it. packages: "
         "`search_skills` and what goes with it.",
     )
-    responses: Responses = Responses()
-    assets: Assets = Assets()
-    files: Files = Files()
-    scripts: Scripts = Scripts()
-    commands: Commands = Commands()
-    analytics: Analytics = Analytics()
+    responses: Responses = Responses.model_construct()
+    assets: Assets = Assets.model_construct()
+    files: Files = Files.model_construct()
+    scripts: Scripts = Scripts.model_construct()
+    commands: Commands = Commands.model_construct()
+    analytics: Analytics = Analytics.model_construct()
     trust_content_config: bool = Field(
         default=False,
         description="Whether a remote repository's config.yaml may set more.",

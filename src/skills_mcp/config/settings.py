@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import takewhile
 from typing import Any
 
@@ -14,7 +15,10 @@ from skills_mcp.config.sources import source_findings
 from skills_mcp.config.trust import harmless_part, permitted_part, valid_part
 from skills_mcp.errors import ConfigError
 
-_DEFAULTS = Layer("default", Config().model_dump())
+
+@cache
+def _defaults() -> Layer:
+    return Layer("default", Config().model_dump())
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,9 @@ class Settings:
         Raises:
             ConfigError: Naming every unknown key and wrong value.
         """
-        values = merge((_DEFAULTS, *self.layers))
+        if not any(layer.values for layer in self.layers):
+            return Config.model_construct()  # nothing to check, so no checker is built
+        values = merge((_defaults(), *self.layers))
         if findings := (*self._wrong_keys(values), *self._wrong_sources(values)):
             raise ConfigError("\n".join(findings))
         return Config.model_validate(values)
@@ -49,14 +55,14 @@ class Settings:
         if not trusted:
             values, refused = harmless_part(values, operator)
             findings += refused
-        layers = (_DEFAULTS, Layer(content.origin, values), *self.layers)
+        layers = (_defaults(), Layer(content.origin, values), *self.layers)
         return Config.model_validate(merge(layers)), tuple(findings)
 
     def origin_of(self, key: str) -> str:
         """Name the layer that decides a key, such as `sources[1].repo`."""
         path = parse_key(key)
         layer = self._deciding(path)
-        return layer.origin if _holds(layer, path) else _DEFAULTS.origin
+        return layer.origin if _holds(layer, path) else _defaults().origin
 
     def _wrong_keys(self, values: Mapping[str, Any]) -> Iterator[str]:
         try:
@@ -75,7 +81,7 @@ class Settings:
         """Return the highest layer with the value, or with the list that it is in."""
         keys = tuple(takewhile(lambda step: isinstance(step, str), path))
         holding = (each for each in self.layers[::-1] if _holds(each, keys))
-        return next(holding, _DEFAULTS)
+        return next(holding, _defaults())
 
 
 def _holds(layer: Layer, path: Sequence[Step]) -> bool:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from pydantic import BaseModel
+
 from skills_mcp.config.model import Config
 
 _EMPTY = {"const": ""}
@@ -32,6 +34,9 @@ _KINDS_OF_SOURCE = [
 
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of `config.yaml`."""
+    for field in Config.model_fields.values():
+        if isinstance(field.default, BaseModel):
+            type(field.default).model_rebuild()  # its default is a part of the schema
     schema = _without_titles(Config.model_json_schema())
     schema["$defs"]["Source"]["anyOf"] = _KINDS_OF_SOURCE
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

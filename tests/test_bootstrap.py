@@ -623,3 +623,10 @@ def test_the_command_line_wins_over_the_file(home: Path) -> None:
 def test_a_wrong_value_of_the_command_line_is_named() -> None:
     with pytest.raises(ConfigError, match="command line: toolsets"):
         build(Options(toolsets=("all",)), {})
+
+
+def test_a_project_root_that_is_no_folder_is_a_mistake(tmp_path: Path) -> None:
+    environment = {"SKILLS_MCP_PROJECT_ROOT": str(tmp_path / "absent")}
+
+    with pytest.raises(ConfigError, match="SKILLS_MCP_PROJECT_ROOT"):
+        build(Options(discover=True), environment)

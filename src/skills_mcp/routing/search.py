@@ -13,6 +13,7 @@ from typing import Literal
 from skills_mcp.routing.decision import Candidate, exact
 from skills_mcp.routing.matcher import Matcher
 from skills_mcp.routing.tokens import fold
+from skills_mcp.skills.index import SCOPES
 from skills_mcp.skills.model import Scope, Skill
 
 Reason = Literal["exact_path", "exact_name", "prefix", "token_overlap"]
@@ -26,7 +27,6 @@ _SCORES: dict[Reason, Fraction] = {
     "token_overlap": Fraction(94, 100),
 }
 _REASONS: tuple[Reason, ...] = tuple(_SCORES)
-_SCOPES: tuple[Scope, ...] = ("org", "repo", "user")
 
 _CANDIDATES_PER_HIT = 4
 _FEW_HITS = 5
@@ -69,7 +69,7 @@ class _Ranked:
         """Return what to sort by: reason, score, scope and path (002 §5.5)."""
         # Fractions compare slowly; the nearest floats are in the same order.
         rank, score = _REASONS.index(self.reason), float(self.score)
-        return rank, -score, _SCOPES.index(self.skill.scope), self.skill.path
+        return rank, -score, SCOPES.index(self.skill.scope), self.skill.path
 
 
 def search(  # noqa: PLR0913 - each of them is a setting or an argument of the tool

@@ -42,6 +42,9 @@ class FakeSource:
     def count_changes(self, before: Checkout | None, _: Checkout) -> int:
         return 1 if before else 10
 
+    def find_changes(self, _: str | None, __: Checkout) -> None:
+        return None
+
     def close(self) -> None:
         self.is_closed = True
 

@@ -58,6 +58,9 @@ class ScriptedSource:
     def count_changes(self, before: Checkout | None, after: Checkout) -> int:
         return int(before is not after)
 
+    def find_changes(self, _: str | None, __: Checkout) -> None:
+        return None
+
     def close(self) -> None:
         for _ in range(50):
             self._go.release()

@@ -32,6 +32,9 @@ class FixedSource:
     def count_changes(self, before: Checkout | None, after: Checkout) -> int:
         return int(before is not after)
 
+    def find_changes(self, _: str | None, __: Checkout) -> None:
+        return None
+
     def close(self) -> None:
         pass
 

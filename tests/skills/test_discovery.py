@@ -13,10 +13,9 @@ from skills_mcp.errors import MissingFileError
 from skills_mcp.skills.assets import read_file
 from skills_mcp.skills.discovery import (
     MAX_SKILL_BYTES,
-    Home,
-    find_homes,
     load_skills,
 )
+from skills_mcp.skills.homes import Home, find_homes
 from tests.support import SKILLS_CONTENT, skill_text, write, write_skill
 
 PACKAGE = "---\nname: pdf\ndescription: Fills forms.\n---\nBody.\n"

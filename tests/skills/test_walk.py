@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skills_mcp.skills.discovery import load_skills
+from skills_mcp.skills.found import Package, RuleFile, Untouched
 from skills_mcp.skills.model import Problem
-from skills_mcp.skills.walk import MAX_DEPTH, Package, RuleFile, Walk
+from skills_mcp.skills.walk import MAX_DEPTH, Walk
 from tests.support import skill_text, write, write_skill
 
 PACKAGE = "---\nname: pdf\ndescription: Fills forms.\n---\n"
@@ -37,7 +38,7 @@ def packages(folder: Path, *, max_files: int = 1000) -> dict[str, list[str]]:
 def found_in(folder: Path, *, packages_only: bool = False) -> list[str]:
     """Return the files of all skills."""
     walk = Walk(folder, 1000, packages_only=packages_only)
-    return sorted(e.file for e in walk.run() if not isinstance(e, Problem))
+    return sorted(e.file for e in walk.run() if isinstance(e, RuleFile | Package))
 
 
 def problems_of(folder: Path) -> list[tuple[str, str, str]]:
@@ -145,10 +146,12 @@ def test_a_rule_and_a_package_of_one_name_keep_their_files_apart(
 
     found = list(Walk(tmp_path, 1000).run())
 
-    assert [(e.file, getattr(e, "directory", None)) for e in found] == [
-        ("pdf/SKILL.md", None),
-        ("pdf.md", None),
+    assert [type(each) for each in found] == [Package, RuleFile]
+    assert [e.file for e in found if not isinstance(e, Untouched)] == [
+        "pdf/SKILL.md",
+        "pdf.md",
     ]
+    assert [e.directory for e in found if isinstance(e, RuleFile)] == [None]
 
 
 # --- hidden folders and folders of other skills -------------------------------

@@ -5,6 +5,7 @@ See DESIGN §3.7 to §3.11.
 
 import hashlib
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -65,8 +66,21 @@ class RemoteBranch:
     def count_changes(self, before: Checkout | None, after: Checkout) -> int:
         """Return how many files were added, changed or removed."""
         old = self._blobs(before.revision if before else None)
-        new = self._blobs(after.revision)
-        return sum(old.get(file) != new.get(file) for file in old.keys() | new.keys())
+        return len(_differing(old or {}, self._blobs(after.revision) or {}))
+
+    def find_changes(
+        self, before: str | None, after: Checkout
+    ) -> frozenset[str] | None:
+        """Return the files that differ, also those that are never written.
+
+        None if one of the commits is long forgotten.
+        """
+        if before is None or after.revision is None:
+            return None
+        try:
+            return self._repository.diff(before, after.revision)
+        except SyncError:
+            return None
 
     def close(self) -> None:
         """End a fetch that is running."""
@@ -93,15 +107,20 @@ class RemoteBranch:
         self._store.stage(commit, lambda folder: repository.write(commit, folder))
         return commit
 
-    def _blobs(self, commit: str | None) -> dict[str, str]:
-        """Return the content of each file; nothing for a commit long forgotten."""
+    def _blobs(self, commit: str | None) -> dict[str, str] | None:
+        """Return the content of each file; None for a commit long forgotten."""
         if commit is None:
-            return {}
+            return None
         try:
             listing = self._repository.list_files(commit)
         except SyncError:
-            return {}
+            return None
         return {entry.file: entry.blob for entry in listing.entries}
+
+
+def _differing(old: Mapping[str, str], new: Mapping[str, str]) -> frozenset[str]:
+    every = old.keys() | new.keys()
+    return frozenset(file for file in every if old.get(file) != new.get(file))
 
 
 def _store_name(remote: Remote) -> str:

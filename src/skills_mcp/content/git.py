@@ -13,15 +13,14 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from skills_mcp.content.advice import find_advice
+from skills_mcp.content.listing import Listing, parse_listing
 from skills_mcp.content.remote import TOKEN_VARIABLE, USER_VARIABLE, Remote
-from skills_mcp.errors import InvalidPathError, SyncError
+from skills_mcp.errors import SyncError
 from skills_mcp.process_group import GROUP_OPTIONS, kill_group
-from skills_mcp.safe_path import parse_relative
 
 _REF = "refs/skills/published"
 
@@ -44,26 +43,6 @@ _KEPT_VARIABLES = frozenset({"GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_PYTHON_REF
 
 class DamagedStoreError(SyncError):
     """Git cannot work with its store; with a new one it may."""
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A regular file in a commit."""
-
-    file: str
-    blob: str
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """What is in a commit, and what of it is never written to a disk.
-
-    A link could point anywhere, a submodule is another repository, and some names
-    mean something else on another system.
-    """
-
-    entries: tuple[Entry, ...]
-    left_out: tuple[str, ...]
 
 
 class GitRepository:
@@ -109,16 +88,18 @@ class GitRepository:
         Raises:
             SyncError: The commit is not in the store.
         """
-        entries, left_out = [], []
         listing = self._run("ls-tree", "-r", "-z", "--full-tree", commit)
-        for line in listing.decode("utf-8", "surrogateescape").split("\0")[:-1]:
-            header, _, file = line.partition("\t")
-            mode, _, blob = header.split(" ")
-            if mode.startswith("100") and _is_safe(file):
-                entries.append(Entry(file, blob))
-            else:
-                left_out.append(file)
-        return Listing(tuple(entries), tuple(left_out))
+        return parse_listing(listing)
+
+    def diff(self, before: str, after: str) -> frozenset[str]:
+        """Return the files that differ between two commits, in whatever way.
+
+        Raises:
+            SyncError: One of them is not in the store.
+        """
+        options = ("-r", "-z", "--name-only", "--no-renames", "--end-of-options")
+        names = self._run("diff-tree", *options, before, after)
+        return frozenset(names.decode("utf-8", "surrogateescape").split("\0")[:-1])
 
     def write(self, commit: str, directory: Path) -> tuple[str, ...]:
         """Write the files of a commit below an empty folder; return what is left out.
@@ -286,14 +267,6 @@ def _without_inherited_variables() -> Iterator[None]:
             yield
         finally:
             os.environ.update(hidden)
-
-
-def _is_safe(file: str) -> bool:
-    try:
-        parse_relative(file)
-    except InvalidPathError:
-        return False
-    return True
 
 
 def _next_blob(stream: IO[bytes] | None) -> bytes:

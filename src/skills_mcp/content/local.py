@@ -26,6 +26,9 @@ class _Folder:
         """Return 0: a folder does not remember what it was."""
         return 0
 
+    def find_changes(self, before: str | None, after: Checkout) -> None:
+        """Return None: only the files themselves can tell."""
+
     def close(self) -> None:
         """Do nothing: nothing is running."""
 

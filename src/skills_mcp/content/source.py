@@ -59,6 +59,16 @@ class ContentSource(Protocol):
         """Return how many files differ between two checkouts of this source."""
         ...
 
+    def find_changes(
+        self, before: str | None, after: Checkout
+    ) -> frozenset[str] | None:
+        """Return the files that differ between a revision of this source and another.
+
+        None if nobody can tell: a folder does not remember what it was, and a
+        commit may be forgotten.
+        """
+        ...
+
     def close(self) -> None:
         """Give up: end a sync that is running, and start none any more."""
         ...

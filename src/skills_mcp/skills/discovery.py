@@ -1,23 +1,29 @@
 """Reads every skill of a folder; the middle between the walk and the two formats.
 
-A file that cannot be a skill becomes a `Problem` while all others are served.
+A file that cannot be a skill becomes a `Problem` while all others are served. What is
+provably the same as before is not read again (see `Before`).
 """
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path, PurePosixPath
+from typing import Protocol
 
 from skills_mcp.config import Limits
 from skills_mcp.errors import MissingFileError
 from skills_mcp.safe_path import open_inside
 from skills_mcp.skills.document import decode
+from skills_mcp.skills.found import Package, RuleFile, Untouched
 from skills_mcp.skills.frontmatter import derive_path, parse_skill
 from skills_mcp.skills.index import INDEX, ROOT
 from skills_mcp.skills.model import Problem, Scope, Skill, SkillPath, Stamp
-from skills_mcp.skills.package import is_main, parse_package
+from skills_mcp.skills.package import parse_package
 from skills_mcp.skills.problems import Report, printable
-from skills_mcp.skills.walk import SKIPPED, Package, RuleFile, Walk
+from skills_mcp.skills.records import Entry, Place, Read
+from skills_mcp.skills.records import decode as decode_record
+from skills_mcp.skills.walk import Walk
 
 MAX_SKILL_BYTES = 1024 * 1024
 """Four times the largest skill known; more is a mistake, not a text to read."""
@@ -27,50 +33,54 @@ MAX_SKILL_BYTES = 1024 * 1024
 class Loaded:
     """What a folder holds: the skills that can be served, and what is wrong."""
 
-    skills: tuple[Skill, ...]
+    entries: tuple[Entry, ...]
     problems: tuple[Problem, ...]
+    seen: int
+    """How many files and folders were looked at, or would have been at most."""
+    place: Place
+
+    @property
+    def skills(self) -> tuple[Skill, ...]:
+        """The skills themselves."""
+        return tuple(
+            decode_record(each.record, self.place, list(each.files.values()))
+            for each in self.entries
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
-    """A folder in which skills begin, and the prefix of their paths."""
+class Before(Protocol):
+    """What was read of a folder before."""
 
-    directory: Path
-    prefix: str = ""
-    packages_only: bool = False
-    """Whether it is a hidden folder, in which only packages are skills."""
+    @property
+    def seen(self) -> int:
+        """How many files and folders there are at most, whoever looks at them."""
+        ...
 
+    def is_known(self, folder: str) -> bool:
+        """Whether nothing below a folder can have changed."""
+        ...
 
-Parsed = tuple[Skill | None, tuple[Problem, ...]]
+    def below(self, folder: str) -> Iterable[Entry]:
+        """Return the skills of such a folder."""
+        ...
 
-
-def find_homes(directory: Path, subfolder: str = "") -> tuple[Home, ...]:
-    """Return where the skills of a content repository begin.
-
-    A repository keeps them in `skills/` (001 §3.1), beside which a hidden folder
-    such as `.github/skills` may have more for its own agents; or at its top.
-    """
-    if subfolder:
-        return (Home(directory / subfolder),)
-    inner = directory / "skills"
-    if not _is_folder(inner) or _is_skill(directory):
-        return (Home(directory),)
-    hidden = (
-        Home(path / "skills", f"{path.name}/skills/", packages_only=True)
-        for path in sorted(directory.glob(".*"))
-        if path.name.isprintable() and path.name not in SKIPPED
-        if _is_folder(path) and _is_folder(path / "skills")
-    )
-    return (Home(inner), *hidden)
+    def find(self, found: RuleFile | Package) -> Entry | None:
+        """Return the skill if nothing that belongs to it can have changed."""
+        ...
 
 
-def load_skills(
+Parsed = tuple[Entry | None, tuple[Problem, ...]]
+Described = tuple[Skill | None, tuple[Problem, ...]]
+
+
+def load_skills(  # noqa: PLR0913 - each of them says something else of the folder
     directory: Path,
     *,
     prefix: str = "",
     scope: Scope = "org",
     limits: Limits | None = None,
     packages_only: bool = False,
+    before: Before | None = None,
 ) -> Loaded:
     """Read every skill below `directory`, in path order (001 §4.6).
 
@@ -80,28 +90,83 @@ def load_skills(
         scope: Whose skills they are.
         limits: How much is looked at and read; the defaults if there are none.
         packages_only: Whether Markdown files that stand alone are no skills.
+        before: What is known already; without it everything is read.
     """
-    skills: list[Skill] = []
+    entries: list[Entry] = []
     problems: list[Problem] = []
     limits = limits or Limits()
     room = limits.max_characters
-    walk = Walk(directory, limits.max_files, packages_only=packages_only)
+    walk = _walk(directory, limits, before, packages_only=packages_only)
+    place = Place(directory, prefix, scope)
     for found in walk.run():
         if isinstance(found, Problem):
             problems.append(found)
             continue
-        skill, findings = _load(directory, found, prefix)
+        read, findings = _read_anew_or_keep(place, found, before)
         problems.extend(findings)
-        room -= len(skill.body) if skill else 0
+        entries.extend(read)
+        room -= sum(entry.characters for entry in read)
+        if room < 0 and before:
+            # What is left out depends on the order, in which known folders are no help.
+            return load_skills(
+                directory,
+                prefix=prefix,
+                scope=scope,
+                limits=limits,
+                packages_only=packages_only,
+            )
         if room < 0:
             problems.append(_too_much(limits))
+            del entries[_count_fitting(entries, limits) :]
             break
-        if skill:
-            skills.append(replace(skill, scope=scope))
     # In a mounted tree `_root.md` and `_index.md` have one path: the rules first.
-    skills.sort(key=lambda skill: (skill.file != f"{prefix}{ROOT}.md", skill.file))
+    entries.sort(key=lambda entry: (entry.file != f"{prefix}{ROOT}.md", entry.file))
     shown = (replace(p, file=prefix + p.file) if prefix else p for p in problems)
-    return Loaded(tuple(skills), tuple(sorted(shown, key=lambda p: p.file)))
+    ordered = tuple(sorted(shown, key=lambda p: p.file))
+    return Loaded(tuple(entries), ordered, _count_seen(walk, before, limits), place)
+
+
+def _walk(
+    directory: Path, limits: Limits, before: Before | None, *, packages_only: bool
+) -> Walk:
+    # What is not looked at is not counted, so near the limit everything is looked at.
+    if before is None or not _may_skip(before, limits):
+        return Walk(directory, limits.max_files, packages_only=packages_only)
+    return Walk(
+        directory,
+        limits.max_files,
+        packages_only=packages_only,
+        is_known=before.is_known,
+    )
+
+
+def _may_skip(before: Before, limits: Limits) -> bool:
+    return before.seen <= limits.max_files
+
+
+def _count_seen(walk: Walk, before: Before | None, limits: Limits) -> int:
+    """Return how many files and folders there are at most; a whole walk knows it."""
+    if before is None or not _may_skip(before, limits):
+        return walk.seen
+    return max(before.seen, walk.seen)
+
+
+def _read_anew_or_keep(
+    place: Place, found: RuleFile | Package | Untouched, before: Before | None
+) -> tuple[Sequence[Entry], tuple[Problem, ...]]:
+    if isinstance(found, Untouched):
+        return tuple(before.below(found.folder)) if before else (), ()
+    kept = before.find(found) if before else None
+    if kept:
+        return (kept,), ()
+    read, problems = _load(place, found)
+    return (read,) if read else (), problems
+
+
+def _count_fitting(entries: Sequence[Entry], limits: Limits) -> int:
+    """Return how many of the entries have room, in the order of the walk."""
+    ends = accumulate(entry.characters for entry in entries)
+    return sum(1 for end in ends if end <= limits.max_characters)
 
 
 def _too_much(limits: Limits) -> Problem:
@@ -111,30 +176,35 @@ def _too_much(limits: Limits) -> Problem:
     return Problem(".", reason, hint, rule="max-characters")
 
 
-def _load(root: Path, found: RuleFile | Package, prefix: str) -> Parsed:
+def _load(place: Place, found: RuleFile | Package) -> Parsed:
+    root, prefix = place.directory, place.prefix
     raw = _read(root, found.file)
     if isinstance(raw, Problem):
         return None, (raw, *_hidden(found))
+    text, stamp = raw
     is_package = isinstance(found, Package)
     report = Report(found.file)
-    text = decode(raw[0], report, lenient=is_package)
-    if text is None:
+    decoded = decode(text, report, lenient=is_package)
+    if decoded is None:
         return None, (*report.problems, *_hidden(found))
     if isinstance(found, Package):
-        skill, problems = _load_package(root, found, text, raw[1])
+        skill, problems = _load_package(root, found, decoded, stamp)
     else:
-        skill, problems = _load_rules(found, text)
-    if skill is not None:
-        skill = replace(
-            skill,
-            path=_mounted(skill.path, prefix),
-            file=prefix + found.file,
-            location=root / found.file,
-        )
-    return skill, (*report.problems, *problems)
+        skill, problems = _load_rules(found, decoded)
+    every = (*report.problems, *problems)
+    if skill is None:
+        return None, every
+    skill = replace(
+        skill,
+        path=_mounted(skill.path, prefix),
+        file=prefix + found.file,
+        location=root / found.file,
+        scope=place.scope,
+    )
+    return Read.of(skill, place, stamp), every
 
 
-def _load_package(root: Path, found: Package, text: str, stamp: Stamp) -> Parsed:
+def _load_package(root: Path, found: Package, text: str, stamp: Stamp) -> Described:
     if PurePosixPath(found.folder).name in {INDEX, ROOT}:
         reason = "is not served: this folder's name stands for the rules of a folder"
         return None, (Problem(found.file, reason, "rename it", rule="folder-name"),)
@@ -147,7 +217,7 @@ def _load_package(root: Path, found: Package, text: str, stamp: Stamp) -> Parsed
     return skill, problems
 
 
-def _load_rules(found: RuleFile, text: str) -> Parsed:
+def _load_rules(found: RuleFile, text: str) -> Described:
     if _is_notice(found.file, text):
         return None, tuple(_hidden(found))
     skill, problems = parse_skill(text, file=found.file, directory=found.directory)
@@ -235,19 +305,3 @@ def _looks_like_a_skill(directory: Path, name: str) -> bool:
             return handle.read(3) == b"---"
     except (OSError, MissingFileError):
         return False
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir() and not path.is_symlink()
-    except OSError:
-        return False  # its own folder may not be looked into
-
-
-def _is_skill(directory: Path) -> bool:
-    """Whether the top itself says something to every task, or is a package."""
-    try:
-        names = [path.name for path in directory.iterdir() if path.is_file()]
-    except OSError:
-        return False
-    return any(name == f"{ROOT}.md" or is_main(name) for name in names)

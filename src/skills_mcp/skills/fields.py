@@ -19,6 +19,10 @@ EMPTY = frozenset({"", "~", "null"})
 _MAX_PRIORITY = 1000
 _INTEGER = re.compile(r"[+-]?\d{1,5}")
 
+_EXAMPLES = "examples"
+_EXAMPLE_KEYS = ("query", "prompt")
+"""What files of prompts call the task; both are customary."""
+
 
 def text_of(fields: Mapping[str, Any], key: str) -> str:
     """Return a text on one line; anything else is as good as nothing."""
@@ -80,3 +84,32 @@ def priority_of(fields: Mapping[str, Any], report: Report) -> int:
         key="priority",
     )
     return 0
+
+
+def examples_of(value: Any, report: Report) -> tuple[str, ...]:
+    """Return tasks in a user's words, each once.
+
+    They are a list of texts, or of mappings that have the text as `query` or
+    `prompt`; or one text with an example on each line, because the standard of
+    packages allows nothing but texts in `metadata`.
+    """
+    entries = value.splitlines() if isinstance(value, str) else value
+    hint = "write a list of tasks: examples: / - add login to the React app"
+    if not isinstance(entries, list):
+        if entries is not None:
+            reason = "has examples that are no list of texts"
+            report.warn(f"{_EXAMPLES}-type", reason, hint, key=_EXAMPLES)
+        return ()
+    texts = tuple(map(_example, entries))
+    if isinstance(value, list) and not all(texts):
+        reason = "has an entry in examples without a text"
+        report.warn(f"{_EXAMPLES}-entry", reason, hint, key=_EXAMPLES)
+    return tuple(dict.fromkeys(filter(None, texts)))
+
+
+def _example(entry: Any) -> str:
+    """Return the text of an entry; empty if it has none."""
+    if isinstance(entry, dict):
+        found = (text_of(entry, key) for key in _EXAMPLE_KEYS)
+        return next(filter(None, found), "")
+    return text_of({_EXAMPLES: entry}, _EXAMPLES)

@@ -15,6 +15,7 @@ from skills_mcp.skills.document import parse_document
 from skills_mcp.skills.fields import (
     EMPTY,
     distinct,
+    examples_of,
     flag_of,
     priority_of,
     text_of,
@@ -74,6 +75,7 @@ def parse_skill(
         scripts=scripts,
         directory=directory,
         category=text_of(fields, "category").casefold(),
+        examples=examples_of(fields.get("examples"), report),
     )
     return skill, report.problems
 

@@ -1,8 +1,11 @@
 """All skills of one commit, and how they are related (001 §4.4).  Never changes."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
+from functools import cached_property
+from itertools import chain
+from typing import overload
 
 from skills_mcp.config import Visibility
 from skills_mcp.errors import (
@@ -13,7 +16,7 @@ from skills_mcp.errors import (
     shorten,
 )
 from skills_mcp.skills.model import Skill, SkillPath
-from skills_mcp.skills.visibility import is_denied, is_enabled
+from skills_mcp.skills.visibility import Listed, is_denied, is_enabled
 
 ROOT = SkillPath("_root")
 INDEX = "_index"
@@ -28,42 +31,77 @@ _MAX_NAMED = 10
 _LONGEST_SLIP = 100  # longer words are no names, and take long to compare
 
 
+class Offered(Sequence[Skill]):
+    """Some of many skills, in the same order; the number of one is its place here."""
+
+    def __init__(self, skills: Sequence[Skill], numbers: Sequence[int]) -> None:
+        self._skills = skills
+        self.numbers = numbers
+        """Where each of them is among all."""
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, number: int) -> Skill: ...
+    @overload
+    def __getitem__(self, number: slice) -> tuple[Skill, ...]: ...
+    def __getitem__(self, number: int | slice) -> Skill | tuple[Skill, ...]:
+        if isinstance(number, slice):
+            return tuple(self._skills[n] for n in self.numbers[number])
+        return self._skills[self.numbers[number]]
+
+
 class SkillIndex:
     """An immutable set of skills, in path order.
 
     It holds every skill; what the operator does not offer is found by nobody
     (000 §4.2). Iterating yields the skills that are offered.
+
+    Args:
+        skills: In path order already, if there are `rows`.
+        rules: What the operator offers; everything if there are none.
+        rows: What is known of each skill without making it (see `SkillTable`).
     """
 
     def __init__(
-        self, skills: Iterable[Skill] = (), rules: Visibility | None = None
+        self,
+        skills: Iterable[Skill] = (),
+        rules: Visibility | None = None,
+        *,
+        rows: Iterable[Listed] | None = None,
     ) -> None:
         rules = rules or Visibility()
-        self._skills = {s.path: s for s in sorted(skills, key=lambda s: s.path)}
-        everyone = self._skills.values()
-        self._offered = {s.path: s for s in everyone if is_enabled(s, rules)}
-        denied = {s.path for s in everyone if is_denied(s, rules)}
-        self._inherited = self._skills.keys() - denied
-        # The second pass of 001 §4.4: every path is known now.
-        self._parents = {path: self._nearest(path) for path in self._skills}
-        self._named: dict[str, list[Skill]] = defaultdict(list)
-        for skill in self._offered.values():
-            self._named[skill.name.casefold()].append(skill)
+        if rows is not None and isinstance(skills, Sequence):
+            self._skills: Sequence[Skill] = skills
+        else:
+            self._skills = _in_path_order(skills)
+        self._rows = tuple(rows or self._skills)
+        self._numbers: dict[str, int] = {r.path: n for n, r in enumerate(self._rows)}
+        self._denied = {row.path for row in self._rows if is_denied(row, rules)}
+        enabled = [n for n, row in enumerate(self._rows) if is_enabled(row, rules)]
+        self.offered = Offered(self._skills, enabled)
 
     def __iter__(self) -> Iterator[Skill]:
-        return iter(self._offered.values())
+        return iter(self.offered)
 
     def __len__(self) -> int:
-        return len(self._offered)
+        return len(self.offered)
 
     @property
     def hidden_count(self) -> int:
         """How many skills the operator does not offer."""
-        return len(self._skills) - len(self._offered)
+        return len(self._rows) - len(self.offered)
+
+    @cached_property
+    def listed(self) -> tuple[Listed, ...]:
+        """What is known of the skills that are offered without making them."""
+        return tuple(self._rows[number] for number in self.offered.numbers)
 
     def get(self, path: str) -> Skill | None:
         """Return the skill with exactly this path, if it is offered."""
-        return self._offered.get(SkillPath(path))
+        number = self._offered_at.get(path)
+        return None if number is None else self.offered[number]
 
     def require(self, path: str) -> Skill:
         """Return the skill with exactly this path.
@@ -91,9 +129,9 @@ class SkillIndex:
         """
         wanted = name.strip().removeprefix("$")
         for path in (name, wanted, self._path_of(wanted)):
-            if path in self._skills:
+            if path in self._numbers:
                 return self.require(path)
-        named = self._named.get(wanted.casefold(), [])
+        named = [self.offered[n] for n in self._named.get(wanted.casefold(), ())]
         if len(named) > 1:
             raise _ambiguous(wanted, named)
         if not named:
@@ -104,14 +142,21 @@ class SkillIndex:
         """Return the path of the skill whose file this is, as a catalogue names it."""
         if not file.endswith(".md"):
             return ""
-        every = self._skills.values()
-        return next((s.path for s in every if file in {s.file, str(s.location)}), "")
+        # A file lies in a package's folder, or beside one of its own name; a package
+        # at the top alone has the name that it gives itself.
+        *_, folder, name = ("", "", *file.split("/"))
+        likely = {folder, name.removesuffix(".md")}
+        paths = [(n, *row.path.rpartition("/")) for n, row in enumerate(self._rows)]
+        near = (n for n, _, _, last in paths if last in likely)
+        at_top = (n for n, above, _, last in paths if not above and last not in likely)
+        skills = (self._skills[number] for number in chain(near, at_top))
+        return next((s.path for s in skills if file in {s.file, str(s.location)}), "")
 
     def not_found(self, path: str) -> SkillsError:
         """Return the error for a path or name that leads nowhere."""
         wanted = path.strip("/").casefold()
-        hidden = (s for s in self._skills.values() if s.path not in self._offered)
-        if any(wanted in {s.path.casefold(), s.name.casefold()} for s in hidden):
+        hidden = (row for row in self._rows if row.path not in self._offered_at)
+        if any(wanted in {r.path.casefold(), r.name.casefold()} for r in hidden):
             return SkillDisabledError(
                 f"The skill {shorten(path)} is not offered here. Go on without it, "
                 "or ask the operator (visibility)."
@@ -125,11 +170,17 @@ class SkillIndex:
 
     def parent(self, skill: Skill) -> Skill | None:
         """Return the nearest ancestor that exists, whatever `inherit` says."""
-        return self._parents[skill.path]
+        above = derive_parent_path(skill.path)
+        # Over parents that do not exist, or may not be served.
+        while above is not None and (
+            above not in self._numbers or above in self._denied
+        ):
+            above = derive_parent_path(above)
+        return None if above is None else self._skills[self._numbers[above]]
 
     def children(self, skill: Skill) -> tuple[Skill, ...]:
         """Return the skills whose parent is `skill`."""
-        return tuple(other for other in self if self.parent(other) is skill)
+        return tuple(s for s in self if _path_of(self.parent(s)) == skill.path)
 
     def lineage(self, skill: Skill) -> tuple[Skill, ...]:
         """Return the skill's ancestors and itself, the most general first."""
@@ -146,24 +197,29 @@ class SkillIndex:
         meant = (wanted, f"{wanted}/{INDEX}")
         found = [
             path
-            for path in self._offered
+            for path in self._offered_at
             if name
             and any(part.startswith(name) for part in path.casefold().split("/"))
         ]
         found = found or self._spelled_like(name)
-        return sorted(found, key=lambda other: other.casefold() not in meant)[:3]
+        found.sort(key=lambda other: other.casefold() not in meant)
+        return [SkillPath(path) for path in found[:3]]
 
-    def _spelled_like(self, name: str) -> list[SkillPath]:
+    def _spelled_like(self, name: str) -> list[str]:
         """Return the skills whose names differ from this one by a slip or two."""
         close = get_close_matches(name[:_LONGEST_SLIP], list(self._named))
-        return [skill.path for each in close for skill in self._named[each]]
+        return [self.listed[n].path for each in close for n in self._named[each]]
 
-    def _nearest(self, path: SkillPath) -> Skill | None:
-        """Walk up over parents that do not exist, or may not be served."""
-        above = derive_parent_path(path)
-        while above is not None and above not in self._inherited:
-            above = derive_parent_path(above)
-        return self._skills[above] if above is not None else None
+    @cached_property
+    def _offered_at(self) -> dict[str, int]:
+        return {row.path: number for number, row in enumerate(self.listed)}
+
+    @cached_property
+    def _named(self) -> dict[str, list[int]]:
+        named: dict[str, list[int]] = defaultdict(list)
+        for number, row in enumerate(self.listed):
+            named[row.name.casefold()].append(number)
+        return named
 
 
 def derive_parent_path(path: SkillPath) -> SkillPath | None:
@@ -193,3 +249,13 @@ def _ambiguous(name: str, named: list[Skill]) -> AmbiguousNameError:
         f"Several skills are named {name!r}. Pass the path of the one you mean: "
         f"{listed}{more}."
     )
+
+
+def _in_path_order(skills: Iterable[Skill]) -> Sequence[Skill]:
+    """Return the skills by path; of two with the same one, the last."""
+    every = {skill.path: skill for skill in skills}
+    return sorted(every.values(), key=lambda skill: skill.path)
+
+
+def _path_of(skill: Skill | None) -> str:
+    return skill.path if skill else ""

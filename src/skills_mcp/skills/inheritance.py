@@ -92,7 +92,7 @@ def _find(
     for member in _chain(index, skill):
         for entry in entries(member):
             if entry.file == file:
-                source = None if member is skill else member.path
+                source = None if member.path == skill.path else member.path
                 return Located(entry, member, source)
     return None
 

@@ -44,6 +44,10 @@ class Script:
     args: tuple[Argument, ...]
 
 
+_LATEST_NS = 2**63
+"""The year 2262: a file may claim a later one, and an array has 64 bits for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stamp:
     """How a file looked when the skills were read."""
@@ -56,7 +60,8 @@ class Stamp:
     @classmethod
     def of(cls, found: os.stat_result) -> "Stamp":
         """Return what the operating system says of a file."""
-        return cls(found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        times = found.st_mtime_ns % _LATEST_NS, found.st_ctime_ns % _LATEST_NS
+        return cls(found.st_size, *times)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +100,8 @@ class Skill:
     """The absolute path of the Markdown file, on this machine."""
     category: str = ""
     """The author's own word for the kind of skill, folded (000 §5.2)."""
+    examples: tuple[str, ...] = ()
+    """Tasks that its author expects it to be found for, in a user's words."""
     scope: Scope = "org"
     files: Mapping[str, Stamp] = field(default_factory=dict, hash=False)
     """Every file that may be read, by its path in `directory`."""

@@ -11,6 +11,7 @@ from typing import Any
 from skills_mcp.skills.document import parse_document
 from skills_mcp.skills.fields import (
     distinct,
+    examples_of,
     flag_of,
     mapping_of,
     priority_of,
@@ -95,6 +96,7 @@ def parse_package(
         scripts=tuple(_scripts(others)),
         directory=None,
         category=_category(fields),
+        examples=examples_of({**metadata, **fields}.get("examples"), report),
         files=files,
         inventory=_take_inventory(others, files),
     )

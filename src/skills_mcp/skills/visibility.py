@@ -5,18 +5,43 @@ below it. What is denied is never served, not even as a part of another skill.
 """
 
 from collections.abc import Collection, Iterable, Iterator
+from typing import Protocol
 
 from skills_mcp.config import Visibility
-from skills_mcp.skills.model import Skill
+from skills_mcp.skills.model import Scope, SkillPath
 from skills_mcp.skills.patterns import clean, fits
 
 
-def is_denied(skill: Skill, rules: Visibility) -> bool:
+class Listed(Protocol):
+    """What a skill is called, and the skill itself need not be made for it."""
+
+    @property
+    def path(self) -> SkillPath:
+        """Its place in the tree."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What its author calls it."""
+        ...
+
+    @property
+    def category(self) -> str:
+        """The author's own word for the kind of skill, folded."""
+        ...
+
+    @property
+    def scope(self) -> Scope:
+        """Whose skill it is."""
+        ...
+
+
+def is_denied(skill: Listed, rules: Visibility) -> bool:
     """Whether a pattern of `deny` fits."""
     return _fits(skill, rules.deny)
 
 
-def is_enabled(skill: Skill, rules: Visibility) -> bool:
+def is_enabled(skill: Listed, rules: Visibility) -> bool:
     """Whether the skill can be asked for; deny wins over allow (002 §8.1)."""
     if is_denied(skill, rules) or (rules.allow and not _fits(skill, rules.allow)):
         return False
@@ -29,7 +54,7 @@ def is_enabled(skill: Skill, rules: Visibility) -> bool:
     return True
 
 
-def find_unused(skills: Collection[Skill], rules: Visibility) -> Iterator[str]:
+def find_unused(skills: Collection[Listed], rules: Visibility) -> Iterator[str]:
     """Iterate over the settings that name nothing, as `deny: pdf/*`."""
     for key in ("allow", "deny"):
         for pattern in getattr(rules, key):
@@ -45,7 +70,7 @@ def find_unused(skills: Collection[Skill], rules: Visibility) -> Iterator[str]:
             yield f"enabled_categories: {word}"
 
 
-def _fits(skill: Skill, patterns: Iterable[str]) -> bool:
+def _fits(skill: Listed, patterns: Iterable[str]) -> bool:
     """Whether a pattern fits the path or the name."""
     return any(
         fits(text.casefold(), clean(pattern).casefold())

@@ -5,12 +5,13 @@ Nothing outside the folder is ever read, and no link is followed.
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from skills_mcp.errors import InvalidPathError
 from skills_mcp.safe_path import parse_relative
+from skills_mcp.skills.found import Found, Package, RuleFile, Untouched
 from skills_mcp.skills.model import Problem, Stamp
 from skills_mcp.skills.package import MAIN, is_main
 from skills_mcp.skills.problems import printable
@@ -30,37 +31,13 @@ Entries = Mapping[str, "os.DirEntry[str]"]
 
 
 @dataclass(frozen=True, slots=True)
-class RuleFile:
-    """A Markdown file in the tree, and the folder that belongs to it."""
-
-    file: str
-    directory: Path | None
-    markdown: tuple[str, ...] = ()
-    """The Markdown files in that folder, by their paths in it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Package:
-    """A folder with a `SKILL.md`, and every file in it."""
-
-    folder: str
-    """Relative to the root; empty for the root itself."""
-    main: str
-    files: Mapping[str, Stamp]
-
-    @property
-    def file(self) -> str:
-        """The `SKILL.md`, relative to the root."""
-        return f"{self.folder}/{self.main}" if self.folder else self.main
-
-
-@dataclass(frozen=True, slots=True)
 class _Stamped:
     file: str
     stamp: Stamp
 
 
-Found = RuleFile | Package | Problem
+def _nothing(_: str) -> bool:
+    return False
 
 
 class Walk:
@@ -70,15 +47,23 @@ class Walk:
         root: The folder; nothing outside it is looked at.
         max_files: How many files and folders are looked at.
         packages_only: Whether Markdown files that stand alone are no skills.
+        is_known: Tells folders that need not be looked into.
     """
 
     def __init__(
-        self, root: Path, max_files: int, *, packages_only: bool = False
+        self,
+        root: Path,
+        max_files: int,
+        *,
+        packages_only: bool = False,
+        is_known: Callable[[str], bool] = _nothing,
     ) -> None:
         self._root = root
         self._max_files = max_files
         self._packages_only = packages_only
-        self._seen = 0
+        self._is_known = is_known
+        self.seen = 0
+        """How many files and folders have been looked at."""
 
     def run(self) -> Iterator[Found]:
         """Yield skills and problems; folders that belong to a skill are its files."""
@@ -120,6 +105,8 @@ class Walk:
             return  # whoever loads that file looks into it
         elif folder.count("/") >= MAX_DEPTH:
             yield _too_deep(folder)
+        elif self._is_known(folder):
+            yield Untouched(folder)
         else:
             yield from self._folder(f"{folder}/", packages_only=packages_only)
 
@@ -144,9 +131,10 @@ class Walk:
                         markdown.append(found)
                     else:
                         yield found
-                yield RuleFile(file, self._root / folder, tuple(markdown))
+                directory = self._root / folder
+                yield RuleFile(file, directory, tuple(markdown), _look(entry))
             else:
-                yield RuleFile(file, None)
+                yield RuleFile(file, None, (), _look(entry))
 
     def _inside(self, folder: str, below: str) -> Iterator["Found | str"]:
         """Yield the Markdown of a folder that belongs to a rule file, and packages.
@@ -175,7 +163,8 @@ class Walk:
         if entries[main].is_symlink():
             yield Problem(prefix + main, "is a link", _TO_LINK, rule="link")
         elif not self._is_full:  # or it would look as if these were all of its files
-            yield Package(prefix.rstrip("/"), main, dict(sorted(files.items())))
+            ordered = dict(sorted(files.items()))
+            yield Package(prefix.rstrip("/"), main, ordered, _look(entries[main]))
 
     def _files(
         self, prefix: str, below: str, entries: Entries
@@ -209,8 +198,8 @@ class Walk:
                 prefix or ".", reason, hint, rule="unreadable", is_passing=True
             )
         kept = [entry for entry in entries if entry.name not in SKIPPED]
-        room = max(0, self._max_files - self._seen)
-        self._seen += len(kept)
+        room = max(0, self._max_files - self.seen)
+        self.seen += len(kept)
         if self._is_full and any(is_main(entry.name) for entry in kept):
             return {}  # a part of a package would look like the whole
         return {entry.name: entry for entry in kept[:room]}
@@ -218,7 +207,7 @@ class Walk:
     @property
     def _is_full(self) -> bool:
         """Whether the limit is exceeded; nothing is looked at any more."""
-        return self._seen > self._max_files
+        return self.seen > self._max_files
 
     def _is_package(self, folder: str) -> bool:
         try:
@@ -249,6 +238,13 @@ def _stamp(
     else:
         if stat.S_ISREG(found.st_mode):
             yield _Stamped(file, Stamp.of(found))
+
+
+def _look(entry: "os.DirEntry[str]") -> Stamp | None:
+    try:
+        return Stamp.of(entry.stat(follow_symlinks=False))
+    except OSError:
+        return None
 
 
 def _main_of(entries: Entries) -> str | None:

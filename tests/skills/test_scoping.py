@@ -1,0 +1,100 @@
+"""Which part of the skills a task is about."""
+
+import pytest
+
+from skills_mcp.config import Visibility
+from skills_mcp.errors import SkillNotFoundError
+from skills_mcp.skills.index import SkillIndex
+from skills_mcp.skills.scoping import EVERYWHERE, Scoping, narrow
+from tests.support import make_skill
+
+INDEX = SkillIndex(
+    [
+        make_skill("_root"),
+        make_skill("api/auth", category="web"),
+        make_skill("ui/_index"),
+        make_skill("ui/react/auth", category="web"),
+        make_skill("ui/react2"),
+    ]
+)
+
+
+def found(scoping: Scoping, index: SkillIndex = INDEX) -> list[str]:
+    mask = narrow(index, scoping)
+    assert mask is not None
+    return [row.path for row, wanted in zip(index.listed, mask, strict=True) if wanted]
+
+
+@pytest.mark.parametrize(
+    "below, expected",
+    [
+        ("ui", ["ui/_index", "ui/react/auth", "ui/react2"]),
+        ("/ui/ ", ["ui/_index", "ui/react/auth", "ui/react2"]),
+        ("ui/_index", ["ui/_index", "ui/react/auth", "ui/react2"]),
+        ("ui/react", ["ui/react/auth"]),
+        ("ui/react2", ["ui/react2"]),
+    ],
+)
+def test_a_folder_is_its_skills_and_no_neighbour_of_a_similar_name(
+    below: str, expected: list[str]
+) -> None:
+    assert found(Scoping(below=below)) == expected
+
+
+def test_a_category_is_compared_without_case_and_goes_with_a_folder() -> None:
+    assert found(Scoping(category=" Web")) == ["api/auth", "ui/react/auth"]
+    assert found(Scoping(below="ui", category="web")) == ["ui/react/auth"]
+
+
+@pytest.mark.parametrize("below", ["_root", "/", " "])
+def test_the_top_is_everywhere(below: str) -> None:
+    assert narrow(INDEX, EVERYWHERE) is None
+    assert len(found(Scoping(below=below))) == len(INDEX)
+
+
+def test_a_scope_says_whose_skills_and_may_have_none() -> None:
+    index = SkillIndex([make_skill("a", scope="repo"), make_skill("b")])
+
+    assert found(Scoping(scope="repo"), index) == ["a"]
+    assert found(Scoping(scope="user"), index) == []
+
+
+def test_only_what_is_offered_is_counted() -> None:
+    skills = [make_skill("a"), make_skill("b"), make_skill("ui/c")]
+    index = SkillIndex(skills, Visibility(deny=("a",)))
+
+    assert found(Scoping(below="ui"), index) == ["ui/c"]
+    mask = narrow(index, Scoping(below="ui"))
+    assert mask is not None
+    assert len(mask) == 2
+
+
+@pytest.mark.parametrize(
+    "scoping, words",
+    [
+        (Scoping(below="ui/reakt"), ["There is no skill below ", "Folders: ui/react"]),
+        (Scoping(below="zzz"), ["Folders: api, ui, ui/react. ", "list_skills"]),
+        (Scoping(category="db"), ["category db", "Categories: web. ", "Leave"]),
+        (Scoping("ui/react2", "web"), ["category web below ui/react2"]),
+    ],
+)
+def test_a_part_without_skills_is_an_error_that_says_what_there_is(
+    scoping: Scoping, words: list[str]
+) -> None:
+    with pytest.raises(SkillNotFoundError) as caught:
+        narrow(INDEX, scoping)
+
+    for word in words:
+        assert word in str(caught.value).replace("'", "")
+
+
+@pytest.mark.parametrize(
+    "scoping", [Scoping(below="ui"), Scoping(category="web"), Scoping(below="ui/a")]
+)
+def test_where_there_is_no_skill_no_part_has_one(scoping: Scoping) -> None:
+    with pytest.raises(SkillNotFoundError):
+        narrow(SkillIndex(), scoping)
+
+
+def test_where_there_is_no_skill_nobody_has_one() -> None:
+    assert found(Scoping(scope="user"), SkillIndex()) == []

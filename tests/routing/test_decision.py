@@ -14,8 +14,11 @@ from skills_mcp.routing.decision import (
     Match,
     NoMatch,
     decide,
+    derive_places,
     exact,
 )
+from skills_mcp.skills.index import derive_parent_path
+from skills_mcp.skills.model import SkillPath
 from tests.support import make_skill
 
 
@@ -198,3 +201,55 @@ def test_a_decision_is_what_the_specification_draws(
     else:
         listed = [path for _, path in kept[: matching.max_results]]
         assert found == ["ambiguous", *listed]
+
+
+@pytest.mark.spec("5.3")
+def test_a_leaf_that_ties_with_its_own_ancestor_is_first() -> None:
+    paths = ["_root", "api/_index", "ui/2d", "ui/_index", "ui/react/_index", "ui/vue"]
+    found = [candidate(path, "0.5") for path in paths]
+
+    decision = decide(found, Matching(max_results=9))
+
+    assert names(decision)[1:] == [
+        "api/_index",  # an ancestor of none of the others
+        "ui/2d",
+        "ui/react/_index",
+        "ui/vue",
+        "ui/_index",
+        "_root",
+    ]
+
+
+@given(
+    st.lists(
+        st.lists(st.sampled_from(["a", "b", "_c", "Z", "9"]), max_size=3).map("/".join),
+        unique=True,
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_only_ancestors_leave_the_order_of_paths(
+    folders: list[str], chance: random.Random
+) -> None:
+    paths = ["_root", *(f"{each}/_index" for each in folders if each)]
+    paths += [f"{each}/leaf" for each in folders if each]
+    chance.shuffle(paths)
+
+    places = dict(zip(paths, derive_places(paths).tolist(), strict=True))
+
+    assert sorted(places.values()) == list(range(len(paths)))
+    for one in paths:
+        for other in paths:
+            above = derive_parents(other)
+            if one in above:
+                assert places[other] < places[one]
+            elif one < other and other not in derive_parents(one):
+                assert places[one] < places[other]
+
+
+def derive_parents(path: str) -> set[str]:
+    found = set()
+    above = derive_parent_path(SkillPath(path))
+    while above:
+        found.add(str(above))
+        above = derive_parent_path(above)
+    return found

@@ -1,14 +1,18 @@
 """The keyword algorithm against the literal triple loop of 001 §5.2."""
 
+import random
 from collections.abc import Sequence
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from skills_mcp.config import Matching
 from skills_mcp.routing.decision import Match, decide
+from skills_mcp.routing.keyword_index import KeywordIndex
 from skills_mcp.routing.keywords import KeywordMatcher
 from skills_mcp.routing.tokens import fold, tokenize
 from skills_mcp.skills.model import Skill
@@ -20,7 +24,7 @@ Scores = dict[str, tuple[Fraction, tuple[str, ...]]]
 def scores(skills: Sequence[Skill], context: str) -> Scores:
     return {
         candidate.skill.path: (candidate.score, candidate.matched_keywords)
-        for candidate in KeywordMatcher(skills).score(context)
+        for candidate in KeywordMatcher.over(skills).score(context)
     }
 
 
@@ -173,7 +177,7 @@ def test_a_priority_breaks_a_tie() -> None:
     ]
 
     decision = decide(
-        KeywordMatcher(skills).score("react"), Matching(ambiguity_threshold=0)
+        KeywordMatcher.over(skills).score("react"), Matching(ambiguity_threshold=0)
     )
 
     assert isinstance(decision, Match)
@@ -227,6 +231,120 @@ def test_the_matcher_equals_the_literal_triple_loop(
     assert scores(skills, context) == literal_scores(skills, context)
 
 
+@pytest.mark.spec("5.3")
+@settings(deadline=None, max_examples=300)
+@given(
+    SKILLS,
+    CONTEXTS.map(" ".join),
+    st.fractions(-1, 2, max_denominator=60),
+    st.integers(1, 6),
+    st.lists(st.booleans(), min_size=5, max_size=5),
+)
+def test_any_part_of_the_answer_is_that_part_of_the_literal_one(
+    skills: list[Skill],
+    context: str,
+    least: Fraction,
+    most: int,
+    allowed: list[bool],
+) -> None:
+    within = np.array(allowed[: len(skills)], bool)
+    literal = [
+        (score, path)
+        for path, (score, _) in literal_scores(skills, context).items()
+        if score >= least and allowed[int(path.removeprefix("skill-"))]
+    ]
+    expected = sorted(literal, key=lambda found: (-found[0], found[1]))[:most]
+
+    found = KeywordMatcher.over(skills).score(
+        context, least=least, most=most, within=within
+    )
+
+    assert [(each.score, each.skill.path) for each in found] == expected
+
+
+def test_a_thousand_skills_with_common_words_equal_the_literal_loop() -> None:
+    chance = random.Random(5)  # noqa: S311 - the same words in every run
+    syllables = ["re", "act", "auth", "go", "lang", "c", "sql", "my", "認", "証", "-"]
+    words = ["".join(chance.choices(syllables, k=k)) for k in (1, 2, 3) * 100]
+    skills = [
+        make_skill(
+            f"s{number:04}",
+            keywords=sorted(set(chance.choices(words, k=chance.randint(1, 12)))),
+            priority=chance.choice([0, 0, 0, 5, -5, 1000]),
+        )
+        for number in range(1000)
+    ]
+    matcher = KeywordMatcher.over(skills)
+
+    for _ in range(40):
+        context = " ".join(chance.choices(words, k=8))
+        literal = literal_scores(skills, context)
+        expected = sorted(literal.items(), key=lambda item: (-item[1][0], item[0]))
+        found = matcher.score(context)
+        assert [
+            (c.skill.path, (c.score, c.matched_keywords)) for c in found
+        ] == expected
+        assert matcher.score(context, most=7) == found[:7]
+
+
+def test_an_index_that_was_kept_answers_alike() -> None:
+    skills = [make_skill("a", keywords=["react", "認証"]), make_skill("b", priority=7)]
+    built = KeywordIndex.build((s.keywords, s.priority) for s in skills)
+
+    kept = KeywordIndex.from_arrays({**built.arrays})
+
+    for task in ("react", "認証画面", "example", "other"):
+        assert KeywordMatcher(kept, skills).score(task) == KeywordMatcher(
+            built, skills
+        ).score(task)
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("skills", np.array([9, 9, 9], np.uint32)),
+        ("skill_ends", np.array([0, 9], np.uint32)),
+        ("words", np.frombuffer(b"one", np.uint8)),
+        ("gram_keywords", np.array([7], np.uint32)),
+        ("priorities", np.zeros(9, np.int32)),
+    ],
+)
+def test_arrays_of_another_index_are_refused(
+    name: str, value: NDArray[np.generic]
+) -> None:
+    skills = [make_skill("a", keywords=["react", "vue"])]
+    arrays = {**KeywordIndex.build((s.keywords, s.priority) for s in skills).arrays}
+    arrays[name] = value
+
+    with pytest.raises(ValueError, match="do not fit together"):
+        KeywordIndex.from_arrays(arrays)
+
+
+@settings(deadline=None)
+@given(SKILLS, CONTEXTS.map(" ".join))
+def test_the_evidence_adds_up_to_the_score(skills: list[Skill], context: str) -> None:
+    matcher = KeywordMatcher.over(skills)
+    scored = {found.skill.path: found.score for found in matcher.score(context)}
+
+    for skill in skills:
+        worth = sum(each.worth for each in matcher.explain(context, skill))
+        assert worth == pytest.approx(float(scored.get(skill.path, 0)))
+
+
+def test_the_words_of_a_task_know_for_how_many_skills_they_speak() -> None:
+    skills = [
+        make_skill("a", keywords=["react"]),
+        make_skill("b", keywords=["reactjs"]),
+    ]
+
+    words = KeywordMatcher.over(skills).weigh("the React app")
+
+    assert [(w.typed, w.weight, w.skills) for w in words] == [
+        ("react", 0.5, 2),
+        ("app", 0.5, 0),
+    ]
+
+
 @settings(deadline=None)
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=4), st.text())
 def test_any_text_can_be_a_keyword_and_any_text_a_task(
@@ -244,11 +362,11 @@ def test_any_text_can_be_a_keyword_and_any_text_a_task(
 def test_a_matcher_forgets_the_tasks_before(
     skills: list[Skill], contexts: list[str]
 ) -> None:
-    matcher = KeywordMatcher(skills)
+    matcher = KeywordMatcher.over(skills)
 
     for context in [*contexts, *contexts]:
         again = set(matcher.score(context))
-        assert again == set(KeywordMatcher(skills).score(context))
+        assert again == set(KeywordMatcher.over(skills).score(context))
 
 
 @pytest.mark.spec("5.2")
@@ -277,7 +395,7 @@ def test_the_order_of_the_skills_changes_no_score(
 
 
 def test_names_that_end_or_begin_with_a_sign_can_be_found() -> None:
-    matcher = KeywordMatcher(
+    matcher = KeywordMatcher.over(
         [make_skill(name, keywords=[name]) for name in ("C++", "C#", ".NET", "c")]
     )
 
@@ -297,7 +415,7 @@ def test_names_that_end_or_begin_with_a_sign_can_be_found() -> None:
 def test_keywords_that_no_task_can_match_are_found() -> None:
     skill = make_skill("a", keywords=["react", "the", "!?", "go", "a b"])
 
-    unmatchable = [word for _, word in KeywordMatcher([skill]).find_unmatchable()]
+    unmatchable = [word for _, word in KeywordMatcher.over([skill]).find_unmatchable()]
 
     assert unmatchable == ["the", "!?", "a b"]
 
@@ -316,8 +434,8 @@ def test_a_least_score_leaves_out_exactly_what_is_below_it(
         make_skill(f"s{number}", keywords=words[: number + 1], priority=priority)
         for number, priority in enumerate(priorities)
     ]
-    matcher = KeywordMatcher(skills)
+    matcher = KeywordMatcher.over(skills)
 
     expected = {c for c in matcher.score(task) if c.score >= least}
 
-    assert set(matcher.score(task, least)) == expected
+    assert set(matcher.score(task, least=least)) == expected

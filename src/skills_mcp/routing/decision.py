@@ -4,13 +4,21 @@ Scores are fractions: 0.5 against 0.4 is a gap of exactly 0.1, which is not less
 than 0.1, whatever binary floating point makes of it (DESIGN §3.4).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from typing import TYPE_CHECKING
 
 from skills_mcp.config import Matching
+from skills_mcp.skills.index import INDEX, ROOT
 from skills_mcp.skills.model import Skill
+
+if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
+    import numpy as np
+    from numpy.typing import NDArray
+
+_BEHIND_ALL = "\U0010ffff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +53,57 @@ Decision = Match | Ambiguous | NoMatch
 
 
 def decide(candidates: Iterable[Candidate], matching: Matching) -> Decision:
-    """Pick the best candidate, unless the runner-up is too close to call."""
+    """Pick the best candidate, unless the runner-up is too close to call.
+
+    Args:
+        candidates: In any order; the best that may be listed, and at least two.
+        matching: The settings in force.
+    """
     least = exact(matching.min_score)
     ranked = sorted(
-        (candidate for candidate in candidates if candidate.score >= least),
-        key=lambda candidate: (-candidate.score, candidate.skill.path),
+        (candidate for candidate in candidates if candidate.score >= least), key=order
     )
     if not ranked:
         return NoMatch()
     if len(ranked) > 1 and _too_close(ranked[0], ranked[1], matching):
         return Ambiguous(tuple(ranked[: matching.max_results]))
     return Match(ranked[0])
+
+
+def order(candidate: Candidate) -> tuple[Fraction, str]:
+    """Return what to sort by: the score, then the place (see `derive_places`)."""
+    return -candidate.score, _in_ties(candidate.skill.path)
+
+
+def derive_places(paths: Sequence[str]) -> "NDArray[np.int64]":
+    """Return the place of each path among all, where nothing else decides.
+
+    It is the order of the paths, but the rules of a folder stand behind everything
+    that inherits them: who ties with its own ancestor says more.
+
+    >>> derive_places(["_root", "ui/_index", "ui/react", "vue"]).tolist()
+    [3, 1, 0, 2]
+    """
+    import numpy as np
+
+    order = sorted(range(len(paths)), key=lambda number: _in_ties(paths[number]))
+    places = np.empty(len(paths), np.int64)
+    places[order] = np.arange(len(paths))
+    return places
+
+
+def _in_ties(path: str) -> str:
+    folder, separator, last = path.rpartition("/")
+    # At the top `_root` has this part; an `_index` there is nobody's parent.
+    is_rules = path == ROOT or (last == INDEX and bool(folder))
+    return f"{folder}{separator}{_BEHIND_ALL}" if is_rules else path
+
+
+def is_listed(skill: Skill, decision: Decision) -> bool:
+    """Whether a skill is one of several that an answer leaves the choice between."""
+    return isinstance(decision, Ambiguous) and any(
+        candidate.skill.path == skill.path for candidate in decision.candidates
+    )
 
 
 @cache

@@ -1,121 +1,199 @@
-"""The keyword algorithm, literally (001 §5.2)."""
+"""The keyword algorithm, literally (001 §5.2), without its triple loop."""
 
-import unicodedata
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from itertools import chain
+from typing import Any, Final
 
-from skills_mcp.routing.decision import Candidate
-from skills_mcp.routing.tokens import fold, tokenize
+import numpy as np
+from numpy.typing import NDArray
+
+from skills_mcp.routing.decision import Candidate, derive_places
+from skills_mcp.routing.evidence import Evidence, Word
+from skills_mcp.routing.keyword_index import KeywordIndex, Numbers, clean
+from skills_mcp.routing.matcher import Mask
+from skills_mcp.routing.tokens import tokenize
 from skills_mcp.skills.model import Skill
 
-# Two letters of an alphabet are inside half of all words; two characters of a
-# script that writes syllables or ideas are a word of their own.
-_SHORT = 3
-_SHORT_WITHOUT_ALPHABET = 2
-_NO_ALPHABET = ("CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "HANGUL")
-
 _PRIORITY_UNIT = Fraction(1, 1000)
-_REMEMBERED_TOKENS = 4096
+_REMEMBERED_TOKENS = 4096  # tasks share their words
+
+# Scores differ by far more than floats are wrong, or are compared exactly.
+_MARGIN = 1e-9
+
+# So few skills with a matching keyword are counted one by one, more all at once.
+_SPARSE = 4
+
+_Found = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Skills by number, and how many of their keywords match."""
 
 
 class KeywordMatcher:
     """Scores tasks against the keywords of one set of skills; never changes.
 
-    Skills share most of their keywords, so each distinct keyword is compared
-    once, and the skills that declare it are looked up.
+    Args:
+        index: Their keywords.
+        skills: The same skills, in the same order; only what is found is asked for.
+        places: The order of skills that tie (see `derive_places`); that of their
+            numbers if there are none.
     """
 
-    def __init__(self, skills: Iterable[Skill]) -> None:
-        self._skills = tuple(skills)
-        self._declared_by: dict[str, list[int]] = defaultdict(list)
-        for number, skill in enumerate(self._skills):
-            for keyword in skill.keywords:
-                self._declared_by[fold(keyword)].append(number)
-        self._long = [word for word in self._declared_by if not _is_short(word)]
-        # Tasks share their words, so most tokens have been compared before.
-        self._keywords_of = lru_cache(maxsize=_REMEMBERED_TOKENS)(self._compare)
-        self._needed = lru_cache(maxsize=1)(self._count_needed)
+    algorithm: Final = "keyword"
+
+    def __init__(
+        self,
+        index: KeywordIndex,
+        skills: Sequence[Skill],
+        places: NDArray[np.int64] | None = None,
+    ) -> None:
+        self._index = index
+        self._skills = skills
+        self._places = np.arange(len(skills)) if places is None else places
+        self._match = lru_cache(maxsize=_REMEMBERED_TOKENS)(index.match)
+
+    @classmethod
+    def over(cls, skills: Sequence[Skill]) -> "KeywordMatcher":
+        """Return the matcher of a few skills that are in memory."""
+        index = KeywordIndex.build((s.keywords, s.priority) for s in skills)
+        return cls(index, skills, derive_places([skill.path for skill in skills]))
 
     def score(
-        self, context: str, least: Fraction | None = None
+        self,
+        context: str,
+        *,
+        least: Fraction | None = None,
+        most: int | None = None,
+        within: Mask = None,
     ) -> tuple[Candidate, ...]:
-        """Return the skills of which at least one keyword matches, unordered.
+        """Return the skills of which at least one keyword matches, best first.
 
-        The score is the share of the skill's keywords that match, plus a
-        thousandth of its priority. Skills that score below `least` are left out.
+        The score is the share of the skill's keywords that match, plus a thousandth
+        of its priority, exactly.
         """
-        needed = None if least is None else self._needed(least)
-        matched = frozenset().union(*map(self._keywords_of, tokenize(context)))
-        counts = Counter(
-            chain.from_iterable(self._declared_by[word] for word in matched)
-        )
+        tokens = tokenize(context)
+        keywords = self._find(tokens)
+        matched = {self._index.words[keyword] for keyword in keywords.tolist()}
+        found = self._count(keywords)
+        if within is not None:
+            found = _choose(found, within[found[0]])
+        found = self._shortlist(found, least, most)
+        scores, ranks = self._score(found)
+        if least is not None:
+            is_enough = np.fromiter((s >= least for s in scores), bool)[ranks]
+            found, ranks = _choose(found, is_enough), ranks[is_enough]
+        order = np.lexsort((self._places[found[0]], ranks))[:most]
+        best = zip(found[0][order].tolist(), ranks[order].tolist(), strict=True)
+        return tuple(_candidate(self._skills[n], scores[r], matched) for n, r in best)
+
+    def weigh(self, context: str) -> tuple[Word, ...]:
+        """Return the words of the task that count, and what each is worth."""
+        tokens = tokenize(context)
         return tuple(
-            _candidate(self._skills[number], matched)
-            for number, count in counts.items()
-            if needed is None or count >= needed[number]
+            Word(
+                typed=token,
+                term=token,
+                weight=1 / len(tokens),
+                skills=len(self._count(self._match(token))[0]),
+            )
+            for token in tokens
         )
 
-    def find_unmatchable(self) -> Iterator[tuple[Skill, str]]:
-        """Iterate over keywords that not even a task of the same words can match."""
-        for keyword, numbers in self._declared_by.items():
-            alone = () if _is_short(keyword) else (keyword,)
-            if not any(_select(t, {keyword}, alone) for t in tokenize(keyword)):
-                for number in numbers:
-                    yield self._skills[number], keyword
-
-    def _count_needed(self, least: Fraction) -> list[int]:
-        """Return for each skill how many keywords have to match for this score.
-
-        Exact, and in whole numbers: the smallest n with
-        n / total + priority / 1000 >= least.
-        """
-        unit = 1000 * least.denominator
-        return [
-            -(
-                -(1000 * least.numerator - s.priority * least.denominator)
-                * total
-                // unit
-            )
-            for s in self._skills
-            for total in [len(s.keywords)]
+    def explain(
+        self,
+        context: str,
+        skill: Skill,
+        *,
+        within: Mask = None,  # noqa: ARG002 - no other skill counts here
+    ) -> tuple[Evidence, ...]:
+        """Return what speaks for a skill; it adds up to the skill's score."""
+        by_token = {
+            token: {self._index.words[number] for number in self._match(token).tolist()}
+            for token in tokenize(context)
+        }
+        share = 1 / max(len(skill.keywords), 1)
+        found = [
+            Evidence(word=token, where="keyword", found=keyword, worth=share)
+            for keyword in skill.keywords
+            for token in [_first_match(clean(keyword), by_token)]
+            if token
         ]
+        if found and skill.priority:
+            worth = skill.priority / 1000
+            text = str(skill.priority)
+            found.append(Evidence(word="", where="priority", found=text, worth=worth))
+        return tuple(found)
 
-    def _compare(self, token: str) -> frozenset[str]:
-        return _select(token, self._declared_by.keys(), self._long)
+    def find_unmatchable(self) -> Iterator[tuple[int, str]]:
+        """Iterate over keywords that not even a task of the same words can match.
+
+        Yields the number of a skill, and its keyword as it is compared.
+        """
+        for keyword in self._index.unmatchable.tolist():
+            number = np.array([keyword], np.uint32)
+            for skill in self._index.declared.of(number).tolist():
+                yield skill, self._index.words[keyword]
+
+    def _find(self, tokens: Sequence[str]) -> Numbers:
+        """Return the keywords that any token matches."""
+        found = [self._match(token) for token in tokens]
+        return np.unique(np.concatenate(found)) if found else np.zeros(0, np.uint32)
+
+    def _count(self, keywords: Numbers) -> _Found:
+        declared = self._index.declared.of(keywords)
+        if len(declared) * _SPARSE < len(self._index.counts):
+            skills, counts = np.unique(declared, return_counts=True)
+            return skills.astype(np.int64), counts.astype(np.int64)
+        every = np.bincount(declared, minlength=len(self._index.counts))
+        some = np.flatnonzero(every)
+        return some.astype(np.int64), every[some].astype(np.int64)
+
+    def _shortlist(
+        self, found: _Found, least: Fraction | None, most: int | None
+    ) -> _Found:
+        """Leave out what is certainly too low; floats are near enough for that."""
+        skills, counts = found
+        scores = counts / self._index.counts[skills]
+        scores = scores + self._index.priorities[skills] / 1000
+        floor = -np.inf if least is None else float(least)
+        if most is not None and 0 < most < len(scores):
+            floor = max(floor, np.partition(scores, -most)[-most])
+        return _choose(found, scores >= floor - _MARGIN)
+
+    def _score(self, found: _Found) -> tuple[list[Fraction], NDArray[np.int64]]:
+        """Return the distinct scores, best first, and for each skill which it has."""
+        skills, counts = found
+        totals, priorities = self._index.counts[skills], self._index.priorities[skills]
+        # Most skills share their numbers with others, and fractions are slow.
+        base = int(totals.max(initial=0)) + 1
+        lowest = int(priorities.min(initial=0))
+        span = int(priorities.max(initial=0)) - lowest + 1
+        keys = (counts * base + totals) * span + (priorities - lowest)
+        distinct, which = np.unique(keys, return_inverse=True)
+        exact = [_score(*_take_apart(key, base, span, lowest)) for key in distinct]
+        scores = sorted(set(exact), reverse=True)
+        ranks = {score: rank for rank, score in enumerate(scores)}
+        return scores, np.fromiter((ranks[s] for s in exact), np.int64)[which]
 
 
-def _select(
-    token: str, keywords: AbstractSet[str], long_keywords: Iterable[str]
-) -> frozenset[str]:
-    """Return the keywords that equal, contain or are contained in a token.
-
-    If either is short, only equality counts (DESIGN §3.3): `go` is not `golang`,
-    and `golang` is not `go`.
-    """
-    equal = {token} & keywords
-    if _is_short(token):
-        return frozenset(equal)
-    overlapping = (word for word in long_keywords if token in word or word in token)
-    return frozenset(equal.union(overlapping))
+def _take_apart(key: int, base: int, span: int, lowest: int) -> tuple[int, int, int]:
+    rest, priority = divmod(int(key), span)
+    matches, total = divmod(rest, base)
+    return matches, total, priority + lowest
 
 
-def _candidate(skill: Skill, matched: frozenset[str]) -> Candidate:
-    words = tuple(word for word in skill.keywords if fold(word) in matched)
-    score = Fraction(len(words), len(skill.keywords))
-    if skill.priority:
-        score += skill.priority * _PRIORITY_UNIT
+def _candidate(skill: Skill, score: Fraction, matched: set[str]) -> Candidate:
+    words = tuple(word for word in skill.keywords if clean(word) in matched)
     return Candidate(skill, score, words)
 
 
-def _is_short(word: str) -> bool:
-    if len(word) >= _SHORT:
-        return False
-    if len(word) < _SHORT_WITHOUT_ALPHABET:
-        return True
-    return not all(
-        unicodedata.name(character, "").startswith(_NO_ALPHABET) for character in word
-    )
+def _score(matches: int, total: int, priority: int) -> Fraction:
+    return Fraction(matches, total) + priority * _PRIORITY_UNIT
+
+
+def _choose(found: _Found, wanted: NDArray[Any]) -> _Found:
+    skills, counts = found
+    return skills[wanted], counts[wanted]
+
+
+def _first_match(keyword: str, by_token: dict[str, set[str]]) -> str:
+    return next((token for token, found in by_token.items() if keyword in found), "")

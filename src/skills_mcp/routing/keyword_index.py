@@ -1,0 +1,285 @@
+"""Which skills declare a keyword, and which keywords a word of a task can match.
+
+Skills share most of their keywords, so each distinct one is compared once. It is
+found without looking at the others: by the parts of the token that it can be, or by
+three letters that the token has, too.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import accumulate, chain, pairwise, product
+from typing import Any
+from unicodedata import name
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skills_mcp.routing.stop_words import STOP_WORDS
+from skills_mcp.routing.tokens import fold, tokenize
+
+Numbers = NDArray[np.uint32]
+
+# Two letters of an alphabet are inside half of all words; two characters of a
+# script that writes syllables or ideas are a word of their own.
+_SHORT = 3
+_SHORT_WITHOUT_ALPHABET = 2
+_NO_ALPHABET = ("CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "HANGUL")
+
+_LETTER_BITS = 21  # of a Unicode character, so that three are one number
+_GRAM = 3
+
+# By its first letters nearly every keyword is passed over, even in a token of 10,000
+# letters; two characters that are a whole keyword are no ASCII.
+_OPENING = 3
+_ASCII_OPENINGS = (_OPENING,)
+_ALL_OPENINGS = (_SHORT_WITHOUT_ALPHABET, _OPENING)
+
+_SEPARATOR = "\0"  # in no keyword: it could not be typed
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """Which skills, by number, declare each keyword; a list for each, in one array."""
+
+    skills: Numbers
+    ends: Numbers
+
+    def of(self, keywords: Numbers) -> Numbers:
+        """Return the skills of some keywords, each as often as it declares them."""
+        starts, ends = self.ends[keywords], self.ends[keywords + 1]
+        return self.skills[_join_ranges(starts, ends)]
+
+
+class KeywordIndex:
+    """The keywords of one set of skills.  Never changes.
+
+    Args:
+        arrays: As `build` made them, here or in another process.
+
+    Raises:
+        ValueError: The arrays do not belong together.
+    """
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.arrays = arrays
+        self.counts = arrays["counts"]
+        """How many keywords each skill declares."""
+        self.priorities = arrays["priorities"]
+        self.declared = Declared(arrays["skills"], arrays["skill_ends"])
+        self.unmatchable = arrays["unmatchable"]
+        """The keywords that not even a task of the same words can match."""
+        self._grams, self._gram_ends = arrays["grams"], arrays["gram_ends"]
+        self._holders = arrays["gram_keywords"]
+        self._check()
+
+    @classmethod
+    def build(cls, declared: Iterable[tuple[Sequence[str], int]]) -> "KeywordIndex":
+        """Return the index of skills, given by their keywords and their priority."""
+        rows = [(list(map(clean, words)), priority) for words, priority in declared]
+        words = list(dict.fromkeys(chain.from_iterable(words for words, _ in rows)))
+        numbers = {word: number for number, word in enumerate(words)}
+        lengths = np.fromiter((len(words) for words, _ in rows), np.uint32)
+        keywords = np.fromiter(
+            (numbers[word] for words, _ in rows for word in words), np.int64
+        )
+        skills = np.repeat(np.arange(len(rows), dtype=np.uint32), lengths)
+        order = np.argsort(keywords, kind="stable")
+        return cls(
+            {
+                "words": np.frombuffer(_encode(words), np.uint8),
+                "counts": lengths,
+                "priorities": np.fromiter((p for _, p in rows), np.int32),
+                "skills": skills[order],
+                "skill_ends": _ends(np.bincount(keywords, minlength=len(words))),
+                "unmatchable": np.fromiter(_find_unmatchable(words), np.uint32),
+                **_index_grams(words),
+            }
+        )
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> "KeywordIndex":
+        """Return the index of arrays that were kept.
+
+        Raises:
+            ValueError: They do not belong together.
+        """
+        return cls(arrays)
+
+    @cached_property
+    def words(self) -> list[str]:
+        """The distinct keywords, folded."""
+        if not len(self.declared.ends) - 1:
+            return []
+        text = bytes(self.arrays["words"]).decode(errors="surrogatepass")
+        return text.split(_SEPARATOR)
+
+    def match(self, token: str) -> Numbers:
+        """Return the keywords that equal, contain or are contained in a token.
+
+        If either is short, only equality counts (DESIGN §3.3): `go` is not `golang`,
+        and `golang` is not `go`.
+        """
+        equal = self._numbers.get(token)
+        found = set() if equal is None else {equal}
+        if not is_short(token):
+            found.update(self._find_inside(token))
+            found.update(self._find_around(token))
+        return np.fromiter(sorted(found), np.uint32)
+
+    def _find_inside(self, token: str) -> Iterator[int]:
+        """Iterate over the keywords that are a part of the token."""
+        openings = _ASCII_OPENINGS if token.isascii() else _ALL_OPENINGS
+        for start, opening in product(range(len(token) - 1), openings):
+            for length in self._lengths.get(token[start : start + opening], ()):
+                number = self._long_numbers.get(token[start : start + length])
+                if number is not None:
+                    yield number
+
+    def _find_around(self, token: str) -> Iterator[int]:
+        """Iterate over the keywords that the token is a part of."""
+        if len(token) < _GRAM:
+            yield from self._pairs.get(token, ())
+            return
+        grams = np.fromiter(set(_grams_of(token)), np.int64)
+        places = np.searchsorted(self._grams, grams)
+        places = np.minimum(places, max(len(self._grams) - 1, 0))
+        if not len(self._grams) or (self._grams[places] != grams).any():
+            return  # it has three letters that no keyword has
+        starts, ends = self._gram_ends[places], self._gram_ends[places + 1]
+        rarest = int(np.argmin(ends - starts))
+        for number in self._holders[starts[rarest] : ends[rarest]].tolist():
+            if token in self.words[number]:
+                yield number
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {word: number for number, word in enumerate(self.words)}
+
+    @cached_property
+    def _long_numbers(self) -> dict[str, int]:
+        return {w: number for w, number in self._numbers.items() if not is_short(w)}
+
+    @cached_property
+    def _lengths(self) -> dict[str, list[int]]:
+        """How long the keywords are that begin so."""
+        lengths: dict[str, set[int]] = {}
+        for word in self._long_numbers:
+            if " " not in word:  # no token has a space in it
+                lengths.setdefault(word[:_OPENING], set()).add(len(word))
+        return {opening: sorted(found) for opening, found in lengths.items()}
+
+    @cached_property
+    def _pairs(self) -> dict[str, list[int]]:
+        """The keywords that hold two characters of a script without spaces."""
+        holders: dict[str, list[int]] = {}
+        for word, number in self._long_numbers.items():
+            if not word.isascii():
+                for pair in {one + other for one, other in pairwise(word)}:
+                    holders.setdefault(pair, []).append(number)
+        return holders
+
+    def _check(self) -> None:
+        """Refuse arrays that are not of one index: a file may be damaged."""
+        pairs = (
+            (self.declared.ends, self.declared.skills),
+            (self._gram_ends, self._holders),
+        )
+        fits = all(
+            len(ends)
+            and int(ends[0]) == 0
+            and int(ends[-1]) == len(whole)
+            and bool((ends[1:] >= ends[:-1]).all())
+            for ends, whole in pairs
+        )
+        fits = fits and len(self._gram_ends) == len(self._grams) + 1
+        fits = fits and len(self.words) == len(self.declared.ends) - 1
+        limits = (
+            (self.declared.skills, len(self.counts)),
+            (self._holders, len(self.words)),
+            (self.unmatchable, len(self.words)),
+        )
+        fits = fits and all(int(a.max(initial=0)) < max(n, 1) for a, n in limits)
+        fits = fits and len(self.priorities) == len(self.counts)
+        # A wrong count would be a wrong score, or a division by zero.
+        counted = np.bincount(self.declared.skills, minlength=len(self.counts))
+        if not fits or not np.array_equal(counted, self.counts):
+            raise ValueError("the arrays of a keyword index do not fit together")
+
+
+def is_short(word: str) -> bool:
+    """Whether a word is too short to be a part of another (DESIGN §3.3, §3.5)."""
+    if len(word) >= _SHORT:
+        return False
+    if len(word) < _SHORT_WITHOUT_ALPHABET:
+        return True
+    return not all(name(character, "").startswith(_NO_ALPHABET) for character in word)
+
+
+@lru_cache(maxsize=65_536)  # skills share most of them, and every answer reads some
+def clean(keyword: str) -> str:
+    """Return a keyword as it is compared."""
+    return fold(keyword).replace(_SEPARATOR, " ")
+
+
+def _encode(words: Sequence[str]) -> bytes:
+    return _SEPARATOR.join(words).encode(errors="surrogatepass")
+
+
+def _find_unmatchable(words: Sequence[str]) -> Iterator[int]:
+    for number, word in enumerate(words):
+        is_plain = word.isalnum() and word not in STOP_WORDS  # it is its own token
+        if not is_plain and not any(_is_match(t, word) for t in tokenize(word)):
+            yield number
+
+
+def _is_match(token: str, word: str) -> bool:
+    if token == word:
+        return True
+    is_equal_only = is_short(token) or is_short(word)
+    return not is_equal_only and (token in word or word in token)
+
+
+def _index_grams(words: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Return which keywords have which three letters in a row."""
+    long = [(number, word) for number, word in enumerate(words) if not is_short(word)]
+    text = "".join(word for _, word in long)
+    letters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+    owners = np.repeat(
+        np.fromiter((number for number, _ in long), np.uint32, len(long)),
+        np.fromiter((len(word) for _, word in long), np.int64, len(long)),
+    )
+    one, two, three = (
+        letters[n : len(letters) - 2 + n].astype(np.int64) for n in range(3)
+    )
+    grams = (one << 2 * _LETTER_BITS) | (two << _LETTER_BITS) | three
+    is_within = owners[2:] == owners[: len(owners) - 2]
+    grams, holders = grams[is_within], owners[2:][is_within]
+    order = np.lexsort((holders, grams))
+    grams, holders = grams[order], holders[order]
+    is_new = np.ones(len(grams), np.bool_)
+    is_new[1:] = (grams[1:] != grams[:-1]) | (holders[1:] != holders[:-1])
+    distinct, counts = np.unique(grams[is_new], return_counts=True)
+    return {
+        "grams": distinct,
+        "gram_keywords": holders[is_new],
+        "gram_ends": _ends(counts),
+    }
+
+
+def _grams_of(word: str) -> Iterator[int]:
+    letters = list(map(ord, word))
+    for one, two, three in zip(letters, letters[1:], letters[2:], strict=False):
+        yield (one << 2 * _LETTER_BITS) | (two << _LETTER_BITS) | three
+
+
+def _ends(lengths: Iterable[int]) -> NDArray[np.uint32]:
+    return np.fromiter(accumulate(lengths, initial=0), np.uint32)
+
+
+def _join_ranges(starts: Numbers, ends: Numbers) -> NDArray[np.int64]:
+    """Return the numbers of all ranges, one range after the other."""
+    lengths = (ends - starts).astype(np.int64)
+    total = int(lengths.sum())
+    shift = np.repeat(starts - np.concatenate(([0], lengths.cumsum()[:-1])), lengths)
+    return np.arange(total) + shift

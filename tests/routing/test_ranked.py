@@ -1,17 +1,22 @@
 """The ranked algorithm: everything that a skill says counts."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
+from math import fsum, log1p
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from skills_mcp.routing.decision import Candidate
-from skills_mcp.routing.postings import Postings
-from skills_mcp.routing.ranked import RankedMatcher
+from skills_mcp.routing.decision import Candidate, derive_places
+from skills_mcp.routing.evidence import Evidence
+from skills_mcp.routing.ranked import RankedMatcher, derive_document
+from skills_mcp.routing.rerank import MOST
+from skills_mcp.routing.text_index import TextIndex
 from skills_mcp.skills.model import Skill
 from tests.support import make_skill
 
@@ -24,16 +29,23 @@ def silent(path: str, **fields: Any) -> Skill:
     return make_skill(path, **{**nothing, "body": "", **fields})
 
 
+def matcher_of(skills: Sequence[Skill]) -> RankedMatcher:
+    """Return a matcher that ranks every task, names or not."""
+    ordered = sorted(skills, key=lambda skill: skill.path)
+    places = derive_places([skill.path for skill in ordered])
+    index = TextIndex.build(map(derive_document, ordered))
+    return RankedMatcher(index, ordered, places=places)
+
+
 def scores(skills: Sequence[Skill], context: str) -> Scores:
     return {
         candidate.skill.path: (candidate.score, candidate.matched_keywords)
-        for candidate in RankedMatcher(skills).score(context)
+        for candidate in matcher_of(skills).score(context)
     }
 
 
 def ranking(skills: Sequence[Skill], context: str) -> list[str]:
-    found = RankedMatcher(skills).score(context)
-    return [c.skill.path for c in sorted(found, key=lambda c: (-c.score, c.skill.path))]
+    return [c.skill.path for c in matcher_of(skills).score(context)]
 
 
 @pytest.mark.parametrize(
@@ -96,17 +108,77 @@ def test_the_rules_of_a_folder_are_called_like_the_folder(
 
 
 def test_the_score_is_the_share_of_the_task_that_a_skill_explains() -> None:
-    skill = silent("a", description="kafka")
-    postings = Postings([["kafka"]], [1])
-    known, unknown = map(postings.information, ["kafka", "unknown"])
+    skills = [silent("a", description="kafka"), silent("b", description="react")]
 
-    [(alone, _)] = scores([skill], "kafka").values()
-    [(half, _)] = scores([skill], "kafka unknown").values()
+    [(alone, _)] = scores(skills, "kafka").values()
+    [(half, _)] = scores(skills, "kafka xylophone").values()
 
-    assert alone == Fraction(round(10**6 / 3.5), 10**6)
-    assert float(half) == pytest.approx(
-        float(alone) * known / (known + unknown), abs=1e-6
-    )
+    # One word is 1/40 of the usual description, so it counts 1 / (0.25 + 0.75/40).
+    frequency = 1 / (0.25 + 0.75 / 40)
+    share = frequency / (2.5 + frequency) / 2
+    known, unknown = log1p(1.5 / 1.5) ** 0.8, log1p(2.5 / 0.5) ** 0.8
+    evidence = 1 * share**2, 2 * (share * known / (known + unknown)) ** 2
+    enough = 0.16 * (500 / 20_000) ** 0.3  # there is hardly any text
+    expected = [each / (each + enough) for each in evidence]
+    assert [float(alone), float(half)] == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_technology_of_which_the_best_skill_says_nothing_makes_it_unlikely() -> None:
+    skills = [
+        silent("django", description="Class-based views and forms of Django"),
+        silent("react", description="React hooks"),
+    ]
+
+    right = scores(skills, "class-based views in Django")["django"][0]
+    wrong = scores(skills, "class-based views in Laravel")["django"][0]
+    neither = scores(skills, "class-based views in zebras")["django"][0]
+
+    assert right > neither > wrong > 0
+
+
+def test_all_skills_of_a_task_are_as_unlikely_and_keep_their_order() -> None:
+    skills = [
+        silent("a", description="Rollback of a database migration"),
+        silent("b", description="Database migration"),
+        silent("c", description="Database backups"),
+    ]
+    task = "rollback of a database migration"
+
+    assert ranking(skills, f"{task} in laravel") == ranking(skills, task)
+
+
+def test_another_name_of_a_technology_is_as_good() -> None:
+    skills = [silent("a", description="Rollout on Kubernetes"), silent("b")]
+
+    found = matcher_of(skills).explain("rollout k8s", skills[0])
+
+    assert [each.where for each in found if each.where == "missing"] == []
+
+
+def test_what_the_task_names_in_vain_is_a_reason() -> None:
+    skills = [silent("a", description="Rollout on Kubernetes"), silent("b")]
+
+    [missing] = [
+        each
+        for each in matcher_of(skills).explain("rollout on nomad with helm", skills[0])
+        if each.where == "missing"
+    ]
+
+    assert missing.word == "helm"
+    assert missing.worth < 0
+
+
+def test_the_same_evidence_says_less_among_more_text() -> None:
+    skill = silent("a", description="kafka broker")
+    other = silent("b", body=" ".join(f"word{number}" for number in range(5000)))
+    more = [
+        silent(f"c{n}", body=other.body.replace("word", f"w{n}x")) for n in range(9)
+    ]
+
+    few = scores([skill, other], "kafka broker zebras")["a"][0]
+    many = scores([skill, other, *more], "kafka broker zebras")["a"][0]
+
+    assert many < few
 
 
 def test_a_rare_word_says_more_than_a_common_one() -> None:
@@ -151,7 +223,7 @@ def test_a_priority_without_a_word_is_no_candidate() -> None:
 @pytest.mark.parametrize("task", ["", "  ", "the of and", "?!"])
 def test_a_task_that_says_nothing_finds_nothing(task: str) -> None:
     assert scores([silent("a", name="the", body="the of and ?!")], task) == {}
-    assert RankedMatcher([]).score("react") == ()
+    assert matcher_of([]).score("react") == ()
 
 
 def test_the_words_that_matched_are_shown_as_typed_and_the_most_telling_first() -> None:
@@ -201,11 +273,218 @@ def test_tasks_in_any_script_and_form_find_their_skill(text: str, task: str) -> 
 
 
 def test_a_least_score_is_compared_to_the_last_digit() -> None:
-    matcher = RankedMatcher([silent("a", name="kafka")])
+    matcher = matcher_of([silent("a", name="kafka")])
     [only] = matcher.score("kafka")
 
-    assert matcher.score("kafka", only.score) == (only,)
-    assert matcher.score("kafka", only.score + Fraction(1, 10**9)) == ()
+    assert matcher.score("kafka", least=only.score) == (only,)
+    assert matcher.score("kafka", least=only.score + Fraction(1, 10**9)) == ()
+
+
+# --- a second look ---------------------------------------------------------------
+
+
+def test_words_that_stand_together_count_more_than_words_far_apart() -> None:
+    between = " ".join(f"word{number}" for number in range(20))
+    skills = [
+        silent("a", body=f"message {between} broker {between}"),
+        silent("b", body=f"message broker {between} {between}"),
+    ]
+
+    assert ranking(skills, "a message broker") == ["b", "a"]
+
+
+def test_a_name_that_the_task_has_as_a_whole_counts_more() -> None:
+    skills = [
+        silent("a", name="kafka-migration", description="broker"),
+        silent("b", name="kafka-broker", description="migration"),
+    ]
+
+    assert ranking(skills, "a new kafka broker")[0] == "b"
+
+
+def test_another_word_for_the_same_is_found() -> None:
+    skills = [
+        silent("a", description="kubernetes cluster"),
+        silent("b", description="docker image"),
+    ]
+
+    assert ranking(skills, "k8s")[0] == "a"
+    assert scores(skills, "k8s")["a"][1] == ("k8s",)
+    assert scores(skills, "k8s")["a"] < scores(skills, "kubernetes")["a"]
+
+
+def test_those_who_only_get_a_first_look_stand_behind_the_others() -> None:
+    skills = [silent(f"s{n:03}", description=f"kafka {'x' * n}") for n in range(99)]
+
+    found = matcher_of(skills).score("kafka broker message")
+
+    assert len(found) == 99
+    assert [c.score for c in found] == sorted((c.score for c in found), reverse=True)
+
+
+@pytest.mark.parametrize("most", [1, 4, MOST - 1, MOST, MOST + 1, 50])
+def test_so_many_as_are_wanted_are_the_best_of_all(most: int) -> None:
+    skills = [
+        silent(f"s{n:03}", description=f"kafka {'x ' * (n % 7)}", priority=n % 3)
+        for n in range(80)
+    ]
+    matcher = matcher_of(skills)
+
+    assert matcher.score("kafka", most=most) == matcher.score("kafka")[:most]
+
+
+def test_the_best_of_many_that_are_as_good_as_can_be_are_the_first_by_path() -> None:
+    skills = [
+        silent(f"s{n:03}", description=f"kafka {'x ' * (80 - n)}", priority=2000)
+        for n in range(80)
+    ]
+
+    found = matcher_of(skills).score("kafka", most=3)
+
+    assert [c.skill.path for c in found] == ["s000", "s001", "s002"]
+
+
+def test_a_priority_brings_a_skill_among_the_first() -> None:
+    skills = [silent(f"s{n:03}", description="kafka broker") for n in range(99)]
+    skills.append(silent("z", body="kafka " + "and more words " * 99, priority=1000))
+
+    [best] = matcher_of(skills).score("kafka broker", most=1)
+
+    assert best.skill.path == "z"
+
+
+def test_who_ties_with_its_own_ancestor_comes_first() -> None:
+    skills = [
+        silent(p, description="kafka") for p in ("_root", "ui/_index", "ui/a", "z")
+    ]
+
+    assert ranking(skills, "kafka") == ["ui/a", "ui/_index", "z", "_root"]
+
+
+def test_what_may_not_be_found_is_left_out_before_ranking() -> None:
+    skills = [silent(f"s{n:03}", description="kafka broker") for n in range(99)]
+    skills[90] = silent("s090", body="kafka " + "and more words " * 99)
+    matcher = matcher_of(skills)
+    within = np.zeros(99, np.bool_)
+    within[[90, 91]] = True
+
+    found = matcher.score("kafka broker", within=within)
+    every = {str(c.skill.path): c for c in matcher.score("kafka broker")}
+
+    assert [c.skill.path for c in found] == ["s091", "s090"]
+    # How rare a word is, is a matter of the library, whoever is looked at.
+    assert found[0].score == every["s000"].score
+
+
+# --- names ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("task", ["db/kafka", "Kafka Topics", "$kafka", "kaf"])
+def test_a_task_that_only_names_a_skill_is_answered_by_it_alone(task: str) -> None:
+    skills = [
+        make_skill("a/other", description="kafka kafka topics db"),
+        make_skill("db/kafka", name="kafka-topics", priority=-5),
+    ]
+
+    [only] = RankedMatcher.over(skills).score(task)
+
+    assert (only.skill, only.score) == (skills[1], Fraction(1))
+    assert only.matched_keywords == (task.removeprefix("$"),)
+    [reason] = RankedMatcher.over(skills).explain(task, skills[1])
+    assert (reason.where, reason.worth) == ("name", 1)
+    assert RankedMatcher.over(skills).explain(task, skills[0]) == ()
+
+
+@pytest.mark.parametrize("task", ["kafka topics for me", "ka", "topics"])
+def test_a_task_that_says_more_than_a_name_is_ranked(task: str) -> None:
+    skills = [
+        make_skill("a/other", description="kafka topics ka"),
+        make_skill("db/kafka", name="kafka-topics", description="ka"),
+    ]
+
+    assert len(RankedMatcher.over(skills).score(task)) == 2
+
+
+def test_names_can_be_left_to_somebody_else() -> None:
+    skills = [make_skill("a", name="kafka"), make_skill("b", description="kafka")]
+
+    found = RankedMatcher.over(skills).without_names().score("kafka")
+
+    assert [c.skill.path for c in found] == ["a", "b"]
+    assert found[0].score < 1
+
+
+def test_a_named_skill_that_may_not_be_found_is_not_found() -> None:
+    skills = [make_skill("a", name="kafka"), make_skill("b", description="kafka")]
+
+    found = RankedMatcher.over(skills).score("kafka", within=np.array([False, True]))
+
+    assert [c.skill.path for c in found] == ["b"]
+    assert RankedMatcher.over(skills).score("kafka", least=Fraction(2)) == ()
+
+
+@pytest.mark.parametrize("task", ["the", "For", "help", "use"])
+def test_a_word_that_says_nothing_is_the_beginning_of_no_name(task: str) -> None:
+    names = ("theming", "formats", "help-desk", "use-effect")
+    skills = [make_skill(name) for name in sorted(names)]
+
+    assert RankedMatcher.over(skills).score(task) == ()
+
+
+# --- why ----------------------------------------------------------------------------
+
+
+def test_the_words_of_a_task_are_weighed() -> None:
+    skills = [silent("a", description="react"), silent("b", description="react kafka")]
+
+    words = matcher_of(skills).weigh("the React, kafka react of xylophones")
+
+    assert [(w.typed, w.term, w.skills) for w in words] == [
+        ("react", "react", 2),
+        ("kafka", "kafka", 1),
+        ("xylophones", "xylophon", 0),
+    ]
+    assert fsum(word.weight for word in words) == pytest.approx(1)
+    assert words[0].weight < words[1].weight < words[2].weight
+    assert matcher_of(skills).weigh("the of") == ()
+
+
+def test_every_word_is_explained_by_the_place_that_counts_most() -> None:
+    skill = silent(
+        "a",
+        name="kafka-broker",
+        keywords=("stream",),
+        description="Reads kubernetes logs",
+        body="# Retention\n\nMore kafka zebras.",
+        priority=3,
+    )
+    task = "kafka stream logs retention zebras k8s xylophone"
+
+    reasons = matcher_of([skill]).explain(task, skill)
+
+    assert [(reason.word, reason.where) for reason in reasons] == [
+        ("kafka", "name"),
+        ("stream", "keywords"),
+        ("logs", "description"),
+        ("retention", "headings"),
+        ("zebras", "body"),
+        ("k8s", "synonym"),
+        ("kafka", "name"),
+        *pairs_of(reasons),
+        ("", "priority"),
+    ]
+
+
+def pairs_of(reasons: Sequence[Evidence]) -> list[tuple[str, str]]:
+    return [(r.word, r.where) for r in reasons if r.where == "pair"]
+
+
+def test_what_is_no_candidate_has_nothing_that_speaks_for_it() -> None:
+    skills = [silent("a", description="react"), silent("b", description="kafka")]
+    matcher = matcher_of(skills)
+
+    assert matcher.explain("kafka", skills[0]) == ()
+    assert matcher.explain("kafka", silent("other", description="kafka")) == ()
 
 
 # --- what always holds --------------------------------------------------------
@@ -244,12 +523,14 @@ def test_the_order_of_the_skills_changes_no_score(
 def test_a_least_score_leaves_out_exactly_what_is_below_it(
     skills: list[Skill], task: str, least: Fraction
 ) -> None:
-    matcher = RankedMatcher(skills)
+    matcher = matcher_of(skills)
 
     def enough(candidate: Candidate) -> bool:
         return candidate.score >= least
 
-    assert matcher.score(task, least) == tuple(filter(enough, matcher.score(task)))
+    assert matcher.score(task, least=least) == tuple(
+        filter(enough, matcher.score(task))
+    )
 
 
 @settings(deadline=None)
@@ -281,6 +562,69 @@ def test_any_text_can_be_a_skill_and_any_text_a_task(
     ]
 
     for context in (task, *(text for row in texts for text in row)):
-        for candidate in RankedMatcher(skills).score(context):
+        for candidate in matcher_of(skills).score(context):
             assert 0 < candidate.score < 1
             assert candidate.matched_keywords
+
+
+@settings(deadline=None)
+@given(SKILLS, TEXTS, st.sampled_from([0, 5, 1000, -1000]))
+def test_all_reasons_add_up_to_the_score(
+    skills: list[Skill], task: str, priority: int
+) -> None:
+    skills = [replace(skill, priority=priority) for skill in skills]
+    matcher = matcher_of(skills)
+    found = {candidate.skill.path: candidate.score for candidate in matcher.score(task)}
+
+    for skill in skills:
+        reasons = matcher.explain(task, skill)
+        score = float(found.get(skill.path, 0))
+        assert fsum(reason.worth for reason in reasons) == pytest.approx(
+            score, abs=2e-6
+        )
+
+
+@settings(deadline=None)
+@given(SKILLS, TEXTS, st.lists(st.booleans(), min_size=9, max_size=9), st.booleans())
+def test_they_do_so_among_some_of_the_skills(
+    skills: list[Skill],
+    task: str,
+    allowed: list[bool],
+    is_named: bool,  # noqa: FBT001 - what is tried
+) -> None:
+    ordered = sorted(skills, key=lambda skill: skill.path)
+    within = np.resize(np.array(allowed), len(ordered))
+    matcher = RankedMatcher.over(ordered) if is_named else matcher_of(ordered)
+
+    found = {c.skill.path: c.score for c in matcher.score(task, within=within)}
+
+    for skill in ordered:
+        reasons = matcher.explain(task, skill, within=within)
+        score = float(found.get(skill.path, 0))
+        assert fsum(reason.worth for reason in reasons) == pytest.approx(
+            score, abs=2e-6
+        )
+
+
+def test_what_may_not_be_found_takes_no_reason_from_the_others() -> None:
+    skills = [
+        make_skill("a", name="kafka", description="terraform"),
+        make_skill("b", description="about kafka"),
+    ]
+    within = np.array([False, True])
+    matcher = RankedMatcher.over(skills)
+
+    for task in ("kafka", "kafka with terraform"):
+        [only] = matcher.score(task, within=within)
+        reasons = matcher.explain(task, skills[1], within=within)
+        whole = fsum(reason.worth for reason in reasons)
+        assert whole == pytest.approx(float(only.score), abs=2e-6)
+        assert matcher.explain(task, skills[0], within=within) == ()
+
+
+def test_contractions_typed_in_a_hurry_say_nothing() -> None:
+    skills = [silent("a", description="waiting for a review"), silent("b")]
+
+    assert scores(skills, "whats waiting, ive no review") == scores(
+        skills, "what's waiting, I've no review"
+    )

@@ -5,17 +5,20 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skills_mcp.routing.decision import Candidate
-from skills_mcp.routing.keywords import KeywordMatcher
-from skills_mcp.routing.matcher import Matcher
-from skills_mcp.routing.ranked import RankedMatcher
+from skills_mcp.routing.evidence import Evidence, Word
+from skills_mcp.routing.matcher import Mask, Matcher
+from skills_mcp.routing.names import Names
+from skills_mcp.routing.ranked import RankedMatcher, derive_document
 from skills_mcp.routing.search import Found, search
+from skills_mcp.routing.text_index import TextIndex
 from skills_mcp.skills.model import Scope, Skill
 from tests.support import make_skill
 
@@ -25,30 +28,60 @@ class Scored:
     """A matcher that gives the scores it was given, whatever the task."""
 
     candidates: Sequence[Candidate]
+    algorithm: Literal["ranked"] = "ranked"
 
     def score(
-        self, context: str, least: Fraction | None = None
+        self,
+        context: str,
+        *,
+        least: Fraction | None = None,
+        most: int | None = None,
+        within: Mask = None,
     ) -> tuple[Candidate, ...]:
         assert context.strip()
         assert least is None
-        return tuple(self.candidates)
+        found = [
+            candidate
+            for number, candidate in enumerate(self.candidates)
+            if within is None or within[number]
+        ]
+        found.sort(key=lambda candidate: -candidate.score)
+        return tuple(found[:most])
+
+    def weigh(self, context: str) -> tuple[Word, ...]:
+        raise NotImplementedError(context)
+
+    def explain(
+        self, context: str, skill: Skill, *, within: Mask = None
+    ) -> tuple[Evidence, ...]:
+        raise NotImplementedError(context, skill)
 
 
 NOTHING = Scored(())
 
 
-def find(
+def find(  # noqa: PLR0913 - as many as `search` has
     query: str,
     skills: Iterable[Skill],
     matcher: Matcher | None = None,
     *,
     limit: int = 10,
-    **options: Any,
+    threshold: float = 0.2,
+    scope: Scope | None = None,
 ) -> Found:
     skills = list(skills)
-    options = {"threshold": 0.2, **options}
     return search(
-        query, skills, matcher or RankedMatcher(skills), limit=limit, **options
+        query,
+        skills,
+        Names(
+            [s.path for s in skills],
+            [s.name for s in skills],
+            [s.scope for s in skills],
+        ),
+        matcher or RankedMatcher(TextIndex.build(map(derive_document, skills)), skills),
+        limit=limit,
+        threshold=threshold,
+        within=np.array([s.scope == scope for s in skills]) if scope else None,
     )
 
 
@@ -169,13 +202,6 @@ def test_a_scope_is_searched_alone() -> None:
     assert paths(find("o3", skills, NOTHING, scope="user")) == []
 
 
-def test_only_the_skills_that_are_offered_are_found() -> None:
-    skills = [make_skill("a"), make_skill("hidden")]
-    matcher = Scored([Candidate(skill, Fraction(1, 2), ()) for skill in skills])
-
-    assert paths(find("hidden", skills[:1], matcher)) == ["a"]
-
-
 @pytest.mark.parametrize(
     "score, shown", [("0.5", 0.5), ("0.94", 0.94), ("0.99", 0.94), ("-0.1", 0)]
 )
@@ -226,12 +252,40 @@ def test_four_times_the_limit_is_considered_and_the_limit_is_shown() -> None:
     assert found.total == 12
 
 
-def test_the_keyword_algorithm_can_rank_too() -> None:
-    skills = [make_skill("a", keywords=["react"]), make_skill("b", keywords=["vue"])]
+class Counted(Sequence[Skill]):
+    """Skills that are made when somebody asks for one."""
 
-    found = find("a react page", skills, KeywordMatcher(skills))
+    def __init__(self, skills: Sequence[Skill]) -> None:
+        self.skills = skills
+        self.asked: set[int] = set()
 
-    assert reasons(found) == [("a", "token_overlap")]
+    def __len__(self) -> int:
+        return len(self.skills)
+
+    def __getitem__(self, number: Any) -> Any:
+        self.asked.add(number)
+        return self.skills[number]
+
+
+@pytest.mark.parametrize(
+    "query", ["notes-7", "s/7", "notes", "s/7/SKILL.md", "kafka", "s/none.md"]
+)
+def test_only_what_is_found_is_made(query: str) -> None:
+    skills = [
+        make_skill(f"s/{number}", name=f"notes-{number}", file=f"s/{number}/SKILL.md")
+        for number in range(1000)
+    ]
+    skills[7] = make_skill(
+        "s/7", name="notes-7", description="kafka", file="s/7/SKILL.md"
+    )
+    counted = Counted(skills)
+    names = Names([s.path for s in skills], [s.name for s in skills])
+    index = TextIndex.build(map(derive_document, skills))
+    matcher = RankedMatcher(index, counted)
+
+    search(query, counted, names, matcher, limit=2, threshold=0)
+
+    assert 0 < len(counted.asked) <= 30
 
 
 NAMES = st.sampled_from(["notes", "Notes", "release-notes", "pdf", "pdf-forms", "é"])

@@ -1,147 +1,178 @@
-"""Which documents hold a term, and what it is worth to each of them: BM25F.
+"""Which documents hold a term, in which fields, and how well each explains it: BM25F.
 
-What a term is worth to a document does not depend on what is asked, so it is
-computed once, and a question only adds up.
+What a term is worth to a document depends on that document alone: lengths are
+compared with fixed ones, not with averages. So an index can be changed in place of
+being built again, and a question only adds up.
 """
 
-import math
-from array import array
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from itertools import accumulate, chain
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
 
-from skills_mcp.routing.words import derive_words, split_text
+import numpy as np
+from numpy.typing import NDArray
 
-# Measured on real skills and real tasks.
-_SATURATION = 2.5  # k1: the greater, the more a term counts that occurs again
-_LENGTH_SHARE = 0.75  # b: how far it counts less in a text that is long
+from skills_mcp.routing.ragged import Ragged, check, ends_of, expand
+from skills_mcp.routing.sequences import FIELDS
+
+# Measured on real skills and real tasks (docs/explanation/routing.md).
+WEIGHTS = np.array([5, 2, 1, 0.5, 0.1])  # in the order of FIELDS
+USUAL_LENGTHS = np.array([3, 8, 40, 40, 600])  # in words that say something
+SATURATION = 2.5  # k1: the greater, the more a term counts that occurs again
+LENGTH_SHARE = 0.75  # b: how far it counts less in a text that is long
+
+SHARE_UNIT = 2**16 - 1
+"""Shares are stored in so many parts of 1; finer ones find nothing else."""
+
+_TERMS_AT_ONCE = 400_000  # bounds the memory of a build
+_FIELD_COUNT = len(FIELDS)
+_FIELD_BITS = np.left_shift(1, np.arange(_FIELD_COUNT)).astype(np.uint8)
 
 
+class Entries(NamedTuple):
+    """Terms in documents, ordered by term and then by document."""
+
+    terms: NDArray[np.uint32]
+    documents: NDArray[np.uint32]
+    shares: NDArray[np.uint16]
+    fields: NDArray[np.uint8]
+
+
+_NO_ENTRIES = Entries(
+    np.zeros(0, np.uint32),
+    np.zeros(0, np.uint32),
+    np.zeros(0, np.uint16),
+    np.zeros(0, np.uint8),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Postings:
-    """The terms of documents that have the same fields; never changes."""
+    """For each term a row of documents, in order; never changes."""
 
-    def __init__(
-        self, documents: Iterable[Sequence[str]], weights: Sequence[float]
-    ) -> None:
-        """Read the documents.
+    documents: Ragged
+    shares: NDArray[np.uint16]
+    """How well the document explains the term, 0 to `SHARE_UNIT`."""
+    fields: NDArray[np.uint8]
+    """A bit for each field that holds the term, the first field's is 1."""
 
-        Args:
-            documents: The texts of each document's fields.
-            weights: What a term in each of the fields counts.
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not fit together.
+
+        Raises:
+            ValueError: A file is damaged.
         """
-        self._rows, fields = _count(documents, weights)
-        self._total = len(fields[0].lengths)
-        # Flat, one term after the other: most terms occur once, and an array for
-        # each of them would be larger than what it holds.
-        self._ends = array("I", accumulate(_count_documents(fields), initial=0))
-        self._numbers = array("I", bytes(4 * self._ends[-1]))
-        self._shares = array("f", bytes(4 * self._ends[-1]))
-        self._fill(_weigh(fields))
+        shape = self.documents.values.shape
+        check(shape == self.shares.shape == self.fields.shape, "postings are cut")
 
-    def information(self, term: str) -> float:
-        """Return how much a term says, its idf: the rarer, the more; never 0."""
-        start, end = self._span(term)
-        found = end - start
-        return math.log(1 + (self._total - found + 0.5) / (found + 0.5))
+    def span(self, term: int) -> slice:
+        """Return where the documents of a term are, and their shares and fields."""
+        return slice(*self.documents.ends[term : term + 2].tolist())
 
-    def holders(self, term: str) -> "array[int]":
-        """Return the numbers of the documents that hold a term."""
-        return self._numbers[slice(*self._span(term))]
+    def count(self, term: int) -> int:
+        """Return how many documents hold a term."""
+        return int(self.documents.ends[term + 1] - self.documents.ends[term])
 
-    def shares(self, term: str) -> Iterator[tuple[int, float]]:
-        """Iterate over the documents that hold a term, and how well each explains it.
+    def holds(self, term: int, document: int) -> bool:
+        """Return whether a document holds a term; no one holds a negative one."""
+        if term < 0:
+            return False
+        its = self.documents.values[self.span(term)]
+        place = int(its.searchsorted(np.uint32(document)))
+        return place < len(its) and int(its[place]) == document
 
-        0 would be not at all, and 1 a document of nothing else.
-        """
-        its = slice(*self._span(term))
-        return zip(self._numbers[its], self._shares[its], strict=True)
+    def count_holders(self, terms: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many documents hold each term; 0 for a negative one."""
+        counts = np.zeros(len(terms), np.int64)
+        is_known = terms >= 0
+        known = terms[is_known]
+        counts[is_known] = self.documents.ends[known + 1] - self.documents.ends[known]
+        return counts
 
-    def _span(self, term: str) -> Sequence[int]:
-        row = self._rows.get(term)
-        return (0, 0) if row is None else self._ends[row : row + 2]
-
-    def _fill(self, documents: Iterable[Mapping[int, float]]) -> None:
-        places = self._ends[:]
-        for number, frequencies in enumerate(documents):
-            for row, frequency in frequencies.items():
-                place = places[row]
-                places[row] = place + 1
-                self._numbers[place] = number
-                self._shares[place] = frequency / (_SATURATION + frequency)
-
-
-class _Field:
-    """How often each term stands in one field of every document.
-
-    Flat, one document after the other, and a term is the number of its row.
-    """
-
-    def __init__(self, weight: float) -> None:
-        self._weight = weight
-        self._rows = array("I")
-        self._counts = array("I")
-        self._ends = array("I", [0])
-        self.lengths = array("I")
-
-    def append(self, rows: Iterable[int]) -> None:
-        """Add what stands in the field of one more document."""
-        counts = Counter(rows)
-        self._rows.extend(counts.keys())
-        self._counts.extend(counts.values())
-        self._ends.append(len(self._rows))
-        self.lengths.append(counts.total())
-
-    def rows(self, number: int) -> "array[int]":
-        """Return the terms in the field of a document, each once."""
-        return self._rows[slice(*self._ends[number : number + 2])]
-
-    def counts(self, number: int) -> "array[int]":
-        """Return how often each of `rows` stands there."""
-        return self._counts[slice(*self._ends[number : number + 2])]
-
-    def factors(self) -> Iterator[float]:
-        """Iterate over what a term in the field of each document counts."""
-        filled = sum(1 for length in self.lengths if length)
-        mean = sum(self.lengths) / filled if filled else 1
-        for length in self.lengths:
-            relative = 1 - _LENGTH_SHARE + _LENGTH_SHARE * length / mean
-            yield self._weight / relative
+    @classmethod
+    def invert(cls, sequences: Ragged, term_count: int) -> "Postings":
+        """Return the postings of documents whose fields are these rows."""
+        parts = list(_weigh(sequences))
+        counts = np.zeros(term_count, np.int64)
+        for part in parts:
+            counts += np.bincount(part.terms, minlength=term_count)
+        ends = ends_of(counts)
+        documents = np.empty(ends[-1], np.uint32)
+        shares = np.empty(ends[-1], np.uint16)
+        fields = np.empty(ends[-1], np.uint8)
+        places = ends[:-1].copy()
+        while parts:  # each is let go when it is copied
+            part = parts.pop(0)
+            to = _take_places(places, part.terms)
+            documents[to] = part.documents
+            shares[to] = part.shares
+            fields[to] = part.fields
+        return cls(Ragged(documents, ends), shares, fields)
 
 
-def _count(
-    documents: Iterable[Sequence[str]], weights: Iterable[float]
-) -> tuple[dict[str, int], list[_Field]]:
-    """Return the row of every term, and the fields."""
-    rows: dict[str, int] = {}
-
-    @cache  # texts share most of their words
-    def derive(piece: str) -> tuple[int, ...]:
-        terms = (word.term for word in derive_words(piece))
-        return tuple(rows.setdefault(term, len(rows)) for term in terms)
-
-    fields = [_Field(weight) for weight in weights]
-    for texts in documents:
-        for field, text in zip(fields, texts, strict=True):
-            field.append(chain.from_iterable(map(derive, split_text(text))))
-    return rows, fields
+def _weigh(sequences: Ragged) -> Iterator[Entries]:
+    """Iterate over the entries of a few documents after the other."""
+    row_count = len(sequences)
+    start = 0
+    while start < row_count:
+        limit = int(sequences.ends[start]) + _TERMS_AT_ONCE
+        fitting = int(np.searchsorted(sequences.ends, limit, "right")) - 1
+        end = max(fitting // _FIELD_COUNT * _FIELD_COUNT, start + _FIELD_COUNT)
+        ends = sequences.ends[start : end + 1]
+        terms = sequences.values[ends[0] : ends[-1]]
+        found = weigh(Ragged(terms, ends - ends[0]))
+        first = np.uint32(start // _FIELD_COUNT)
+        yield found._replace(documents=found.documents + first)
+        start = end
 
 
-def _count_documents(fields: Sequence[_Field]) -> list[int]:
-    """Return for each row how many documents hold the term, in whatever field."""
-    found: Counter[int] = Counter()
-    for number in range(len(fields[0].lengths)):
-        found.update(set(chain.from_iterable(f.rows(number) for f in fields)))
-    return [found[row] for row in range(len(found))]
+def weigh(sequences: Ragged) -> Entries:
+    """Return the entries of documents whose fields are these rows."""
+    terms, rows = sequences.values, len(sequences)
+    lengths = np.diff(sequences.ends)
+    if not len(terms):
+        return _NO_ENTRIES
+    keys = np.repeat(np.arange(rows), lengths)
+    keys += terms.astype(np.int64) * rows
+    keys.sort()
+    starts = _starts(keys)
+    counts = np.diff(starts, append=len(keys))
+    term, row = np.divmod(keys[starts], rows)
+    frequencies = counts * _factors(lengths)[row]
+    document = row // _FIELD_COUNT
+    starts = _starts(term * rows + document)
+    frequency = np.add.reduceat(frequencies, starts)
+    fields = np.bitwise_or.reduceat(_FIELD_BITS[row % _FIELD_COUNT], starts)
+    share = frequency / (SATURATION + frequency) * SHARE_UNIT
+    return Entries(
+        term[starts].astype(np.uint32),
+        document[starts].astype(np.uint32),
+        np.rint(share).astype(np.uint16),
+        fields,
+    )
 
 
-def _weigh(fields: Sequence[_Field]) -> Iterator[dict[int, float]]:
-    """Iterate over the documents: how often each holds its terms, fields weighted."""
-    factors = zip(*(field.factors() for field in fields), strict=True)
-    for number, every in enumerate(factors):
-        weighted: defaultdict[int, float] = defaultdict(float)
-        for field, factor in zip(fields, every, strict=True):
-            counted = zip(field.rows(number), field.counts(number), strict=True)
-            for row, count in counted:
-                weighted[row] += factor * count
-        yield weighted
+def _factors(lengths: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return what a term counts that stands once in each of these fields."""
+    relative = lengths.reshape(-1, _FIELD_COUNT) / USUAL_LENGTHS
+    factors: NDArray[np.float64] = WEIGHTS / (
+        1 - LENGTH_SHARE + LENGTH_SHARE * relative
+    )
+    return factors.ravel()
+
+
+def _starts(ordered: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where the runs of equal numbers begin."""
+    return np.flatnonzero(np.diff(ordered, prepend=-1))
+
+
+def _take_places(
+    places: NDArray[np.int64], terms: NDArray[np.uint32]
+) -> NDArray[np.int64]:
+    """Return where the next entries of ordered terms stand, and take these places."""
+    starts = _starts(terms.astype(np.int64))
+    counts = np.diff(starts, append=len(terms))
+    found = terms[starts]
+    taken = expand(places[found], counts)
+    places[found] += counts
+    return taken

@@ -2,117 +2,277 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Sequence
+from copy import copy
 from fractions import Fraction
-from itertools import chain
+from typing import Final, NamedTuple
 
-from skills_mcp.routing.decision import Candidate
-from skills_mcp.routing.postings import Postings
-from skills_mcp.routing.words import derive_words, split_text
+import numpy as np
+from numpy.typing import NDArray
+
+from skills_mcp.routing import evidence, rerank
+from skills_mcp.routing.decision import Candidate, derive_places
+from skills_mcp.routing.evidence import Evidence
+from skills_mcp.routing.matcher import Mask
+from skills_mcp.routing.names import Names, clean
+from skills_mcp.routing.reasons import add_up, find_reasons, limit
+from skills_mcp.routing.sequences import Document
+from skills_mcp.routing.shares import (
+    Holders,
+    Shares,
+    contain,
+    explain_shares,
+)
+from skills_mcp.routing.task import Task, TaskReader
+from skills_mcp.routing.text_index import TextIndex
 from skills_mcp.skills.index import INDEX, ROOT
 from skills_mcp.skills.model import Skill
+from skills_mcp.skills.records import Said
 
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.+)$", re.MULTILINE)
-
-
-def _name(skill: Skill) -> str:
-    """Return what a skill is called; `ui/react/_index` is about react, not indexes."""
-    folder, _, last = skill.path.rpartition("/")
-    return folder.rpartition("/")[2] if last in {INDEX, ROOT} else skill.name
-
-
-def _labels(skill: Skill) -> str:
-    return "\n".join((*skill.keywords, skill.category))
-
-
-def _description(skill: Skill) -> str:
-    return skill.description
-
-
-def _headings(skill: Skill) -> str:
-    # A comment in code is taken for a heading, too; leaving it out finds no more.
-    return "\n".join(_HEADING.findall(skill.body))
-
-
-def _body(skill: Skill) -> str:
-    return skill.body
-
-
-# What a word in each of them weighs, measured on real skills and real tasks.
-_FIELDS: dict[Callable[[Skill], str], float] = {
-    _name: 5,
-    _labels: 2,
-    _description: 1,
-    _headings: 0.5,
-    _body: 0.1,
-}
 
 _UNIT = 10**6
 _PRIORITY_UNIT = _UNIT // 1000
 _MOST_WORDS = 10
 
 
-class RankedMatcher:
-    """Scores tasks against all the words of one set of skills; never changes."""
+_NOTHING = np.zeros(0, np.int64)
 
-    def __init__(self, skills: Iterable[Skill]) -> None:
-        self._skills = tuple(skills)
-        texts = ([field(skill) for field in _FIELDS] for skill in self._skills)
-        self._postings = Postings(texts, tuple(_FIELDS.values()))
+
+class _Ranking(NamedTuple):
+    """Skills by number, in any order, and their scores in millionths."""
+
+    numbers: NDArray[np.int64]
+    scores: NDArray[np.int64]
+
+
+class _Look(NamedTuple):
+    """What a look at all skills has found."""
+
+    ranking: _Ranking
+    first: NDArray[np.int64]
+    """Those that had a second look."""
+    weight: rerank.Weight
+
+
+def derive_document(skill: Skill | Said) -> Document:
+    """Return what a skill says, by where it says it."""
+    folder, _, last = skill.path.rpartition("/")
+    # `ui/react/_index` is about react, not about indexes.
+    name = folder.rpartition("/")[2] if last in {INDEX, ROOT} else skill.name
+    return Document(
+        name=name,
+        labels="\n".join((*skill.keywords, skill.category)),
+        description=skill.description,
+        # A comment in code is taken for a heading, too; leaving it out finds no more.
+        headings="\n".join(_HEADING.findall(skill.body)),
+        body=skill.body,
+        priority=skill.priority,
+    )
+
+
+class RankedMatcher:
+    """Scores tasks against all the words of one set of skills; never changes.
+
+    Args:
+        index: What the skills say.
+        skills: The same skills, in the same order; only what is found is asked for.
+        names: What they are called. A task that is nothing but the name of one skill
+            is answered by it; without names all tasks are ranked.
+        places: The order of skills that tie (see `derive_places`); that of their
+            numbers if there are none.
+    """
+
+    algorithm: Final = "ranked"
+
+    def __init__(
+        self,
+        index: TextIndex,
+        skills: Sequence[Skill],
+        *,
+        names: Names | None = None,
+        places: NDArray[np.int64] | None = None,
+    ) -> None:
+        self._index = index
+        self._skills = skills
+        self._names = names
+        self._places = np.arange(len(index)) if places is None else places
+        self._reader = TaskReader(index)
+        self._shares = Shares(index)
+        self._has_priorities = bool(index.priorities.any())
+
+    @classmethod
+    def over(cls, skills: Sequence[Skill]) -> "RankedMatcher":
+        """Return the matcher of a few skills that are in memory, in path order."""
+        names = Names([s.path for s in skills], [s.name for s in skills])
+        index = TextIndex.build(map(derive_document, skills))
+        return cls(index, skills, names=names, places=derive_places(names.paths))
 
     def score(
-        self, context: str, least: Fraction | None = None
+        self,
+        context: str,
+        *,
+        least: Fraction | None = None,
+        most: int | None = None,
+        within: Mask = None,
     ) -> tuple[Candidate, ...]:
-        """Return the skills that explain some of the task, unordered.
+        """Return the skills that explain some of the task, best first.
 
-        The score is the share of the task's information that the skill explains,
-        to a millionth, plus a thousandth of its priority, and never outside 0 to 1.
-        Skills that score below `least` are left out. `matched_keywords` are words
-        of the task, the most informative first.
+        The score is from 0 to 1, to a millionth: the share of the task's information
+        that the skill explains, by how good the evidence is, plus a thousandth of the
+        skill's priority. `matched_keywords` are words of the task, the most
+        informative first.
         """
-        words = _derive_query(context)
+        named = self._find_named(context, within)
+        if named is not None:
+            found = Candidate(self._skills[named], Fraction(1), (clean(context),))
+            return (found,) if least is None or least <= 1 else ()
+        task = self._reader.read(context)
         floor = 0 if least is None else math.ceil(least * _UNIT)
-        scores = {
-            number: score
-            for number, explained in self._explain(words)
-            if (score := _prioritise(explained, self._skills[number])) >= floor
-        }
-        matched = self._match(words, scores)
+        held = self._shares.find(task)
+        look = self._rank(task, held, within, most)
+        best = self._select(look.ranking, floor, most)
+        matched = _match(task, held, best.numbers)
+        scored = zip(best.numbers.tolist(), best.scores.tolist(), matched, strict=True)
         return tuple(
-            Candidate(self._skills[number], Fraction(score, _UNIT), matched[number])
-            for number, score in scores.items()
+            Candidate(self._skills[number], Fraction(score, _UNIT), words)
+            for number, score, words in scored
         )
 
-    def _explain(self, terms: Iterable[str]) -> Iterator[tuple[int, int]]:
-        """Iterate over skills and the millionths of the task they explain, from 1."""
-        information = {term: self._postings.information(term) for term in terms}
-        whole = math.fsum(information.values())
-        explained = [0.0] * len(self._skills)
-        for term, weight in information.items():
-            for number, share in self._postings.shares(term):
-                explained[number] += weight * share
-        for number, part in enumerate(explained):
-            if part and (millionths := round(part / whole * _UNIT)):
-                yield number, millionths
+    def without_names(self) -> "RankedMatcher":
+        """Return the same matcher, but one that ranks every task (see `search`)."""
+        other = copy(self)
+        other._names = None  # noqa: SLF001 - it is one of us
+        return other
 
-    def _match(
-        self, words: Mapping[str, str], numbers: Iterable[int]
-    ) -> dict[int, tuple[str, ...]]:
-        """Return which words each of these skills explains."""
-        matched: dict[int, list[str]] = {number: [] for number in numbers}
-        for term in sorted(words, key=self._postings.information, reverse=True):
-            for number in matched.keys() & self._postings.holders(term):
-                matched[number].append(words[term])
-        return {n: tuple(found[:_MOST_WORDS]) for n, found in matched.items()}
+    def weigh(self, context: str) -> tuple[evidence.Word, ...]:
+        """Return the words of the task that count, and what each is worth."""
+        task = self._reader.read(context)
+        shares = task.information / (task.whole or 1)
+        rows = zip(task.words, shares.tolist(), task.holders.tolist(), strict=True)
+        return tuple(
+            evidence.Word(typed=word.typed, term=word.term, weight=share, skills=held)
+            for word, share, held in rows
+        )
+
+    def explain(
+        self, context: str, skill: Skill, *, within: Mask = None
+    ) -> tuple[Evidence, ...]:
+        """Return what speaks for a skill; it adds up to what it scores within them."""
+        number = self._find_number(skill)
+        named = self._find_named(context, within)
+        if number is None or named not in {None, number}:
+            return ()
+        if named is not None:
+            return (_because("name", 1, clean(context), skill.name),)
+        task = self._reader.read(context)
+        held = self._shares.find(task)
+        look = self._rank(task, held, within, None)
+        scores = look.ranking.scores[look.ranking.numbers == number].tolist()
+        if not scores:
+            return ()
+        found = find_reasons(
+            self._index, task, held, number, is_shortlisted=number in look.first
+        )
+        reasons = add_up(list(found), task, look.weight, skill.priority)
+        return tuple(limit(reasons, scores[0] / _UNIT))
+
+    def _find_number(self, skill: Skill) -> int | None:
+        every = range(len(self._index))
+        number = bisect_left(every, skill.path, key=lambda n: self._skills[n].path)
+        is_known = number in every and self._skills[number].path == skill.path
+        return number if is_known else None
+
+    def _find_named(self, context: str, within: Mask) -> int | None:
+        return self._names.find_only(context, within) if self._names else None
+
+    def _rank(
+        self,
+        task: Task,
+        held: Sequence[Sequence[Holders]],
+        within: Mask,
+        most: int | None,
+    ) -> _Look:
+        """Return the best skills, or all that explain anything."""
+        explained = explain_shares(task, held, len(self._index))
+        if within is not None:
+            explained = np.where(within, explained, 0)
+        first = self._shortlist(task, explained)
+        covered = rerank.cover_names(self._index, task, first)
+        close = rerank.compare_pairs(self._index, task, first).scores
+        combined = rerank.combine(explained[first], covered, close)
+        weight = rerank.weigh_evidence(self._index, task)
+        if len(first):
+            best = int(first[combined.argmax()])
+            weight = rerank.find_missing(self._index, task, weight, best)
+        ranking = self._score(weight, first, combined)
+        if most is not None and most <= len(first) and not self._has_priorities:
+            return _Look(ranking, first, weight)
+        # A priority may lift any skill, and more so where the evidence counts little.
+        rest = np.setdiff1d(np.flatnonzero(explained), first, assume_unique=True)
+        others = self._score(weight, rest, rerank.combine(explained[rest]))
+        every = _Ranking(*map(np.concatenate, zip(ranking, others, strict=True)))
+        return _Look(every, first, weight)
+
+    def _shortlist(
+        self, task: Task, explained: NDArray[np.float64]
+    ) -> NDArray[np.int64]:
+        """Return the skills that are worth a second look."""
+        worth = explained
+        weight = rerank.weigh_evidence(self._index, task)
+        if self._has_priorities:
+            worth = rerank.publish(rerank.combine(explained), weight.value)
+            worth += np.where(explained > 0, self._index.priorities / 1000, 0)
+        found, floor = _NOTHING, float(worth.max(initial=0))
+        # To sort what is far below the best ones would take longer than all the rest.
+        while len(found) < rerank.MOST and floor > 1 / _UNIT:
+            floor /= 4
+            found = np.flatnonzero(worth >= floor)
+        if len(found) < rerank.MOST:
+            found = np.flatnonzero(explained)
+        elif len(found) > rerank.MOST:
+            among = worth[found]
+            last = np.partition(among, -rerank.MOST)[-rerank.MOST]
+            found = found[among >= last]
+        ranking = self._score(weight, found, rerank.combine(explained[found]))
+        return self._select(ranking, 0, rerank.MOST).numbers
+
+    def _select(self, ranking: _Ranking, floor: int, most: int | None) -> _Ranking:
+        """Return the best skills in their order, none below the floor."""
+        is_enough = ranking.scores >= floor
+        numbers, scores = ranking.numbers[is_enough], ranking.scores[is_enough]
+        order = np.lexsort((self._places[numbers], -scores))[:most]
+        return _Ranking(numbers[order], scores[order])
+
+    def _score(
+        self,
+        weight: rerank.Weight,
+        numbers: NDArray[np.int64],
+        combined: NDArray[np.float64],
+    ) -> _Ranking:
+        """Return the scores of skills that match, with their priorities."""
+        published = rerank.publish(combined, weight.value)
+        scores = np.maximum(np.rint(published * _UNIT).astype(np.int64), 1)
+        scores += self._index.priorities[numbers].astype(np.int64) * _PRIORITY_UNIT
+        return _Ranking(numbers, np.clip(scores, 0, _UNIT))
 
 
-def _derive_query(context: str) -> dict[str, str]:
-    """Return the terms of a task, each with its word as it was first typed."""
-    words: dict[str, str] = {}
-    for word in chain.from_iterable(map(derive_words, split_text(context))):
-        words.setdefault(word.term, word.typed)
-    return words
+def _match(
+    task: Task, held: Sequence[Sequence[Holders]], numbers: NDArray[np.int64]
+) -> list[tuple[str, ...]]:
+    """Return which words each of these skills explains, as they were typed."""
+    matched: list[list[str]] = [[] for _ in numbers]
+    # Numbers of another type would make a copy of all documents, again and again.
+    wanted = numbers.astype(np.uint32)
+    for term in np.argsort(-task.information, kind="stable").tolist():
+        is_held = np.zeros(len(numbers), np.bool_)
+        for holders in held[term]:
+            is_held |= contain(holders.documents, wanted)
+        for place in is_held.nonzero()[0].tolist():
+            matched[place].append(task.words[term].typed)
+    return [tuple(words[:_MOST_WORDS]) for words in matched]
 
 
-def _prioritise(explained: int, skill: Skill) -> int:
-    return min(max(explained + skill.priority * _PRIORITY_UNIT, 0), _UNIT)
+def _because(where: str, worth: float, word: str = "", found: str = "") -> Evidence:
+    return Evidence(word=word, where=where, found=found, worth=worth)

@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from heapq import nsmallest
-from itertools import chain
 from typing import Literal
 
 from skills_mcp.routing.decision import Candidate, exact
-from skills_mcp.routing.matcher import Matcher
-from skills_mcp.routing.tokens import fold
+from skills_mcp.routing.matcher import Mask, Matcher
+from skills_mcp.routing.names import Names, clean, comparable
 from skills_mcp.skills.index import SCOPES
-from skills_mcp.skills.model import Scope, Skill
+from skills_mcp.skills.model import Skill
 
 Reason = Literal["exact_path", "exact_name", "prefix", "token_overlap"]
 """What a hit owes its place to, in the order in which they count."""
@@ -74,67 +73,73 @@ class _Ranked:
 
 def search(  # noqa: PLR0913 - each of them is a setting or an argument of the tool
     query: str,
-    skills: Iterable[Skill],
+    skills: Sequence[Skill],
+    names: Names,
     matcher: Matcher,
     *,
     limit: int,
     threshold: float,
-    scope: Scope | None = None,
+    within: Mask = None,
 ) -> Found:
     """Find the skills that a query names or describes (000 §3.2, 002 §5.5).
 
     Args:
         query: A path, a name with or without `$`, the beginning of one, or words.
-        skills: Those that may be found; the matcher may know more.
-        matcher: Ranks what is not found by name.
+        skills: Those that may be found; only what is found is asked for.
+        names: What they are called, in the same order.
+        matcher: Ranks these skills by what they say, and does not look at names
+            (`RankedMatcher.without_names`).
         limit: The most hits.
         threshold: The share of the best score that each of more than five hits has
             to reach.
-        scope: Whose skills to search; None for everybody's.
+        within: The skills that may be found; None for all.
     """
-    text = " ".join(query.split()).removeprefix("$").strip()
+    text = clean(query)
     if not text:
         return Found((), 0)
-    offered = {s.path: s for s in skills if scope is None or s.scope == scope}
-    named = {hit.skill.path: hit for hit in _find_named(text, offered.values())}
-    others = offered.keys() - named.keys()
-    ranked = (_rank(c) for c in matcher.score(text) if c.skill.path in others)
-    every = chain(named.values(), ranked)
-    best = nsmallest(limit * _CANDIDATES_PER_HIT, every, key=_Ranked.order)
+    most = limit * _CANDIDATES_PER_HIT
+    named = _find_named(text, skills, names, within, most)
+    ranked = matcher.score(text, most=most + len(named), within=within)
+    others = (_rank(each) for each in ranked if each.skill.path not in named)
+    every = [*named.values(), *others]
+    best = nsmallest(most, every, key=_Ranked.order)
     kept = _keep(best, exact(threshold))
     shown = (Hit(hit.skill, float(hit.shown), hit.reason) for hit in kept[:limit])
     return Found(tuple(shown), len(kept))
 
 
-def _find_named(text: str, skills: Iterable[Skill]) -> Iterator[_Ranked]:
-    wanted = _comparable(text)
-    for skill in skills:
-        if reason := _named(wanted, skill):
-            yield _Ranked(skill, _SCORES[reason], reason)
+def _find_named(
+    text: str, skills: Sequence[Skill], names: Names, within: Mask, most: int
+) -> dict[str, _Ranked]:
+    """Return what the text names, by path: the best ones, if there are many."""
+
+    def place(number: int) -> tuple[int, str]:
+        return SCOPES.index(names.scope(number)), names.paths[number]
+
+    by_reason: dict[Reason, Iterable[int]] = {
+        "exact_path": (*names.find_path(text), *_find_file(text, skills, names)),
+        "exact_name": names.find_name(text),
+        "prefix": names.find_beginning(text),
+    }
+    found: dict[int, Reason] = {}
+    for reason, numbers in by_reason.items():
+        allowed = {n for n in numbers if within is None or within[n]}
+        for number in nsmallest(most, allowed - found.keys(), key=place):
+            found[number] = reason
+    hits = (_Ranked(skills[n], _SCORES[why], why) for n, why in found.items())
+    return {hit.skill.path: hit for hit in hits}
 
 
-def _named(wanted: str, skill: Skill) -> Reason | None:
-    if wanted in map(_comparable, _places(wanted, skill)):
-        return "exact_path"
-    name = _comparable(skill.name)
-    if name == wanted:
-        return "exact_name"
-    return "prefix" if name.startswith(wanted) else None
-
-
-def _places(wanted: str, skill: Skill) -> Iterator[str]:
-    """Iterate over what can be called the skill's path (002 §4)."""
-    yield skill.path
-    if wanted.endswith(".md"):
-        yield skill.file
-        yield str(skill.location)
-
-
-def _comparable(text: str) -> str:
-    """Return a name so that `Release Notes`, `release_notes` and the like are one."""
-    # Most names are ASCII, where folding is lowering, and there may be 10,000.
-    folded = text.lower() if text.isascii() else fold(text)
-    return folded.replace(" ", "-").replace("_", "-")
+def _find_file(text: str, skills: Sequence[Skill], names: Names) -> Iterator[int]:
+    """Iterate over the skills whose Markdown file this is (002 §4)."""
+    wanted = comparable(text)
+    if not wanted.endswith(".md"):
+        return
+    for number in names.find_near(text):
+        skill = skills[number]
+        if wanted in {comparable(skill.file), comparable(str(skill.location))}:
+            yield number
+            return
 
 
 def _rank(candidate: Candidate) -> _Ranked:

@@ -37,3 +37,21 @@ FRENCH = frozenset((
 # fmt: on
 
 STOP_WORDS = ENGLISH | FRENCH
+
+# As they are typed in a hurry; "id", "ill", "lets" and "well" are words, too.
+_WITHOUT_APOSTROPHE = frozenset((
+    "arent", "cant", "couldnt", "didnt", "doesnt", "dont", "hadnt", "hasnt", "havent",
+    "heres", "hes", "hows", "im", "isnt", "ive", "mustnt", "shes", "shouldnt",
+    "thats", "theres", "theyre", "theyve", "wasnt", "werent", "weve", "whats", "wheres",
+    "whos", "whys", "wont", "wouldnt", "youd", "youll", "youre", "youve",
+))  # fmt: skip
+
+FILLER = _WITHOUT_APOSTROPHE | frozenset((
+    "get", "help", "let", "like", "make", "need", "please", "use", "used", "using",
+    "want",
+))  # fmt: skip
+"""What requests are padded with.
+
+Only the ranked algorithm drops them: the list of the keyword algorithm is published,
+and an author may well declare `use`.
+"""

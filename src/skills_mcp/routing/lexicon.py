@@ -1,0 +1,237 @@
+"""What words mean: which stand for each other, and which say little.
+
+A thesaurus of our own, for the skills of any organisation. It is never fitted to one
+set of tasks: a group belongs to it if it is right for somebody who has seen none.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from itertools import chain, product
+from types import MappingProxyType
+from typing import Literal, NamedTuple, TypeAlias
+
+from skills_mcp.routing.words import stem
+
+Relation: TypeAlias = Literal["same", "near", "leads"]
+Phrase: TypeAlias = tuple[str, ...]
+
+# How far a word stands for another: an abbreviation is nearly the word itself, a
+# neighbour in meaning only a hint. Measured: 0.3 to 0.5 for the hint are much alike.
+SAME = 0.7
+"""How far an abbreviation stands for its word."""
+
+_WEIGHTS: Mapping[Relation, float] = MappingProxyType(
+    {"same": SAME, "near": 0.4, "leads": 0.4}
+)
+
+# What is left of a word's information, by the section of common_words.txt it is in.
+_TIERS: Mapping[str, float] = MappingProxyType(
+    {"filler": 0.25, "ordinary": 0.5, "general": 0.75}
+)
+
+_REMARK = re.compile(r"(?:^|\s)#.*")  # but c# is a language
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """What may stand in a skill in the place of a word of the task."""
+
+    terms: Phrase
+    """Stems; most often one. A skill has to hold all of them."""
+    weight: float
+    """How far it means the same, above 0, at most 1."""
+
+
+class Group(NamedTuple):
+    """A line of synonyms.txt: what leads where; the same both ways unless directed."""
+
+    relation: Relation
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+
+
+class Thesaurus(NamedTuple):
+    """What stands for what, ready to be looked up."""
+
+    relatives: dict[Phrase, dict[Phrase, float]]
+    longest: dict[str, int]
+    """By the first term of a phrase, how many terms the longest such phrase has."""
+
+
+def expand(terms: Sequence[str]) -> dict[str, tuple[Related, ...]]:
+    """Return what may stand for the terms of a task, the nearest first.
+
+    `terms` are stems in the order of the task: a phrase is found if its terms are
+    neighbours, and then each of them has what stands for the phrase. Terms without
+    any relatives are left out.
+    """
+    thesaurus = _thesaurus()
+    found: dict[str, tuple[Related, ...]] = {}
+    for begin, first in enumerate(terms):
+        for length in range(1, thesaurus.longest.get(first, 0) + 1):
+            phrase = tuple(terms[begin : begin + length])
+            for term in phrase if phrase in thesaurus.relatives else ():
+                found[term] = _merge(found.get(term, ()), _rank(phrase))
+    return found
+
+
+def weight_of(term: str) -> float:
+    """Return what is left of a term's information, above 0, at most 1.
+
+    A rare word of a small library may still be an ordinary one: "weekend", "good".
+    """
+    return _common_words().get(term, 1.0)
+
+
+def names_technology(term: str) -> bool:
+    """Return whether a term names a technology or a product: "laravel", "figma".
+
+    A task that names one asks for that one; another of its kind does not serve it.
+    """
+    return term in _technologies()
+
+
+def parse_groups(text: str) -> Iterator[Group]:
+    """Iterate over the groups of a thesaurus.
+
+    One group per line; a `#` after nothing or a space begins a remark. A member is a
+    word or a phrase, folded, without stop words:
+
+        k8s = kubernetes           the same: an abbreviation, another spelling
+        film, movie, cinema        near: each may stand for each of the others
+        flight, hotel > travel     directed: the left leads to the right, not back
+    """
+    for line in text.splitlines():
+        if content := _drop_remark(line):
+            yield _parse_group(content)
+
+
+def parse_tiers(text: str) -> Iterator[tuple[str, str]]:
+    """Iterate over the common words and their tiers; `[tier]` begins each."""
+    tier = ""
+    for line in text.splitlines():
+        content = _drop_remark(line)
+        if content.startswith("["):
+            tier = content.strip("[]")
+        else:
+            yield from ((word, tier) for word in content.split())
+
+
+def _drop_remark(line: str) -> str:
+    return _REMARK.sub("", line).strip()
+
+
+def _parse_group(line: str) -> Group:
+    left, is_directed, right = line.partition(" > ")
+    if is_directed:
+        return Group("leads", _members(left, ", "), _members(right, ", "))
+    is_same = " = " in line
+    members = _members(line, " = " if is_same else ", ")
+    return Group("same" if is_same else "near", members, members)
+
+
+def _members(text: str, separator: str) -> tuple[str, ...]:
+    return tuple(member.strip() for member in text.split(separator))
+
+
+@cache
+def _thesaurus() -> Thesaurus:
+    """Return what stands for each word and phrase; read once, when first needed."""
+    near: dict[Phrase, dict[Phrase, float]] = {}
+    same: dict[Phrase, dict[Phrase, float]] = {}
+    for group in parse_groups(_load("synonyms.txt")):
+        added = _WEIGHTS[group.relation]
+        for source, target in _pairs(group):
+            _keep_nearest(near.setdefault(source, {}), {target: added})
+            if group.relation == "same":
+                same.setdefault(source, {})[target] = added
+    longest: dict[str, int] = {}
+    for phrase in near:
+        longest[phrase[0]] = max(longest.get(phrase[0], 0), len(phrase))
+    return Thesaurus(_follow(same, near), longest)
+
+
+def _pairs(group: Group) -> Iterator[tuple[Phrase, Phrase]]:
+    for source, target in product(
+        map(_stems, group.sources), map(_stems, group.targets)
+    ):
+        if source != target:
+            yield source, target
+
+
+def _follow(
+    same: Mapping[Phrase, Mapping[Phrase, float]],
+    near: Mapping[Phrase, Mapping[Phrase, float]],
+) -> dict[Phrase, dict[Phrase, float]]:
+    """Return the relatives of all, and what stands for a word that is the same.
+
+    One step only: "optimise" has what "optimize" has, in its place.
+    """
+    followed = {phrase: dict(known) for phrase, known in near.items()}
+    for phrase, others in same.items():
+        for other, nearness in others.items():
+            farther = {
+                target: nearness * weight
+                for target, weight in near[other].items()
+                if target != phrase
+            }
+            _keep_nearest(followed[phrase], farther)
+    return followed
+
+
+@cache
+def _common_words() -> dict[str, float]:
+    """Return the weights of the common words; read once, when first needed."""
+    return {
+        stem(word): _TIERS[tier]
+        for word, tier in parse_tiers(_load("common_words.txt"))
+    }
+
+
+@cache
+def _technologies() -> frozenset[str]:
+    """Return the terms that name technologies; read once, when first needed."""
+    lines = _load("technologies.txt").splitlines()
+    words = chain.from_iterable(x.split() for x in lines if not x.startswith("# "))
+    return frozenset(map(stem, words))
+
+
+def _load(name: str) -> str:
+    return (resources.files(__package__) / name).read_text(encoding="utf-8")
+
+
+@cache
+def _stems(member: str) -> Phrase:
+    return tuple(map(stem, member.split()))
+
+
+def _keep_nearest(known: dict[Phrase, float], added: Mapping[Phrase, float]) -> None:
+    for phrase, weight in added.items():
+        if weight > known.get(phrase, 0):
+            known[phrase] = weight
+
+
+@cache
+def _rank(phrase: Phrase) -> tuple[Related, ...]:
+    """Return what stands for a phrase of the thesaurus, the nearest first."""
+    return _nearest_first(_thesaurus().relatives[phrase])
+
+
+def _merge(
+    known: tuple[Related, ...], added: tuple[Related, ...]
+) -> tuple[Related, ...]:
+    """Return what stands for a term that is also part of a phrase."""
+    if not known or known == added:
+        return added
+    nearest: dict[Phrase, float] = {}
+    for each in (*known, *added):
+        _keep_nearest(nearest, {each.terms: each.weight})
+    return _nearest_first(nearest)
+
+
+def _nearest_first(weights: Mapping[Phrase, float]) -> tuple[Related, ...]:
+    ordered = sorted(weights, key=lambda phrase: (-weights[phrase], phrase))
+    return tuple(Related(phrase, weights[phrase]) for phrase in ordered)

@@ -1,0 +1,123 @@
+"""Which skills a text names: by path, by name, or by the beginning of a name."""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from skills_mcp.routing.matcher import Mask
+from skills_mcp.routing.stop_words import FILLER, STOP_WORDS
+from skills_mcp.routing.tokens import fold
+from skills_mcp.skills.model import Scope
+
+_SHORTEST_BEGINNING = 3  # fewer letters begin too many words to mean a name
+
+_SILENT = STOP_WORDS | FILLER  # "the" is not short for "theming"
+
+_LAST_SIGN = "\U0010ffff"  # behind everything that begins alike
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the skills of one set are called; a skill is its number there.
+
+    Nothing is derived from the names before somebody asks.
+    """
+
+    paths: Sequence[str] = field(repr=False)
+    names: Sequence[str] = field(repr=False)
+    scopes: Sequence[Scope] = field(default=(), repr=False)
+    """Whose skills they are; empty if they are all the organisation's."""
+
+    def scope(self, number: int) -> Scope:
+        """Return whose skill it is."""
+        return self.scopes[number] if self.scopes else "org"
+
+    def find_path(self, text: str) -> tuple[int, ...]:
+        """Return the skills with this path; more than one if they differ in signs."""
+        return tuple(self._by_path.get(comparable(text), ()))
+
+    def find_name(self, text: str) -> tuple[int, ...]:
+        """Return the skills with this name."""
+        wanted = comparable(text)
+        start = bisect_left(self._sorted, wanted)
+        return self._numbers[start : bisect_right(self._sorted, wanted, lo=start)]
+
+    def find_beginning(self, text: str) -> tuple[int, ...]:
+        """Return the skills whose names begin so, in the order of their names."""
+        wanted = comparable(text)
+        start = bisect_left(self._sorted, wanted)
+        return self._numbers[start : bisect_left(self._sorted, wanted + _LAST_SIGN)]
+
+    def find_near(self, file: str) -> tuple[int, ...]:
+        """Return the skills that a Markdown file may belong to, the likeliest first.
+
+        It lies in the folder of a package, or beside one of its own name. A package
+        at the top alone has the name that it gives itself.
+        """
+        *_, folder, last = ("", "", *comparable(file).split("/"))
+        own = last.removesuffix(".md")
+        near = (*self._by_last.get(folder, ()), *self._by_last.get(own, ()))
+        return tuple(dict.fromkeys((*near, *self._at_top)))
+
+    def find_only(self, text: str, within: Mask = None) -> int | None:
+        """Return the skill that the whole text names, if it is a single one.
+
+        Args:
+            text: A path, a name with or without `$`, or the beginning of a name.
+            within: Which skills may be meant; None for all.
+        """
+        wanted = clean(text)
+        for found in (self.find_path(wanted), self.find_name(wanted)):
+            allowed = _allow(found, within)
+            if allowed:
+                return allowed[0] if len(allowed) == 1 else None
+        if len(wanted) < _SHORTEST_BEGINNING or fold(wanted) in _SILENT:
+            return None
+        allowed = _allow(self.find_beginning(wanted), within)
+        return allowed[0] if len(allowed) == 1 else None
+
+    @cached_property
+    def _by_path(self) -> dict[str, list[int]]:
+        return _group(map(comparable, self.paths))
+
+    @cached_property
+    def _by_last(self) -> dict[str, list[int]]:
+        return _group(comparable(path.rpartition("/")[2]) for path in self.paths)
+
+    @cached_property
+    def _at_top(self) -> tuple[int, ...]:
+        return tuple(n for n, path in enumerate(self.paths) if "/" not in path)
+
+    @cached_property
+    def _numbers(self) -> tuple[int, ...]:
+        folded = list(map(comparable, self.names))
+        return tuple(sorted(range(len(folded)), key=folded.__getitem__))
+
+    @cached_property
+    def _sorted(self) -> list[str]:
+        return [comparable(self.names[number]) for number in self._numbers]
+
+
+def clean(text: str) -> str:
+    """Return a name without the spaces and the `$` that people put around it."""
+    return " ".join(text.split()).removeprefix("$").strip()
+
+
+def comparable(text: str) -> str:
+    """Return a name so that `Release Notes`, `release_notes` and the like are one."""
+    # Most names are ASCII, where folding is lowering, and there may be 10,000.
+    folded = text.lower() if text.isascii() else fold(text)
+    return folded.replace(" ", "-").replace("_", "-")
+
+
+def _group(texts: Iterable[str]) -> dict[str, list[int]]:
+    grouped: dict[str, list[int]] = defaultdict(list)
+    for number, text in enumerate(texts):
+        grouped[text].append(number)
+    return grouped
+
+
+def _allow(numbers: Sequence[int], within: Mask) -> Sequence[int]:
+    return numbers if within is None else [n for n in numbers if within[n]]

@@ -1,0 +1,178 @@
+"""A task as the ranked algorithm sees it: its terms, and how much each of them says."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import chain
+from math import sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skills_mcp.routing import lexicon
+from skills_mcp.routing.text_index import TextIndex
+from skills_mcp.routing.words import Word, derive_words, split_text
+
+UNKNOWN = -1
+"""The number of a term that no skill holds."""
+
+_REACH = 2  # terms of a task that are further apart are no pair
+
+_MOST_TERMS = 512  # what a longer task is about has been said by then
+
+# What stands for the other words of a long task finds nothing more.
+_MOST_RELATED = 24
+
+# Rare words say less than their rareness makes believe; measured.
+_POWER = 0.8
+
+
+class Relative(NamedTuple):
+    """What may stand for a term of the task."""
+
+    terms: tuple[int, ...]
+    """Numbers in the index; a skill has to hold all of them."""
+    nearness: float
+    """How far it means the same, above 0, at most 1."""
+    information: float
+    """How much it says in the place of the term."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """The distinct terms of a task, in the order in which they occur first."""
+
+    words: Sequence[Word]
+    numbers: NDArray[np.int64]
+    """The terms' numbers in the index, or `UNKNOWN`."""
+    holders: NDArray[np.int64]
+    """How many skills hold each."""
+    information: NDArray[np.float64]
+    """How much each says: the rarer and the less ordinary, the more; never 0."""
+    is_technology: NDArray[np.bool_]
+    """Which of them name a technology or a product."""
+    relatives: Sequence[Sequence[Relative]]
+    """What may stand for each, if a skill holds it."""
+    nearest: Mapping[int, tuple[int, float]]
+    """For the number of a term which of these it comes nearest to, and how near."""
+    pairs: NDArray[np.int64]
+    """Two terms in each row, the one that occurs first before the other."""
+    nearness: NDArray[np.float64]
+    """For each pair 1 if they are neighbours, 1/2 if one term is between them …"""
+
+    @property
+    def whole(self) -> float:
+        """All information of the task."""
+        return float(self.information.sum())
+
+
+class TaskReader:
+    """Reads tasks for the skills of one index; remembers what tasks repeat."""
+
+    def __init__(self, index: TextIndex) -> None:
+        self._index = index
+        # Not of ourselves: nobody could free us but the garbage collector.
+        self._resolve = lru_cache(maxsize=4096)(partial(_look_up, index))
+
+    def read(self, context: str) -> Task:
+        """Return the terms of a text, and what they say about the skills."""
+        words: dict[str, Word] = {}
+        sequence: list[str] = []
+        for word in _derive_all(context):
+            if len(words) == _MOST_TERMS and word.term not in words:
+                break
+            words.setdefault(word.term, word)
+            sequence.append(word.term)
+        found = map(self._index.vocabulary.find, words)
+        numbers = np.array([UNKNOWN if n is None else n for n in found], np.int64)
+        holders = self._index.postings.count_holders(numbers)
+        ordinary = np.array([lexicon.weight_of(term) for term in words], np.float64)
+        information = (inform(holders, len(self._index)) * ordinary) ** _POWER
+        places = {term: place for place, term in enumerate(words)}
+        nearness = dict(_find_pairs([places[term] for term in sequence]))
+        relatives = self._relate(sequence, words, information.tolist())
+        return Task(
+            words=tuple(words.values()),
+            numbers=numbers,
+            holders=holders,
+            information=information,
+            is_technology=np.array([*map(lexicon.names_technology, words)], np.bool_),
+            relatives=relatives,
+            nearest=_find_nearest(numbers.tolist(), relatives),
+            pairs=np.array(list(nearness), np.int64).reshape(-1, 2),
+            nearness=np.array(list(nearness.values()), np.float64),
+        )
+
+    def _relate(
+        self, sequence: Sequence[str], terms: Collection[str], worth: Sequence[float]
+    ) -> list[list[Relative]]:
+        """Return for each term what may stand for it and is not in the task."""
+        found = lexicon.expand(sequence)
+        least = sorted(worth, reverse=True)[:_MOST_RELATED][-1] if worth else 0
+        return [
+            [
+                _stand_for(own, related.weight, *known)
+                for related in (found.get(term, ()) if own >= least else ())
+                if (known := self._resolve(related.terms))
+                and not all(each in terms for each in related.terms)
+            ]
+            for term, own in zip(terms, worth, strict=True)
+        ]
+
+
+def _look_up(
+    index: TextIndex, terms: tuple[str, ...]
+) -> tuple[tuple[int, ...], float] | None:
+    """Return the numbers of terms and how much they say, if all are held."""
+    found = [index.vocabulary.find(term) for term in terms]
+    numbers = tuple(number for number in found if number is not None)
+    if len(numbers) < len(terms):
+        return None
+    holders = index.postings.count_holders(np.array(numbers))
+    return numbers, float(inform(holders, len(index)).max() ** _POWER)
+
+
+def inform(holders: NDArray[np.int64], total: int) -> NDArray[np.float64]:
+    """Return how much terms say that so many of all skills hold: their idf."""
+    return np.log1p((total - holders + 0.5) / (holders + 0.5))
+
+
+def _derive_all(context: str) -> Iterator[Word]:
+    return chain.from_iterable(map(_remember, split_text(context)))
+
+
+@lru_cache(maxsize=4096)  # tasks repeat their words
+def _remember(piece: bytes) -> tuple[Word, ...]:
+    return derive_words(piece.decode())
+
+
+def _find_nearest(
+    numbers: Sequence[int], relatives: Sequence[Sequence[Relative]]
+) -> dict[int, tuple[int, float]]:
+    """Return which term of the task a term comes nearest to: 1 is that term itself."""
+    own = enumerate(numbers)
+    found = {number: (term, 1.0) for term, number in own if number != UNKNOWN}
+    for term, its in enumerate(relatives):
+        for relative in its:
+            first, *others = relative.terms
+            known = found.get(first, (term, 0.0))
+            if not others and known[1] < relative.nearness:
+                found[first] = term, relative.nearness
+    return found
+
+
+def _stand_for(
+    own: float, nearness: float, numbers: tuple[int, ...], information: float
+) -> Relative:
+    # What is common says less, even in the place of a rare word.
+    factor = nearness * min(1.0, sqrt(information / own))
+    return Relative(numbers, nearness, factor * own)
+
+
+def _find_pairs(order: Sequence[int]) -> Iterator[tuple[tuple[int, int], float]]:
+    """Iterate over the pairs of a sequence, the nearest last."""
+    for distance in range(_REACH, 0, -1):
+        for one, other in zip(order, order[distance:], strict=False):
+            if one != other:
+                yield (min(one, other), max(one, other)), 1 / distance

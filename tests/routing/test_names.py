@@ -1,0 +1,116 @@
+"""Which skills a text names."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_mcp.routing.names import Names, comparable
+
+NAMES = Names(
+    ["_root", "a/pdf-forms", "b/pdf_forms", "c/straße", "docs/Release Notes", "kafka"],
+    ["_root", "pdf-forms", "pdf", "Straße", "Release Notes", "kafka-topics"],
+)
+
+
+@pytest.mark.parametrize(
+    "text, number",
+    [
+        ("a/pdf-forms", 1),
+        ("A/PDF Forms", 1),
+        ("b/pdf-forms", 2),
+        ("$kafka", 5),
+        (" release   notes\n", 4),
+        ("docs/release_notes", 4),
+        ("STRASSE", 3),
+        ("pdf", 2),
+        ("kafka-t", 5),
+        ("rel", 4),
+        ("_root", 0),
+    ],
+)
+def test_a_text_names_a_skill_by_path_or_name_or_its_only_beginning(
+    text: str, number: int
+) -> None:
+    assert NAMES.find_only(text) == number
+
+
+@pytest.mark.parametrize(
+    "text, reason",
+    [
+        ("", "it is empty"),
+        ("$", "nothing stands behind it"),
+        ("re", "too short for a beginning"),
+        ("pd", "too short, and not the only one"),
+        ("the release notes", "there is more in it"),
+        ("forms", "names begin otherwise"),
+        ("a/pdf", "a path is whole"),
+    ],
+)
+def test_other_texts_name_none(text: str, reason: str) -> None:
+    assert NAMES.find_only(text) is None, reason
+
+
+def test_a_name_that_several_skills_have_names_none_of_them() -> None:
+    names = Names(["a/x", "b/x", "c/xenon"], ["review", "Review", "review-code"])
+
+    assert names.find_name("review") == (0, 1)
+    assert names.find_only("review") is None
+    assert names.find_only("rev") is None
+    assert names.find_only("a/x") == 0
+
+
+def test_what_may_not_be_found_is_not_in_the_way() -> None:
+    names = Names(["a/x", "b/x"], ["review", "review"])
+
+    assert names.find_only("review", np.array([False, True])) == 1
+    assert names.find_only("revi", np.array([True, False])) == 0
+    assert names.find_only("review", np.array([False, False])) is None
+
+
+def test_paths_that_differ_in_signs_alone_are_both_found() -> None:
+    names = Names(["a-b", "a_b"], ["x", "y"])
+
+    assert names.find_path("A b") == (0, 1)
+    assert names.find_only("a_b") is None
+
+
+def test_a_skill_belongs_to_the_organisation_unless_it_says_otherwise() -> None:
+    assert NAMES.scope(1) == "org"
+    assert Names(["a"], ["a"], ["user"]).scope(0) == "user"
+
+
+@pytest.mark.parametrize(
+    "file, first",
+    [
+        ("b/Pdf-Forms/SKILL.md", (1, 2)),
+        ("/content/c/straße.md", (3,)),
+        ("kafka.md", (5,)),
+        ("elsewhere/SKILL.md", (0, 5)),
+    ],
+)
+def test_a_file_leads_to_the_skills_it_may_belong_to(
+    file: str, first: tuple[int, ...]
+) -> None:
+    assert NAMES.find_near(file)[: len(first)] == first
+
+
+TEXTS = st.text("abAB _-é", max_size=4)
+
+
+@given(st.lists(TEXTS, max_size=8), TEXTS)
+def test_a_look_up_equals_a_look_at_every_name(every: list[str], text: str) -> None:
+    names = Names([f"p/{name}" for name in every], every)
+    wanted = comparable(text)
+
+    folded = list(map(comparable, every))
+
+    assert sorted(names.find_name(text)) == [
+        n for n, name in enumerate(folded) if name == wanted
+    ]
+    assert sorted(names.find_beginning(text)) == [
+        n for n, name in enumerate(folded) if name.startswith(wanted)
+    ]
+    assert list(names.find_path(f"P/{text}")) == [
+        n for n, name in enumerate(folded) if name == wanted
+    ]

@@ -1,0 +1,209 @@
+from fractions import Fraction
+
+import pytest
+
+from skills_mcp.config import Matching
+from skills_mcp.routing.choosing import choose
+from skills_mcp.routing.decision import Candidate, Match, NoMatch
+from skills_mcp.routing.explanation import Explanation, explain, list_answers
+from skills_mcp.routing.remedies import Contender, describe_number, find_remedies
+from skills_mcp.skills.model import Skill
+from tests.evaluation.matching import PlainMatcher, TextMatcher
+from tests.support import make_skill
+
+AUTH = make_skill("ui/auth", keywords=["login", "react"])
+FORMS = make_skill("ui/forms", keywords=["form", "react"])
+ERRORS = make_skill("api/errors", keywords=["error", "login", "status", "code", "api"])
+MATCHER = PlainMatcher(AUTH, FORMS, ERRORS)
+MATCHING = Matching()
+
+
+def ask(
+    context: str,
+    skill: Skill | None = None,
+    matcher: PlainMatcher = MATCHER,
+    **settings: float,
+) -> Explanation:
+    matching = Matching.model_validate(settings)
+    return explain(matcher, context, matching, skill=skill)
+
+
+def notes(
+    context: str,
+    skill: Skill | None = None,
+    matcher: PlainMatcher = MATCHER,
+    **settings: float,
+) -> str:
+    return "\n".join(ask(context, skill, matcher, **settings).notes)
+
+
+def test_a_runner_up_says_how_far_behind_it_is() -> None:
+    assert notes("login react").startswith(
+        "ui/forms is the runner-up, 0.5 behind: below 0.1 (ambiguity_threshold) the "
+        "answer would be ambiguous\n"
+    )
+
+
+def test_an_answer_without_a_rival_needs_no_note() -> None:
+    assert notes("form") == ""
+
+
+def test_a_score_that_is_too_low_names_the_setting_that_would_do() -> None:
+    said = notes("code", min_score=0.5)
+
+    assert said.startswith(
+        "api/errors is the best with 0.2, below min_score 0.5: with min_score 0.2 or "
+        "less it would be in the answer"
+    )
+    assert isinstance(ask("code", min_score=0.2).decision, Match)
+
+
+def test_a_close_runner_up_names_the_threshold_that_would_do() -> None:
+    low = make_skill("ui/lists", keywords=["react", "x", "list"])
+    matcher = PlainMatcher(AUTH, low)
+    said = notes("react", matcher=matcher, ambiguity_threshold=0.3)
+
+    assert "ambiguous because ui/lists is only 0.166 behind ui/auth" in said
+    assert "less than ambiguity_threshold 0.3: with 0.166 or less ui/auth would" in said
+    settled = ask("react", matcher=matcher, ambiguity_threshold=0.166)
+    assert isinstance(settled.decision, Match)
+
+
+def test_equal_scores_need_a_word() -> None:
+    assert "ui/auth and ui/forms score the same" in notes("react")
+
+
+def test_an_answer_that_something_else_forbids_is_not_blamed_on_the_score() -> None:
+    contenders = ask("login react").contenders
+
+    words = MATCHER.weigh("login react")
+
+    [first, *_] = find_remedies(NoMatch(), contenders, words, MATCHING, "ranked")
+
+    assert first == (
+        "ui/auth is the best with 1, but too little of the task speaks for it"
+    )
+
+
+def test_a_task_of_nothing_but_stop_words_says_so() -> None:
+    assert notes("the to") == (
+        "no word of the task says anything: describe it in more words"
+    )
+
+
+def test_words_that_no_skill_has_are_named() -> None:
+    said = notes("bake fresh rye bread")
+
+    assert said == "no skill has any of these words: 'bake', 'fresh', 'rye' and 1 more"
+
+
+# --- keywords that would win ----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "context, skill, keywords",
+    [
+        ("login react page", AUTH, ()),  # wins already
+        ("add react page", FORMS, ("page",)),
+        ("react page", AUTH, ("page",)),
+        ("form wizard step", AUTH, ("step", "wizard", "form")),
+    ],
+)
+def test_the_keywords_that_are_named_make_the_skill_win(
+    context: str, skill: Skill, keywords: tuple[str, ...]
+) -> None:
+    said = notes(context, skill)
+
+    if not keywords:
+        assert "would win" not in said
+        return
+    named = " and ".join(map(repr, keywords))
+    noun = "keyword" if len(keywords) == 1 else "keywords"
+    assert f"{skill.path} would win with the {noun} {named}" in said
+    others = [each for each in (AUTH, FORMS, ERRORS) if each is not skill]
+    better = make_skill(skill.path, keywords=[*skill.keywords, *keywords])
+    answer = choose(PlainMatcher(better, *others), context, MATCHING)
+    assert [each.skill.path for each in list_answers(answer)] == [skill.path]
+    fewer = make_skill(skill.path, keywords=[*skill.keywords, *keywords[:-1]])
+    answer = choose(PlainMatcher(fewer, *others), context, MATCHING)
+    assert [each.skill.path for each in list_answers(answer)] != [skill.path]
+
+
+def test_to_win_is_to_be_clear_of_the_rival() -> None:
+    rival = make_skill("a", keywords=["one", "two", "three", "x", "y"])
+    liked = make_skill("b", keywords=["four", "z"])
+    matcher = PlainMatcher(rival, liked)
+
+    said = notes("one two three four five six", liked, matcher)
+
+    assert "b would win with the keywords 'six' and 'five'" in said
+
+
+def test_a_skill_with_too_many_keywords_is_told_so() -> None:
+    said = notes("login react", ERRORS)
+
+    assert "api/errors has 1 of its 5 keywords in the task: fewer keywords" in said
+    assert "would win" not in said
+
+
+def test_the_runner_up_is_the_one_that_would_like_to_win() -> None:
+    assert "ui/forms would win" not in notes("login react")
+    assert "ui/forms has 1 of its 2 keywords" in notes("login react")
+
+
+@pytest.mark.parametrize("priority, wins", [(0, False), (500, True)])
+def test_priority_is_part_of_what_a_new_keyword_is_worth(
+    priority: int,
+    wins: bool,  # noqa: FBT001 - the expectation
+) -> None:
+    first = Contender(make_skill("a", keywords=["x"]), Fraction(9, 10), 1, ())
+    liked = make_skill("b", keywords=["y", "z", "q"], priority=priority)
+    second = Contender(liked, Fraction(1, 3) + Fraction(priority, 1000), 2, ())
+    decision = Match(Candidate(first.skill, first.score, ("x",)))
+    words = MATCHER.weigh("page")
+
+    found = find_remedies(decision, (first, second), words, MATCHING, "keyword")
+
+    assert ("b would win with the keyword 'page'" in found) is wins
+
+
+# --- words that a text lacks ----------------------------------------------------
+
+
+def test_words_that_a_text_lacks_are_named_with_their_share() -> None:
+    matcher = TextMatcher(AUTH, FORMS, where="description")
+    said = notes("react login page", FORMS, matcher)
+
+    assert "ui/forms lacks 'page', 'login', 67 % of the task" in said
+
+
+def test_words_that_are_hardly_a_part_of_the_task_are_not_worth_a_note() -> None:
+    task = " ".join(["react", *(f"w{number}" for number in range(98)), "form"])
+    known = make_skill("ui/forms", keywords=task.split()[:-1])
+    matcher = TextMatcher(AUTH, known, where="description")
+
+    assert "ui/forms lacks" not in notes(task, known, matcher)
+
+
+def test_words_that_stand_only_in_the_body_are_named() -> None:
+    said = notes("react login", FORMS, TextMatcher(AUTH, FORMS, where="body"))
+
+    assert "ui/forms has 'react' only in its text" in said
+    assert "only in its text" not in notes(
+        "react login", FORMS, TextMatcher(AUTH, FORMS, where="name")
+    )
+
+
+@pytest.mark.parametrize(
+    "number, text",
+    [
+        (Fraction(0), "0"),
+        (Fraction(1, 10), "0.1"),
+        (Fraction(1, 3), "0.333"),
+        (Fraction(2, 3), "0.666"),
+        (Fraction(12345, 10**8), "0.000123"),
+        (Fraction(-1, 3), "-0.334"),
+    ],
+)
+def test_numbers_are_never_rounded_up(number: Fraction, text: str) -> None:
+    assert describe_number(number) == text

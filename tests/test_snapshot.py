@@ -422,7 +422,7 @@ def test_no_source_at_all_is_an_empty_snapshot() -> None:
     assert paths(snapshot) == []
     assert snapshot.problems == ()
     assert found(snapshot.matcher, "anything") == []
-    assert found(snapshot.ranked.get(), "anything") == []
+    assert found(snapshot.ranked, "anything") == []
 
 
 # --- which algorithm ----------------------------------------------------------
@@ -451,9 +451,9 @@ def test_the_content_chooses_the_algorithm_unless_the_operator_does(
     snapshot = take(content, settings={"matching": {"algorithm": algorithm}})
 
     assert isinstance(snapshot.matcher, expected)
-    assert isinstance(snapshot.ranked.get(), RankedMatcher)
-    assert snapshot.ranked.get() is snapshot.ranked.get()
-    assert (snapshot.ranked.get() is snapshot.matcher) is (expected is RankedMatcher)
+    assert isinstance(snapshot.ranked, RankedMatcher)
+    assert snapshot.ranked is snapshot.ranked
+    assert snapshot.algorithm == snapshot.matcher.algorithm
 
 
 def test_a_package_that_declares_keywords_takes_part_in_the_keyword_algorithm(
@@ -489,7 +489,7 @@ def test_a_hidden_skill_is_in_no_matcher_and_refused_by_name(
 
     assert paths(snapshot) == ["_root"]
     assert found(snapshot.matcher, "react") == []
-    assert found(snapshot.ranked.get(), "react") == []
+    assert found(snapshot.ranked, "react") == []
     assert snapshot.index.hidden_count == 1
     with pytest.raises(SkillDisabledError):
         snapshot.index.resolve("react")
@@ -552,4 +552,4 @@ def test_a_search_index_outlives_a_refresh_without_news(content: Path) -> None:
 
     renewed = replace(snapshot, content=snapshot.content)
 
-    assert renewed.ranked.get() is snapshot.ranked.get()
+    assert renewed.ranked is snapshot.ranked

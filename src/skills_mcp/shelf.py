@@ -1,7 +1,11 @@
 """What is served now, and how it is replaced: one assignment, so nothing is mixed."""
 
+import logging
 import time
 from dataclasses import replace
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
@@ -10,18 +14,44 @@ from skills_mcp.config import Config, Settings
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.refresher import Refresher
 from skills_mcp.content.source import Content
+from skills_mcp.embeddings.embedder import Embedder
 from skills_mcp.errors import ContentUnavailableError, SkillsError
-from skills_mcp.snapshot import Snapshot, log_news, take_snapshot
+from skills_mcp.process_memory import give_back_memory
+from skills_mcp.snapshot import Snapshot, log_news, rebase, take_snapshot
+
+if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
+    from skills_mcp.basis_cache import BasisCache
+    from skills_mcp.indexes import Basis
+
+logger = logging.getLogger(__name__)
 
 _KEPT_SECONDS = 60 * 60.0  # longer than an agent works with one skill's folder
 
 
 class Shelf:
-    """Holds the current snapshot of all sources and keeps it fresh."""
+    """Holds the current snapshot of all sources and keeps it fresh.
 
-    def __init__(self, mounts: Mounts, settings: Settings) -> None:
+    Args:
+        mounts: The sources.
+        settings: The operator's.
+        cache: Where indexes are kept for the next process; None keeps none.
+        embedder: Compares meanings, too; None if words decide alone.
+    """
+
+    def __init__(
+        self,
+        mounts: Mounts,
+        settings: Settings,
+        cache: Path | None = None,
+        embedder: Embedder | None = None,
+    ) -> None:
         self._mounts = mounts
         self._settings = settings
+        self._cache = cache
+        self._embedder = embedder
+        self._embedding = Thread()
+        self._basis: Basis | None = None
+        self._kept_basis: BasisCache | None = None
         self._operator = settings.resolve()
         self._snapshot: Snapshot | None = None
         self._kept: list[tuple[float, Content]] = []
@@ -75,11 +105,80 @@ class Shelf:
         if served and served.is_still(content):
             self._snapshot = replace(served, content=content)
             return
-        snapshot = take_snapshot(content, self._settings)
+        if served and served.is_of(content):
+            # The files of a commit were edited: nothing tells what else they are not.
+            self._basis = None
+            snapshot = self._prepared(take_snapshot(content, self._settings))
+        else:
+            snapshot = self._take(content)
+            self._basis = snapshot.indexes.basis()
         log_news(snapshot, served)
         if served:
             self._keep(served.content)
-        self._snapshot = snapshot
+        self._snapshot = self._embed(snapshot, served)
+
+    @property
+    def asks_elsewhere(self) -> bool:
+        """Whether an answer may have to wait for another machine."""
+        return self._embedder is not None
+
+    def wait_for_vectors(self) -> None:
+        """Return when meanings are known, or never will be.  Blocking, for long."""
+        if self._embedding.is_alive():
+            self._embedding.join()
+
+    def _embed(self, snapshot: Snapshot, served: Snapshot | None) -> Snapshot:
+        """Begin to learn what the skills mean; until then words decide alone."""
+        if served and served.vectors:
+            served.vectors.close()
+        if self._embedder is None:
+            return snapshot
+        vectors = self._embedder.vectors_of(snapshot.index.offered)
+        # Nobody waits for it, also not the end of the process.
+        self._embedding = Thread(target=vectors.prepare, name="vectors", daemon=True)
+        self._embedding.start()
+        return replace(snapshot, vectors=vectors)
+
+    def _take(self, content: Content) -> Snapshot:
+        """Take over what is known, from memory or from the disk, and read the rest."""
+        from skills_mcp.basis_cache import BasisCache
+
+        if self._cache is None:
+            return self._prepared(take_snapshot(content, self._settings, self._basis))
+        kept = BasisCache(self._cache, content, self._operator)
+        if self._kept_basis is None or self._kept_basis.folder != kept.folder:
+            self._kept_basis, self._basis = kept, None
+        kept = self._kept_basis
+        basis = self._basis or kept.open()
+        if basis:
+            snapshot = self._derive(content, basis)
+            if snapshot.indexes.are_of(basis):
+                logger.info("Using the index in %s", kept.folder)
+                return snapshot
+        with kept.exclusive():
+            newer = kept.open()  # another process may have built it meanwhile
+            if newer or basis is None:
+                basis = newer
+                snapshot = self._derive(content, basis)
+            if basis is None or not snapshot.indexes.are_of(basis):
+                logger.info("Keeping the index in %s", kept.folder)
+                snapshot = rebase(snapshot, kept.save(snapshot.indexes.basis()))
+        give_back_memory()  # building takes more than serving ever will
+        return self._prepared(snapshot)
+
+    def _derive(self, content: Content, basis: "Basis | None") -> Snapshot:
+        """Take over what is known, unless it turns out to be damaged."""
+        try:
+            return self._prepared(take_snapshot(content, self._settings, basis))
+        except (OSError, ValueError, IndexError, KeyError, TypeError) as error:
+            if basis is None:
+                raise
+            logger.warning("The index that was kept is damaged: %r", error)
+            return self._prepared(take_snapshot(content, self._settings))
+
+    def _prepared(self, snapshot: Snapshot) -> Snapshot:
+        snapshot.prepare(searches="packages" in self._operator.toolsets)
+        return snapshot
 
     def _keep(self, content: Content) -> None:
         """Keep files on the disk whose paths an agent may be working with.
@@ -118,6 +217,10 @@ class Shelf:
     def close(self) -> None:
         """End a sync that is running."""
         self._mounts.close()
+        if self._snapshot and self._snapshot.vectors:
+            self._snapshot.vectors.close()
+        if self._embedder:
+            self._embedder.close()
 
     def _interval_minutes(self) -> float | None:
         """001 §9.3 knows a timer for Git only; a folder is read on request."""

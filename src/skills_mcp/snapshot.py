@@ -2,44 +2,35 @@
 
 import logging
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Lock
+from typing import TYPE_CHECKING, Literal
 
 from skills_mcp.config import Config, Settings, Visibility, read_layer
 from skills_mcp.content.source import Content, Part
 from skills_mcp.errors import ConfigError, MissingFileError
-from skills_mcp.routing.keywords import KeywordMatcher
+from skills_mcp.process_memory import collecting_later
 from skills_mcp.routing.matcher import Matcher
 from skills_mcp.safe_path import open_inside
 from skills_mcp.skills.assets import is_unchanged
-from skills_mcp.skills.discovery import Home, find_homes, load_skills
-from skills_mcp.skills.index import INDEX, SkillIndex
-from skills_mcp.skills.model import Problem, Skill, SkillPath
-from skills_mcp.skills.package import is_main
-from skills_mcp.skills.problems import printable
-from skills_mcp.skills.visibility import find_unused, is_denied
+from skills_mcp.skills.homes import find_homes
+from skills_mcp.skills.index import SkillIndex
+from skills_mcp.skills.model import Problem
+from skills_mcp.skills.visibility import Listed, find_unused
+
+if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
+    from skills_mcp.embeddings.skill_vectors import SkillVectors
+    from skills_mcp.indexes import Basis, Indexes
+    from skills_mcp.routing.keywords import KeywordMatcher
 
 logger = logging.getLogger(__name__)
 
 _CONFIG = "config.yaml"
 
-
-class Deferred:
-    """A matcher that is made when somebody first asks for it, and only once."""
-
-    def __init__(self, make: Callable[[], Matcher]) -> None:
-        self._make = make
-        self._made: Matcher | None = None
-        self._lock = Lock()
-
-    def get(self) -> Matcher:
-        """Return the matcher.  Blocking, the first time."""
-        with self._lock:
-            self._made = self._made or self._make()
-            return self._made
+# What is read when it is first needed, such as the synonyms, no caller has to wait for.
+_FIRST_TASK = "write a skill"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,61 +39,101 @@ class Snapshot:
 
     content: Content
     index: SkillIndex
-    matcher: Matcher
-    """What `get_skill` routes with (DESIGN §3.16)."""
-    ranked: Deferred
-    """What `search_skills` ranks with, whatever `get_skill` uses."""
+    indexes: "Indexes"
     config: Config
+    algorithm: Literal["keyword", "ranked"]
+    """What `get_skill` routes with (DESIGN §3.16)."""
     problems: tuple[Problem, ...]
     taken_at: datetime
+    vectors: "SkillVectors | None" = None
+    """What the skills mean, if the operator wants that to count."""
+
+    @property
+    def matcher(self) -> Matcher:
+        """What `get_skill` routes with.  Blocking, the first time."""
+        if self.algorithm == "keyword":
+            return self.indexes.keyword()
+        return self._fuse(self.indexes.ranked())
+
+    @property
+    def ranked(self) -> Matcher:
+        """What `search_skills` ranks with.  Blocking, the first time."""
+        return self._fuse(self.indexes.searched())
+
+    def _fuse(self, lexical: Matcher) -> Matcher:
+        return self.vectors.fuse(lexical) if self.vectors else lexical
+
+    @collecting_later()
+    def prepare(self, *, searches: bool) -> None:
+        """Make what answers need, before the first of them waits for it.  Blocking.
+
+        Args:
+            searches: Whether skills are searched for, too.
+        """
+        matchers: list[Matcher] = [
+            self.indexes.keyword()
+            if self.algorithm == "keyword"
+            else self.indexes.ranked()
+        ]
+        if searches:
+            matchers.append(self.indexes.searched())
+        for matcher in matchers:
+            matcher.score(_FIRST_TASK, most=1)
+        self.indexes.forget_basis()
 
     def is_still(self, content: Content) -> bool:
         """Whether reading `content` would give the same again."""
-        if _revisions(content) != _revisions(self.content) or not _revisions(content):
-            return False
-        is_whole = not any(problem.is_passing for problem in self.problems)
-        return is_whole and all(map(is_unchanged, self.index))
+        return self.is_of(content) and all(map(is_unchanged, self.index))
+
+    def is_of(self, content: Content) -> bool:
+        """Whether it was read from exactly these commits, and well."""
+        return self.indexes.basis().collection.is_of(content)
 
 
-def take_snapshot(content: Content, settings: Settings) -> Snapshot:
+@collecting_later()
+def take_snapshot(
+    content: Content, settings: Settings, basis: "Basis | None" = None
+) -> Snapshot:
     """Read all content (001 §4.6).  Blocking; what is wrong becomes a `Problem`.
 
     Args:
         content: The files of every source.
         settings: The operator's, which the content's own are merged into.
+        basis: An earlier state, of which everything is kept that is still the same.
     """
+    from skills_mcp.collection import collect  # late: the first answer first
+    from skills_mcp.indexes import Indexes
+
     config, problems = _configure(content, settings)
-    skills: dict[SkillPath, Skill] = {}
-    for part in content.parts:
-        homes = find_homes(part.checkout.directory, part.mount.subfolder)
-        if not _has_subfolder(part):
-            problems.append(_without_subfolder(part))
-            continue
-        for home in homes:
-            loaded = load_skills(
-                home.directory,
-                prefix=_prefix(part, home),
-                scope=part.mount.scope,
-                limits=config.limits,
-                packages_only=home.packages_only,
-            )
-            problems += loaded.problems
-            problems += _add(skills, loaded.skills, config.visibility)
-        problems += [*_beside(part), *_left_out(part)]
-    index = SkillIndex(skills.values(), config.visibility)
-    matcher = _choose_matcher(index, config)
-    if isinstance(matcher, KeywordMatcher):
-        problems += _unmatchable(matcher)
-    problems += _unused(skills.values(), config.visibility)
+    before = basis.collection if basis else None
+    collection = collect(content, config.limits, config.visibility, before)
+    table = collection.table
+    index = SkillIndex(table, config.visibility, rows=table.listed)
+    indexes = Indexes(collection, index, basis)
+    algorithm = _choose_algorithm(index, config, table.column("keywords"))
+    problems += collection.problems
+    if algorithm == "keyword":
+        problems += _unmatchable(indexes.keyword(), index)
+    problems += _unused(table.listed, config.visibility)
     return Snapshot(
         content=content,
         index=index,
-        matcher=matcher,
-        ranked=Deferred(lambda: matcher if _is_ranked(matcher) else _rank(index)),
+        indexes=indexes,
         config=config,
+        algorithm=algorithm,
         problems=tuple(problems),
         taken_at=datetime.now(UTC),
     )
+
+
+def rebase(snapshot: Snapshot, basis: "Basis") -> Snapshot:
+    """Return the same snapshot over arrays that lie somewhere else."""
+    from skills_mcp.indexes import Indexes
+
+    table = basis.collection.table
+    index = SkillIndex(table, snapshot.config.visibility, rows=table.listed)
+    indexes = Indexes(basis.collection, index, basis)
+    return replace(snapshot, index=index, indexes=indexes)
 
 
 def log_news(snapshot: Snapshot, before: Snapshot | None) -> None:
@@ -112,9 +143,13 @@ def log_news(snapshot: Snapshot, before: Snapshot | None) -> None:
         for part in snapshot.content.parts
     )
     logger.info("Serving %d skills at %s", len(snapshot.index), where)
-    if _is_ranked(snapshot.matcher) and snapshot.config.matching.algorithm == "auto":
+    matching = snapshot.config.matching
+    if snapshot.algorithm == "ranked" and matching.algorithm == "auto":
         # One of them decides for all, and it need not be the organisation's.
-        first = next(skill.file for skill in snapshot.index if not skill.keywords)
+        table = snapshot.indexes.basis().collection.table
+        keywords = table.column("keywords")
+        offered = snapshot.index.offered.numbers
+        first = next(table.file(n) for n in offered if not keywords[n])
         logger.info("Routing by all words: %s declares no keywords", first)
     if not len(snapshot.index):
         logger.warning("There is no skill: every task will have no match")
@@ -124,64 +159,18 @@ def log_news(snapshot: Snapshot, before: Snapshot | None) -> None:
             logger.warning("%s", problem)
 
 
-def _revisions(content: Content) -> list[str] | None:
-    """Return every commit, or None if a folder could be different by now."""
-    revisions = [part.checkout.revision for part in content.parts]
-    known = [revision for revision in revisions if revision is not None]
-    return known if len(known) == len(revisions) else None
-
-
-def _prefix(part: Part, home: Home) -> str:
-    at = part.mount.at.strip("/")
-    return f"{at}/{home.prefix}" if at else home.prefix
-
-
-def _add(
-    known: dict[SkillPath, Skill], skills: Iterable[Skill], rules: Visibility
-) -> Iterator[Problem]:
-    """Add skills whose paths are free; the operator's order decides, never a walk's."""
-    for skill in skills:
-        first = known.setdefault(skill.path, skill)
-        if is_denied(first, rules):
-            known[skill.path] = skill  # what is never served takes nobody's place
-        elif first is not skill and first.location != skill.location:
-            reason = f"is not served: {first.file} has the same path"
-            hint = "rename one of them, or mount the sources at different places"
-            yield Problem(skill.file, reason, hint, rule="same-path")
-
-
-def _choose_matcher(index: SkillIndex, config: Config) -> Matcher:
+def _choose_algorithm(
+    index: SkillIndex, config: Config, keywords: Sequence[Sequence[str]]
+) -> Literal["keyword", "ranked"]:
     """Choose the keyword algorithm only where every skill takes part in it."""
     algorithm = config.matching.algorithm
-    if algorithm == "auto":
-        is_declared = all(skill.keywords for skill in index)
-        algorithm = "keyword" if is_declared else "ranked"
-    return KeywordMatcher(index) if algorithm == "keyword" else _rank(index)
+    if algorithm != "auto":
+        return algorithm
+    is_declared = all(keywords[number] for number in index.offered.numbers)
+    return "keyword" if is_declared else "ranked"
 
 
-def _rank(index: SkillIndex) -> Matcher:
-    from skills_mcp.routing.ranked import RankedMatcher  # late: the first answer first
-
-    return RankedMatcher(index)
-
-
-def _is_ranked(matcher: Matcher) -> bool:
-    return not isinstance(matcher, KeywordMatcher)
-
-
-def _has_subfolder(part: Part) -> bool:
-    wanted = part.mount.subfolder
-    # A folder that cannot be looked into is reported by whoever lists it.
-    return not wanted or os.path.lexists(part.checkout.directory / wanted)
-
-
-def _without_subfolder(part: Part) -> Problem:
-    reason = f"is not there in {part.mount.source.name}"
-    hint = "correct the subfolder of this source in your settings"
-    return Problem(part.mount.subfolder, reason, hint, rule="subfolder")
-
-
-def _unused(skills: Collection[Skill], rules: Visibility) -> Iterator[Problem]:
+def _unused(skills: Sequence[Listed], rules: Visibility) -> Iterator[Problem]:
     """Report what the operator has named, and nobody has: a slip may hide a lot."""
     for named in find_unused(skills, rules):
         hint = "write a path or a name as `tree` shows it; pdf/* is all below pdf"
@@ -189,43 +178,12 @@ def _unused(skills: Collection[Skill], rules: Visibility) -> Iterator[Problem]:
         yield Problem("visibility", reason, hint, "warning", rule="visibility")
 
 
-def _unmatchable(matcher: KeywordMatcher) -> Iterator[Problem]:
-    for skill, keyword in matcher.find_unmatchable():
+def _unmatchable(matcher: "KeywordMatcher", index: SkillIndex) -> Iterator[Problem]:
+    for number, keyword in matcher.find_unmatchable():
         reason = f"has the keyword {keyword!r}, which no task can match"
         hint = "use a word of letters that is no stop word"
-        yield Problem(skill.file, reason, hint, "warning", rule="keyword-unmatchable")
-
-
-def _beside(part: Part) -> Iterator[Problem]:
-    """Report what is not served because the skills are in `skills/`."""
-    top = part.checkout.directory
-    homes = [home.directory for home in find_homes(top, part.mount.subfolder)]
-    if part.mount.subfolder or top in homes:
-        return
-    for file in sorted(top.glob("[!.]*/*.md")):
-        is_skill = file.name == f"{INDEX}.md" or is_main(file.name)
-        if is_skill and file.parent not in homes:
-            place = homes[0].name
-            reason = f"is not served: the skills are in {place}/"
-            hint = f"move it into {place}/, or add a _root.md beside {place}/"
-            shown = printable(f"{file.parent.name}/{file.name}")
-            yield Problem(shown, reason, hint, rule="beside-skills")
-
-
-def _left_out(part: Part) -> Iterator[Problem]:
-    """Report files of a commit that are never written to a disk."""
-    top = part.checkout.directory
-    for home in find_homes(top, part.mount.subfolder):
-        inside = home.directory.relative_to(top).as_posix()
-        prefix = "" if inside == "." else f"{inside}/"
-        for name in part.checkout.left_out:
-            if name.startswith(prefix):
-                shown = printable(name.removeprefix(prefix))
-                reason = (
-                    "is a link, a submodule, or has a name that is not safe everywhere"
-                )
-                hint = "put a file with a plain name in its place"
-                yield Problem(_prefix(part, home) + shown, reason, hint, rule="link")
+        file = index.offered[number].file
+        yield Problem(file, reason, hint, "warning", rule="keyword-unmatchable")
 
 
 def _configure(content: Content, settings: Settings) -> tuple[Config, list[Problem]]:

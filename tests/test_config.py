@@ -32,8 +32,9 @@ EXAMPLE = PROJECT / "config.example.yaml"
 SCHEMA = PROJECT / "config.schema.json"
 
 SECTIONS = (
-    "analytics, assets, catalog, commands, discover, files, limits, matching, refresh, "
-    "responses, scripts, search, sources, toolsets, trust_content_config, visibility"
+    "analytics, assets, catalog, commands, discover, embedding, files, limits, "
+    "matching, refresh, responses, scripts, search, sources, toolsets, "
+    "trust_content_config, visibility"
 )
 MATCHING_KEYS = "algorithm, ambiguity_threshold, max_results, min_score"
 SOURCE_KEYS = "branch, folder, mount, ref, repo, subfolder"
@@ -54,6 +55,16 @@ DEFAULTS_OF_001: dict[str, dict[str, object]] = {
 
 DEFAULTS_OF_000 = {
     "search": {"limit": 10, "threshold": 0.2},
+    "embedding": {
+        "provider": "none",
+        "model": "",
+        "base_url": "",
+        "api_key_env": "",
+        "dimensions": 0,
+        "timeout_seconds": 2.0,
+        "batch_size": 32,
+        "weight": 0.3,
+    },
     "files": {"max_bytes": 65536},
     "commands": {
         "enabled": False,
@@ -294,6 +305,8 @@ def test_an_environment_that_is_empty_sets_nothing() -> None:
         ("SEARCH_LIMIT", "7", "search.limit", 7),
         ("SEARCH_THRESHOLD", "0.5", "search.threshold", 0.5),
         ("SEARCH_THRESHOLD", "1", "search.threshold", 1.0),
+        ("EMBEDDING_PROVIDER", "openai", "embedding.provider", "openai"),
+        ("EMBEDDING_MODEL", "bge-m3", "embedding.model", "bge-m3"),
         ("ALLOWED_COMMANDS", "python", "commands.allowed", ("python",)),
         ("ALLOWED_COMMANDS", "uv, node,,ls,", "commands.allowed", ("uv", "node", "ls")),
         ("EXEC_TIMEOUT_SECONDS", "5", "commands.timeout_seconds", 5),
@@ -368,6 +381,14 @@ def test_every_variable_names_a_key_that_exists() -> None:
             (
                 "every name in ALLOWED_COMMANDS must be the bare name of a program, "
                 "such as python3"
+            ),
+        ),
+        (
+            "EMBEDDING_PROVIDER",
+            "cohere",
+            (
+                "EMBEDDING_PROVIDER must be 'none', 'openai', 'gemini' or "
+                "'openai-compatible'"
             ),
         ),
         (
@@ -493,6 +514,7 @@ OF_THE_OPERATOR = {
     "limits": {"max_files": 1},
     "toolsets": ["packages"],
     "commands": {"enabled": True, "allowed": ["bash"], "nonsense": 1},
+    "embedding": {"provider": "openai", "base_url": "https://evil.example"},
     "trust_content_config": True,
 }
 
@@ -750,6 +772,25 @@ def test_whatever_an_operator_writes_is_used_or_refused_by_name(
         (
             {"responses": {"format": "xml"}},
             "responses.format: must be 'json' or 'markdown' (got 'xml')",
+        ),
+        (
+            {"embedding": {"api_key_env": "sk-proj-1234"}},
+            (
+                "embedding.api_key_env: must be the name of an environment variable in "
+                "capitals, such as OPENAI_API_KEY (got what may be a secret)"
+            ),
+        ),
+        (
+            {"embedding": {"base_url": "https://example.com/v1?key=1234"}},
+            (
+                "embedding.base_url: must be an address that begins with https:// or "
+                "http://, without a password and without a question mark "
+                "(got what may be a secret)"
+            ),
+        ),
+        (
+            {"embedding": {"timeout_seconds": 0}},
+            "embedding.timeout_seconds: must be a number from 0.1 to 60 (got 0)",
         ),
         (
             {"scripts": {"runners": {"sh": "bash"}}},

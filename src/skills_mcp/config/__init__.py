@@ -14,14 +14,13 @@ from skills_mcp.config.model import (
     Config,
     Files,
     Limits,
-    Matching,
     Refresh,
     Responses,
     Scripts,
-    Search,
     Source,
     Visibility,
 )
+from skills_mcp.config.routing import Embedding, Matching, Search
 from skills_mcp.config.schema import json_schema
 from skills_mcp.config.settings import Settings
 from skills_mcp.config.trust import OPERATOR_ONLY, REMOTE_SECTIONS
@@ -37,6 +36,7 @@ __all__ = [
     "Catalog",
     "Commands",
     "Config",
+    "Embedding",
     "Files",
     "Layer",
     "Limits",

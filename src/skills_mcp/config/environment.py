@@ -65,6 +65,8 @@ VARIABLES = (
     ),
     Variable("SEARCH_LIMIT", "search.limit", _whole_number),
     Variable("SEARCH_THRESHOLD", "search.threshold", _number),
+    Variable("EMBEDDING_PROVIDER", "embedding.provider"),
+    Variable("EMBEDDING_MODEL", "embedding.model"),
     Variable("SKILLHUB_ENABLED_SKILLS", "visibility.enabled_skills", _names),
     Variable("SKILLHUB_ENABLED_CATEGORIES", "visibility.enabled_categories", _names),
     Variable("MAX_FILE_BYTES", "files.max_bytes", _whole_number),

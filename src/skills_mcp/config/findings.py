@@ -10,7 +10,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from skills_mcp.config.model import Config
-from skills_mcp.config.values import IN_WORDS
+from skills_mcp.config.values import IN_WORDS, MAY_BE_SECRET
 from skills_mcp.errors import shorten
 
 Step = str | int
@@ -69,7 +69,9 @@ def describe(detail: ErrorDetails) -> str:
         guess = get_close_matches(str(name), allowed, n=1)
         hint = f"did you mean {guess[0]}? " if guess else ""
         return f"unknown key {key}; {hint}allowed here: {', '.join(allowed)}"
-    return f"{key}: must be {wanted(detail)} (got {show(detail['input'])})"
+    is_shown = detail.get("ctx", {}).get("pattern") not in MAY_BE_SECRET
+    got = show(detail["input"]) if is_shown else "what may be a secret"
+    return f"{key}: must be {wanted(detail)} (got {got})"
 
 
 def wanted(detail: ErrorDetails) -> str:

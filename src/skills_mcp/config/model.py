@@ -2,14 +2,14 @@
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from skills_mcp.config.routing import Embedding, Matching, Search
+from skills_mcp.config.section import Section
 from skills_mcp.config.values import (
     ADDRESS,
-    Algorithm,
     Bytes,
     Command,
-    Count,
     EntryCount,
     Extension,
     FileCount,
@@ -17,54 +17,13 @@ from skills_mcp.config.values import (
     Name,
     Place,
     ProgramName,
-    Ratio,
     Seconds,
     Subfolder,
     Toolset,
 )
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        defer_build=True,  # the first answer needs the defaults, and nothing checked
-    )
-
-
-class Matching(_Section):
-    """How a task finds its skill (001 §5)."""
-
-    algorithm: Algorithm = Field(
-        default="auto",
-        description="auto: keyword if every skill declares keywords, else ranked, "
-        "which looks at all words.",
-    )
-    min_score: Ratio = Field(
-        default=0.2, description="Skills that score below this are not considered."
-    )
-    max_results: Count = Field(
-        default=3, description="The most candidates that an ambiguous answer lists."
-    )
-    ambiguity_threshold: Ratio = Field(
-        default=0.1,
-        description="If the best two scores differ by less, the answer is ambiguous.",
-    )
-
-
-class Search(_Section):
-    """What `search_skills` returns (000 §3.2)."""
-
-    limit: Count = Field(default=10, description="The most skills in one answer.")
-    threshold: Ratio = Field(
-        default=0.2,
-        description="Of more than five hits, those below this share of the best score "
-        "are left out.",
-    )
-
-
-class Visibility(_Section):
+class Visibility(Section):
     """Which skills are offered (000 §8.3, 002 §8.1)."""
 
     enabled_skills: tuple[Name, ...] = Field(
@@ -89,7 +48,7 @@ class Visibility(_Section):
     )
 
 
-class Catalog(_Section):
+class Catalog(Section):
     """How long the list of skills for a system prompt may be (002 §6.1)."""
 
     max_entries: EntryCount = Field(
@@ -98,7 +57,7 @@ class Catalog(_Section):
     max_bytes: Bytes = Field(default=32_768, description="The most bytes of the list.")
 
 
-class Refresh(_Section):
+class Refresh(Section):
     """When a Git repository is fetched without being asked (001 §9.3)."""
 
     enabled: bool = Field(
@@ -111,7 +70,7 @@ class Refresh(_Section):
     )
 
 
-class Limits(_Section):
+class Limits(Section):
     """How much content is looked at (DESIGN §9)."""
 
     max_files: FileCount = Field(
@@ -124,7 +83,7 @@ class Limits(_Section):
     )
 
 
-class Assets(_Section):
+class Assets(Section):
     """How large a file may be (001 §12.3)."""
 
     max_size_bytes: Bytes = Field(
@@ -136,7 +95,7 @@ class Assets(_Section):
     )
 
 
-class Files(_Section):
+class Files(Section):
     """How much `read_skill_file` returns (000 §3.4, 003)."""
 
     max_bytes: Bytes = Field(
@@ -146,7 +105,7 @@ class Files(_Section):
     )
 
 
-class Scripts(_Section):
+class Scripts(Section):
     """What `run_script` may do (001 §8.4, §12.2)."""
 
     enabled: bool = Field(default=True, description="The switch for all scripts.")
@@ -173,7 +132,7 @@ class Scripts(_Section):
     )
 
 
-class Commands(_Section):
+class Commands(Section):
     """What `run_skill_command` may do (000 §3.5, §6.2)."""
 
     enabled: bool = Field(
@@ -194,7 +153,7 @@ class Commands(_Section):
     )
 
 
-class Analytics(_Section):
+class Analytics(Section):
     """What is counted, and who is told (001 §10)."""
 
     enabled: bool = Field(
@@ -207,7 +166,7 @@ class Analytics(_Section):
     )
 
 
-class Responses(_Section):
+class Responses(Section):
     """How replies are shaped (DESIGN §3.14)."""
 
     format: Literal["json", "markdown"] = Field(
@@ -216,7 +175,7 @@ class Responses(_Section):
     )
 
 
-class Source(_Section):
+class Source(Section):
     """A folder or a repository, and where its skills stand in the tree."""
 
     folder: str = Field(
@@ -242,7 +201,7 @@ class Source(_Section):
     )
 
 
-class Config(_Section):
+class Config(Section):
     """Every setting, with its default."""
 
     sources: tuple[Source, ...] = Field(
@@ -258,6 +217,7 @@ class Config(_Section):
     visibility: Visibility = Visibility.model_construct()
     matching: Matching = Matching.model_construct()
     search: Search = Search.model_construct()
+    embedding: Embedding = Embedding.model_construct()
     catalog: Catalog = Catalog.model_construct()
     toolsets: tuple[Toolset, ...] = Field(
         default=("core",),

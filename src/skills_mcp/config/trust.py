@@ -22,9 +22,11 @@ OPERATOR_ONLY = (
     "limits",
     "toolsets",
     "commands",
+    "embedding",
     "trust_content_config",
 )
-"""What no content may set: where skills come from, and who may do what.
+"""What no content may set: where skills come from, who may do what, and whom texts
+are sent to.
 
 Limits are among them because they hold before any content is read.
 """

@@ -17,22 +17,36 @@ FileCount = Annotated[int, Field(ge=1, le=10_000_000)]
 Minutes = Annotated[int, Field(ge=1, le=7 * 24 * 60)]
 Seconds = Annotated[int, Field(ge=1, le=24 * 60 * 60)]
 Bytes = Annotated[int, Field(ge=1, le=1 << 30)]
+Patience = Annotated[float, Field(ge=0.1, le=60, allow_inf_nan=False)]
+Dimensions = Annotated[int, Field(ge=0, le=8192)]
 
 Algorithm = Literal["auto", "keyword", "ranked"]
 Toolset = Literal["core", "packages"]
+EmbeddingProvider = Literal["none", "openai", "gemini", "openai-compatible"]
 
 TOOLSETS: tuple[str, ...] = get_args(Toolset)
 
 ADDRESS = r"^(https?://\S+)?$"
+# What stands before an @ or behind a question mark may be a secret.
+PLAIN_ADDRESS = r"^(https?://[^\s@?#]+)?$"
+# Keys of providers have small letters or hyphens in them, so none of them fits.
+VARIABLE_NAME = r"^([A-Z_][A-Z0-9_]{0,63})?$"
 _EXTENSION = r"^\.[A-Za-z0-9]+$"
 _PROGRAM = r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"
 
 IN_WORDS = {
     ADDRESS: "an address that begins with https:// or http://",
+    PLAIN_ADDRESS: "an address that begins with https:// or http://, without a "
+    "password and without a question mark",
+    VARIABLE_NAME: "the name of an environment variable in capitals, such as "
+    "OPENAI_API_KEY",
     _EXTENSION: "an extension with its dot, such as .sh",
     _PROGRAM: "the bare name of a program, such as python3",
 }
 """What a pattern allows."""
+
+MAY_BE_SECRET = (PLAIN_ADDRESS, VARIABLE_NAME)
+"""Where people put a key by mistake: what fails these is never shown."""
 
 
 def _require_words(command: str) -> str:

@@ -1,0 +1,103 @@
+"""The vector of a task, for somebody who waits: soon, or not at all."""
+
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Lock, Thread
+
+from skills_mcp.embeddings.reply import EmbeddingError, Vector
+
+logger = logging.getLogger(__name__)
+
+# An agent asks again with the same words: to pick a candidate, or in the next window.
+_REMEMBERED = 256
+
+# After a failure nobody waits for so long: as long as an agent works on one step.
+PAUSE_SECONDS = 30.0
+
+
+class Questions:
+    """Asks for vectors of tasks, and remembers them in memory only.
+
+    Args:
+        ask: Returns the vector of a text; blocking.
+        timeout_seconds: How long anybody waits, whatever the network does.
+        clock: Seconds that only ever grow.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[str], Vector],
+        timeout_seconds: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ask = ask
+        self._timeout_seconds = timeout_seconds
+        self._clock = clock
+        self._guard = Lock()
+        self._known: OrderedDict[str, Vector] = OrderedDict()
+        self._paused_until = float("-inf")
+        self._told = ""
+
+    def embed(self, text: str) -> Vector | None:
+        """Return the vector of a task, or None if it cannot be had now.  Blocking."""
+        known = self._remember(text)
+        if known is not None:
+            return known
+        if not text or self._clock() < self._paused_until:
+            return None
+        waiting: Future[Vector] = Future()
+        # A thread of its own, because nothing else bounds the look-up of a host's
+        # address; it ends by itself, and a late answer is remembered.
+        work = Thread(target=self._answer, args=(text, waiting), daemon=True)
+        work.start()
+        try:
+            vector = waiting.result(self._timeout_seconds)
+        except TimeoutError:
+            self.fail(EmbeddingError(f"no vector in {self._timeout_seconds:g} seconds"))
+            return None
+        except EmbeddingError as error:
+            self.fail(error)
+            return None
+        self._recover()
+        return vector
+
+    def fail(self, error: EmbeddingError) -> None:
+        """Let nobody wait for a while, and say once why."""
+        pause = max(PAUSE_SECONDS, error.retry_after_seconds)
+        with self._guard:
+            self._paused_until = self._clock() + pause
+            is_news = self._told != str(error)
+            self._told = str(error)
+        if is_news:
+            logger.warning("Tasks are compared by their words alone: %s", error)
+
+    def _recover(self) -> None:
+        with self._guard:
+            had_failed, self._told = bool(self._told), ""
+        if had_failed:
+            logger.info("Tasks are compared by their meanings again")
+
+    def _answer(self, text: str, waiting: "Future[Vector]") -> None:
+        try:
+            vector = self._ask(text)
+        except EmbeddingError as error:
+            waiting.set_exception(error)
+        except Exception:
+            logger.exception("Asking for a vector failed")
+            waiting.set_exception(EmbeddingError("a fault of this program, see above"))
+        else:
+            with self._guard:
+                self._known[text] = vector
+                if len(self._known) > _REMEMBERED:
+                    self._known.popitem(last=False)
+            waiting.set_result(vector)
+
+    def _remember(self, text: str) -> Vector | None:
+        with self._guard:
+            vector = self._known.get(text)
+            if vector is not None:
+                self._known.move_to_end(text)
+            return vector

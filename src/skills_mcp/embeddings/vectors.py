@@ -1,0 +1,233 @@
+"""Vectors on disk, so that a text is sent once, by whatever process needs it first.
+
+```text
+<cache>/embeddings/<space>/     0700; one per address, model and dimensions
+  lock                          held by the process that asks the provider
+  <digest>.npy                  vectors with the digests of their texts
+```
+
+A file never changes once it has its name, and its name says which texts it is for. It
+is mapped into memory, so that all processes on the machine share its pages.
+"""
+
+import logging
+import os
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import portalocker
+from numpy.typing import NDArray
+
+from skills_mcp.embeddings.reply import MAX_DIMENSIONS, Matrix, Vector
+
+logger = logging.getLogger(__name__)
+
+Table = NDArray[np.void]
+"""Records of a `key` and a `vector`."""
+
+_KEY_BYTES = 32
+_NEW = ".new-"
+
+# Some 80,000 vectors of the commonest length, 1,536: more than anybody's skills, and
+# less than anybody's disk.
+MAX_CACHE_BYTES = 512 * 1024 * 1024
+
+# What a process that died has left half written; none writes for so long.
+_LEFTOVER_SECONDS = 60 * 60.0
+
+_POLL_SECONDS = 0.5
+_ROUNDING = 1e-3
+"""How far from 1 the length of a vector may be."""
+
+
+class VectorStore:
+    """The vectors of one space.  Every method is safe between processes.
+
+    Args:
+        root: The folder of all spaces.
+        space: What its vectors have in common.
+        max_bytes: How large all spaces may be together.
+    """
+
+    def __init__(
+        self, root: Path, space: str, max_bytes: int = MAX_CACHE_BYTES
+    ) -> None:
+        self._root = root
+        self._directory = root / space
+        self._max_bytes = max_bytes
+
+    def load(self, keys: Sequence[bytes]) -> Matrix | None:
+        """Return the vectors of exactly these texts, if there is a file of them."""
+        path = self._file(keys)
+        table = _open(path)
+        if table is None:
+            return None
+        if table["key"].tobytes() != b"".join(keys):
+            _discard(path)
+            return None
+        with suppress(OSError):
+            os.utime(path)  # what is in use is the last to be deleted
+        matrix: Matrix = table["vector"]
+        return matrix
+
+    def collect(self, wanted: Collection[bytes]) -> dict[bytes, Vector]:
+        """Return what there is of these texts, in whatever file, of one length."""
+        found: dict[bytes, Vector] = {}
+        length = 0
+        for path in self._newest_first():
+            table = _open(path)
+            if table is None:
+                continue
+            vectors: Matrix = table["vector"]
+            length = length or vectors.shape[1]
+            if vectors.shape[1] != length:
+                continue  # of a model that has changed under the same name
+            for number, key in enumerate(map(bytes, table["key"])):
+                if key in wanted:
+                    found.setdefault(key, vectors[number])
+        return found
+
+    def save(self, keys: Sequence[bytes], matrix: Matrix) -> Path | None:
+        """Write vectors down, so that `load` and `collect` find them.
+
+        Returns:
+            The file, or None if the disk did not take it.
+        """
+        path = self._file(keys)
+        table = np.empty(len(keys), _record(matrix.shape[1]))
+        table["key"] = np.frombuffer(b"".join(keys), np.uint8).reshape(-1, _KEY_BYTES)
+        table["vector"] = matrix
+        try:
+            _write(path, table)
+            self._prune(path)
+        except OSError as error:
+            logger.warning("The vectors are not kept: %s", error.strerror)
+            return None
+        return path
+
+    def forget(self) -> None:
+        """Delete every vector of this space."""
+        for path in self._newest_first():
+            _discard(path)
+
+    @contextmanager
+    def exclusive(self, wait: Callable[[float], bool]) -> Iterator[bool]:
+        """Hold the lock of those who ask the provider; yields whether it is held.
+
+        It is not if `wait` returned true while somebody else held it. Where no lock
+        can be had at all, nobody waits: a text that is sent twice is the worst case.
+        """
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle = (self._directory / "lock").open("ab")
+        except OSError:
+            yield True
+            return
+        with handle:
+            while not _lock(handle):
+                if wait(_POLL_SECONDS):
+                    yield False
+                    return
+            yield True
+
+    def _file(self, keys: Sequence[bytes]) -> Path:
+        name = sha256(b"".join(keys)).hexdigest()[:32]
+        return self._directory / f"{name}.npy"
+
+    def _newest_first(self) -> list[Path]:
+        return [path for _, _, path in _listing(self._directory)]
+
+    def _prune(self, kept: Path) -> None:
+        """Delete what was not used for longest, of all spaces, if it is too much."""
+        files = sorted(
+            (entry for folder in self._root.iterdir() for entry in _listing(folder)),
+            reverse=True,
+        )
+        size = 0
+        for _, size_bytes, path in files:
+            size += size_bytes
+            if size > self._max_bytes and path != kept:
+                _discard(path)
+        for leftover in self._directory.glob(f"{_NEW}*"):
+            with suppress(OSError):
+                if time.time() - leftover.stat().st_mtime > _LEFTOVER_SECONDS:
+                    leftover.unlink()
+
+
+def _record(length: int) -> np.dtype[np.void]:
+    fields: list[Any] = [("key", "u1", (_KEY_BYTES,)), ("vector", "<f4", (length,))]
+    return np.dtype(fields)
+
+
+def _listing(folder: Path) -> list[tuple[float, int, Path]]:
+    """Return when each file was last used, its size, and it; the newest first."""
+    entries = []
+    for path in folder.glob("*.npy"):
+        with suppress(OSError):
+            found = path.stat()
+            entries.append((found.st_mtime, found.st_size, path))
+    return sorted(entries, reverse=True)
+
+
+def _open(path: Path) -> Table | None:
+    """Map a file into memory; one that is damaged is deleted."""
+    try:
+        table = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, EOFError):
+        _discard(path)
+        return None
+    if not _is_whole(table):
+        _discard(path)
+        return None
+    # Not a `memmap`: that class makes each of its slices slowly.
+    plain: Table = table.view(np.ndarray)
+    return plain
+
+
+def _is_whole(table: Any) -> bool:
+    """Whether it holds vectors of length 1, as no damage leaves them."""
+    names = getattr(table, "dtype", np.dtype(bool)).names
+    if names != ("key", "vector") or table.ndim != 1 or not len(table):
+        return False
+    length = (*table.dtype["vector"].shape, 0)[0]
+    if not 0 < length <= MAX_DIMENSIONS or table.dtype != _record(length):
+        return False
+    vectors = table["vector"]
+    with np.errstate(all="ignore"):  # damaged numbers may be anything
+        squares = np.einsum("nd,nd->n", vectors, vectors)
+        return bool((np.abs(squares - 1) < _ROUNDING).all())
+
+
+def _write(path: Path, table: Table) -> None:
+    """Write a file that is whole as soon as it has its name."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor, name = tempfile.mkstemp(prefix=_NEW, dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as handle:
+            np.save(handle, table, allow_pickle=False)
+        Path(name).replace(path)
+    except BaseException:
+        _discard(Path(name))
+        raise
+
+
+def _discard(path: Path) -> None:
+    with suppress(OSError):  # on Windows somebody may have it open
+        path.unlink(missing_ok=True)
+
+
+def _lock(handle: Any) -> bool:
+    flags = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING
+    try:
+        portalocker.lock(handle, flags)
+    except portalocker.LockException:
+        return False
+    return True

@@ -1,0 +1,220 @@
+import logging
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import numpy as np
+import pytest
+
+from skills_mcp.embeddings.client import Client
+from skills_mcp.embeddings.reply import EmbeddingError
+from tests.embeddings.embedding_server import (
+    DIMENSIONS,
+    KEY,
+    Answer,
+    EmbeddingServer,
+    error_answer,
+    provider_for,
+    serving,
+    vectors_answer,
+)
+
+
+def ask(client: Client, *texts: str) -> EmbeddingError:
+    with pytest.raises(EmbeddingError) as caught:
+        client.embed(texts or ["text"], timeout_seconds=10)
+    return caught.value
+
+
+def test_texts_are_sent_as_openai_has_it(
+    client: Client, server: EmbeddingServer
+) -> None:
+    matrix = client.embed(["a bill", "日本 \N{PILE OF POO}"], timeout_seconds=10)
+
+    [received] = server.received
+    assert received.path == "/v1/embeddings"
+    assert received.key == f"Bearer {KEY}"
+    assert received.body == {
+        "model": "text-embedding-3-small",
+        "input": ["a bill", "日本 \N{PILE OF POO}"],
+    }
+    assert matrix.shape == (2, DIMENSIONS)
+
+
+def test_the_length_of_a_vector_is_sent_if_the_operator_wants_one(
+    server: EmbeddingServer,
+) -> None:
+    client = Client(provider_for(server, dimensions=DIMENSIONS))
+
+    client.embed(["text"], timeout_seconds=10)
+
+    assert server.received[0].body["dimensions"] == DIMENSIONS
+    client.close()
+
+
+def test_a_server_of_ones_own_gets_no_key(server: EmbeddingServer) -> None:
+    client = Client(provider_for(server, provider="openai-compatible", model="bge"))
+
+    client.embed(["text"], timeout_seconds=10)
+
+    assert server.received[0].key is None
+    client.close()
+
+
+def test_a_client_that_was_closed_opens_again(
+    client: Client, server: EmbeddingServer
+) -> None:
+    client.embed(["text"], timeout_seconds=10)
+    client.close()
+
+    client.embed(["text"], timeout_seconds=10)
+
+    assert len(server.received) == 2
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refused_key_is_named_by_its_variable(
+    status: int, client: Client, server: EmbeddingServer
+) -> None:
+    server.told.append(error_answer(status, f"Incorrect API key provided: {KEY}"))
+
+    error = ask(client)
+
+    assert str(error).endswith(f"answers {status}: check the key in OPENAI_API_KEY")
+    assert not error.is_passing
+
+
+@pytest.mark.parametrize("status", [400, 404, 413, 422])
+def test_what_the_provider_says_about_a_wrong_request_is_shown_in_one_short_line(
+    status: int, client: Client, server: EmbeddingServer
+) -> None:
+    said = f"no model\nof that name for {KEY} " + "x" * 500
+    server.told.append(error_answer(status, said))
+
+    error = ask(client)
+
+    assert f"answers {status}: no model of that name for ***" in str(error)
+    assert len(str(error)) < 300
+    assert not error.is_passing
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503])
+def test_what_may_be_over_later_is_known_for_it(
+    status: int, client: Client, server: EmbeddingServer
+) -> None:
+    server.told.append(Answer(status, b"<html>"))
+
+    error = ask(client)
+
+    assert error.is_passing
+    assert error.retry_after_seconds == 0
+    assert len(server.received) == 1
+
+
+@pytest.mark.parametrize(
+    "header, least, most",
+    [("7", 7, 7), ("0", 0, 0), ("99999999", 300, 300), ("soon", 0, 0), ("-1", 0, 0)],
+)
+def test_a_provider_may_say_when_to_come_back(
+    header: str, least: float, most: float, client: Client, server: EmbeddingServer
+) -> None:
+    server.told.append(error_answer(429, Retry_After=header))
+
+    assert least <= ask(client).retry_after_seconds <= most
+
+
+@pytest.mark.parametrize("days, seconds", [(1, 300), (-1, 0)])
+def test_it_may_say_so_with_a_date(
+    days: int, seconds: float, client: Client, server: EmbeddingServer
+) -> None:
+    date = format_datetime(datetime.now(UTC) + timedelta(days=days), usegmt=True)
+    server.told.append(error_answer(429, Retry_After=date))
+
+    assert ask(client).retry_after_seconds == seconds
+
+
+def test_a_redirect_is_not_followed_with_the_key(
+    client: Client, server: EmbeddingServer
+) -> None:
+    with serving() as elsewhere:
+        location = {"Location": f"{elsewhere.url}/embeddings"}
+        server.told.append(Answer(307, headers=location))
+
+        error = ask(client)
+
+        assert elsewhere.received == []
+    assert "answers 307 and points elsewhere" in str(error)
+    assert not error.is_passing
+
+
+def test_a_server_that_says_nothing_is_given_up(
+    client: Client, server: EmbeddingServer
+) -> None:
+    server.told.append("hang")
+
+    with pytest.raises(EmbeddingError, match="cannot be reached: timed out") as caught:
+        client.embed(["text"], timeout_seconds=0.1)
+
+    assert caught.value.is_passing
+
+
+def test_a_server_that_is_not_there_is_no_fault_of_ours() -> None:
+    with serving() as gone:
+        provider = provider_for(gone)
+
+    error = ask(Client(provider))
+
+    assert "cannot be reached" in str(error)
+    assert error.is_passing
+
+
+def test_a_reply_that_has_no_end_is_not_read_to_it(
+    client: Client, server: EmbeddingServer
+) -> None:
+    server.told.append(Answer(body=b" " * 400_000))
+
+    assert "longer than" in str(ask(client))
+
+
+def test_a_reply_of_the_wrong_count_or_without_numbers_is_refused(
+    client: Client, server: EmbeddingServer
+) -> None:
+    server.told.append(vectors_answer([[1.0, 2.0]]))
+    server.told.append(vectors_answer([[float("nan"), 2.0]]))
+
+    assert "does not hold 2 vectors" in str(ask(client, "a", "b"))
+    assert "it holds NaN" in str(ask(client, "a"))
+
+
+def test_a_reply_that_comes_drop_by_drop_is_given_up(
+    client: Client, server: EmbeddingServer
+) -> None:
+    server.told.append("drip")
+
+    with pytest.raises(EmbeddingError, match="too slowly") as caught:
+        client.embed(["text"], timeout_seconds=0.2)
+
+    assert caught.value.is_passing
+
+
+def test_the_key_is_in_no_log_not_even_of_the_library(
+    client: Client, server: EmbeddingServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, logger="")
+    server.told.extend([error_answer(401, KEY), error_answer(500, KEY)])
+
+    errors = [ask(client), ask(client)]
+    matrix = client.embed(["text"], timeout_seconds=10)
+
+    assert KEY not in caplog.text
+    assert all(KEY not in str(error) + repr(error) for error in errors)
+    assert KEY not in repr(client)
+    assert np.isfinite(matrix).all()
+
+
+def test_a_proxy_that_cannot_be_used_is_told_without_its_password(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "nonsense://ada:password@proxy")
+
+    assert "password" not in str(ask(client))

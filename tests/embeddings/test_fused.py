@@ -1,0 +1,293 @@
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from skills_mcp.embeddings.fused import FusedMatcher
+from skills_mcp.embeddings.meanings import Meanings
+from skills_mcp.embeddings.questions import Questions
+from skills_mcp.embeddings.reply import EmbeddingError, Vector, parse_vectors
+from skills_mcp.embeddings.texts import compose_text
+from skills_mcp.routing.decision import Candidate
+from skills_mcp.routing.matcher import Matcher
+from skills_mcp.routing.ranked import RankedMatcher, derive_document
+from skills_mcp.routing.text_index import TextIndex
+from skills_mcp.skills.model import Skill
+from tests.embeddings.embedding_server import (
+    example_skills,
+    vector_of,
+    vectors_answer,
+)
+from tests.embeddings.lexical import LexicalMatcher
+from tests.support import make_skill
+
+PARAPHRASE = "what do our customers owe us"
+
+
+def embed(text: str) -> Vector:
+    vector: Vector = parse_vectors(
+        vectors_answer([vector_of(text)]).body, count=1, dimensions=0
+    )[0]
+    return vector
+
+
+def meanings_of(skills: Sequence[Skill]) -> Meanings:
+    vectors = np.stack([embed(compose_text(skill)) for skill in skills])
+    return Meanings.of([skill.path for skill in skills], vectors)
+
+
+def fuse(
+    skills: Sequence[Skill],
+    *,
+    lexical: Matcher | None = None,
+    ask: Callable[[str], Vector] = embed,
+    weight: str = "0.3",
+    is_ready: bool = True,
+) -> FusedMatcher:
+    meanings = meanings_of(skills)
+    return FusedMatcher(
+        lexical or LexicalMatcher(skills),
+        skills,
+        meanings=lambda: meanings if is_ready else None,
+        questions=Questions(ask, timeout_seconds=20, clock=lambda: 0.0),
+        weight=Fraction(weight),
+        model="model",
+    )
+
+
+def paths(candidates: Sequence[Candidate]) -> list[str]:
+    return [candidate.skill.path for candidate in candidates]
+
+
+def test_a_paraphrase_is_found_that_shares_no_word_with_the_skill() -> None:
+    skills = example_skills()
+
+    by_words = LexicalMatcher(skills).score(PARAPHRASE)
+    fused = fuse(skills).score(PARAPHRASE)
+
+    assert by_words == ()
+    assert paths(fused) == ["billing"]
+    assert fused[0].matched_keywords == ()
+    assert 0 < fused[0].score <= Fraction(3, 10)
+
+
+def test_the_score_is_the_weighted_sum_of_words_and_meaning() -> None:
+    skills = example_skills()
+    task = "write to customers about what they owe"
+    [words] = LexicalMatcher(skills).score(task)
+    likeness = meanings_of(skills).compare(embed(task))
+
+    [best, *_] = fuse(skills, weight="0.4").score(task)
+
+    meaning = Fraction(int(likeness[1]), 1_000_000)
+    assert words.skill.path == best.skill.path == "billing"
+    assert best.score == Fraction(6, 10) * words.score + Fraction(4, 10) * meaning
+
+
+def test_the_meaning_decides_between_skills_that_the_words_find_equal() -> None:
+    skills = [
+        make_skill("a", description="report about a release"),
+        make_skill("b", description="report about an invoice"),
+    ]
+    task = "report customers"
+
+    assert paths(LexicalMatcher(skills).score(task)) == ["a", "b"]
+    assert paths(fuse(skills).score(task)) == ["b", "a"]
+
+
+def test_equal_scores_are_in_the_order_of_paths() -> None:
+    skills = [make_skill(path, description="invoice") for path in "abc"]
+    skills.append(make_skill("d", description="release"))
+
+    assert paths(fuse(skills).score(PARAPHRASE)) == ["a", "b", "c"]
+
+
+def test_a_skill_is_before_the_rules_of_its_folder_that_tie_with_it() -> None:
+    names = ("ui/_index", "ui/auth", "ui/zoo")
+    skills = [make_skill(path, name="x", description="invoice") for path in names]
+    skills = [replace(skill, body="") for skill in skills]
+    skills.append(make_skill("z", description="release"))
+
+    found = fuse(skills).score(PARAPHRASE)
+
+    assert paths(found) == ["ui/auth", "ui/zoo", "ui/_index"]
+
+
+def fail(_text: str) -> Vector:
+    raise EmbeddingError("down")
+
+
+def other_model(_text: str) -> Vector:
+    vector: Vector = np.ones(1, np.float32)
+    return vector
+
+
+@pytest.mark.parametrize("task", [PARAPHRASE, "write a release", "auth", "", "nothing"])
+@pytest.mark.parametrize("least", [None, Fraction(1, 2)])
+@pytest.mark.parametrize("most", [None, 1])
+@pytest.mark.parametrize(
+    "ask, is_ready", [(fail, True), (other_model, True), (embed, False)]
+)
+def test_without_vectors_the_answer_is_exactly_that_of_the_words(
+    task: str,
+    least: Fraction | None,
+    most: int | None,
+    ask: Callable[[str], Vector],
+    is_ready: bool,  # noqa: FBT001
+) -> None:
+    skills = example_skills()
+    plain, fused = LexicalMatcher(skills), fuse(skills, ask=ask, is_ready=is_ready)
+    within = np.array([True, False, True])
+
+    for mask in (None, within):
+        assert fused.score(task, least=least, most=most, within=mask) == plain.score(
+            task, least=least, most=most, within=mask
+        )
+    for skill in skills:
+        assert fused.explain(task, skill) == plain.explain(task, skill)
+    assert fused.weigh(task) == plain.weigh(task)
+
+
+def test_a_task_that_is_a_name_is_answered_without_asking_anybody() -> None:
+    asked: list[str] = []
+
+    def ask(text: str) -> Vector:
+        asked.append(text)
+        return embed(text)
+
+    skills = example_skills()
+
+    assert fuse(skills, ask=ask).score("auth") == LexicalMatcher(skills).score("auth")
+    assert asked == []
+
+
+def test_what_scores_too_low_and_what_is_too_much_is_left_out() -> None:
+    skills = [make_skill(f"s{n}", description="invoice") for n in range(5)]
+    skills += [make_skill(f"t{n}", description="release") for n in range(9)]
+    matcher = fuse(skills)
+
+    every = matcher.score(PARAPHRASE)
+
+    assert paths(matcher.score(PARAPHRASE, most=2)) == ["s0", "s1"]
+    assert matcher.score(PARAPHRASE, least=every[0].score) == every
+    assert matcher.score(PARAPHRASE, least=every[0].score + Fraction(1, 10**9)) == ()
+
+
+def test_a_mask_narrows_before_anything_is_ranked() -> None:
+    words = ("invoice", "release", "login")
+    skills = [make_skill(f"s{n:03}", description=words[n % 3]) for n in range(200)]
+    within = np.zeros(200, np.bool_)
+    within[150] = True
+
+    found = fuse(skills).score(PARAPHRASE, most=1, within=within)
+
+    assert paths(found) == ["s150"]
+
+
+def test_a_skill_behind_the_best_fifty_by_words_keeps_its_words() -> None:
+    skills = [make_skill(f"a{n:03}", description="customers note") for n in range(60)]
+    skills += [make_skill("z", description="customers owe invoice bill charge us")]
+    skills += [make_skill(f"zz{n}", description="release") for n in range(60)]
+    task = "customers note owe"
+    words = {str(c.skill.path): c.score for c in LexicalMatcher(skills).score(task)}
+    likeness = meanings_of(skills).compare(embed(task))
+
+    found = {str(c.skill.path): c.score for c in fuse(skills).score(task, most=100)}
+
+    meaning = Fraction(int(likeness[60]), 1_000_000)
+    assert words["z"] == Fraction(2, 3)
+    assert found["z"] == Fraction(7, 10) * words["z"] + Fraction(3, 10) * meaning
+
+
+def test_narrowing_to_the_nearest_gives_nobody_a_better_score_by_words() -> None:
+    class Eager(LexicalMatcher):
+        """Takes a task for a name as soon as few skills are left."""
+
+        def score(self, context: str, **options: object) -> tuple[Candidate, ...]:
+            found = super().score(context, **options)  # type: ignore[arg-type]
+            if len(found) > 1 or options.get("within") is None:
+                return found
+            return tuple(Candidate(c.skill, Fraction(1), ()) for c in found)
+
+    skills = [make_skill(f"a{n:02}", description="note") for n in range(60)]
+    skills += [make_skill("z", description="note invoice")]
+    matcher = fuse(skills)
+    matcher._lexical = Eager(skills)
+
+    scores = {
+        str(c.skill.path): c.score for c in matcher.score("note customers", most=9)
+    }
+
+    assert scores["z"] <= Fraction(7, 10) * Fraction(1, 2) + Fraction(3, 10)
+
+
+def test_evidence_adds_up_to_the_score() -> None:
+    skills = example_skills()
+    matcher = fuse(skills)
+
+    for task in (PARAPHRASE, "write to customers", "deploy", "auth"):
+        scores = {c.skill.path: c.score for c in matcher.score(task)}
+        for skill in skills:
+            worth = sum(each.worth for each in matcher.explain(task, skill))
+            assert worth == pytest.approx(float(scores.get(skill.path, 0)), abs=1e-9)
+
+
+def test_evidence_adds_up_among_some_of_the_skills_too() -> None:
+    skills = [
+        make_skill("billing", description="invoice"),
+        make_skill("deploy", description="deploy the billing"),
+    ]
+    matcher = fuse(skills, lexical=RankedMatcher.over(skills))
+    within = np.array([False, True])
+
+    [only] = matcher.score("billing", within=within)
+
+    evidence = matcher.explain("billing", skills[1], within=within)
+    worth = sum(each.worth for each in evidence)
+    assert worth == pytest.approx(float(only.score), abs=1e-5)
+
+
+def test_a_skill_that_is_hardly_alike_is_not_found_and_has_no_evidence() -> None:
+    skills = example_skills()
+    task = "bill bill bill bill password"
+    likeness = meanings_of(skills).compare(embed(task))
+    matcher = fuse(skills)
+
+    assert 0 < likeness[0] < 200_000
+    assert paths(matcher.score(task)) == ["billing"]
+    assert matcher.explain(task, skills[0]) == ()
+
+
+def test_evidence_names_the_model() -> None:
+    skills = example_skills()
+
+    [evidence] = fuse(skills).explain(PARAPHRASE, skills[1])
+
+    assert (evidence.word, evidence.where, evidence.found) == ("", "embedding", "model")
+
+
+def test_a_skill_that_the_matcher_does_not_know_has_the_words_alone() -> None:
+    stranger = make_skill("stranger", description="invoice")
+
+    assert fuse(example_skills()).explain(PARAPHRASE, stranger) == ()
+
+
+def test_the_ranked_algorithm_finds_a_paraphrase_with_it_and_none_without() -> None:
+    skills = example_skills()
+    ranked = RankedMatcher(TextIndex.build(map(derive_document, skills)), skills)
+    task = "do customers owe"
+
+    fused = fuse(skills, lexical=ranked)
+
+    assert ranked.score(task) == ()
+    assert paths(fused.score(task, most=1)) == ["billing"]
+    assert fuse(skills, lexical=ranked, ask=fail).score("invoice") == (
+        ranked.score("invoice")
+    )
+    for words in (task, "write an invoice", "deploy the login"):
+        scores = {c.skill.path: c.score for c in fused.score(words)}
+        for skill in skills:
+            worth = sum(each.worth for each in fused.explain(words, skill))
+            assert worth == pytest.approx(float(scores.get(skill.path, 0)), abs=1e-5)

@@ -1,13 +1,15 @@
 """The program: arguments, exit codes, and what a person reads.
 
-Exit codes: 0 done, 1 `validate` found something, 2 wrong usage, 3 the configuration
-or the content cannot be used, 4 the sync failed and there is nothing older to show.
+Exit codes: 0 done, 1 `validate` or `test` found something, 2 wrong usage, 3 the
+configuration or the content cannot be used, 4 the sync failed and there is nothing
+older to show.
 """
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import fields
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,19 @@ from click.core import ParameterSource
 
 from skills_mcp.about import DISTRIBUTION, __version__
 from skills_mcp.bootstrap import DEFAULT_BRANCH, Application, Options, build
-from skills_mcp.cli.logs import LEVELS, configure_logging, shared_level
+from skills_mcp.cli.logs import configure_logging, shared_level
+from skills_mcp.cli.options import (
+    algorithm_option,
+    content_options,
+    evaluation_options,
+    json_option,
+)
 from skills_mcp.config import TOOLSETS
 from skills_mcp.content.remote import Remote
 from skills_mcp.errors import ConfigError, ContentError, SkillsError
 from skills_mcp.skills.index import SCOPES
 from skills_mcp.skills.model import Scope
+from skills_mcp.skills.scoping import Scoping
 
 _HELLO = (
     "Waiting for an MCP client on standard input; Ctrl-C ends it. To see the skills "
@@ -51,13 +60,6 @@ def program() -> None:
     """Serve an organisation's engineering knowledge to coding agents over MCP."""
 
 
-class _Switch(click.Option):
-    """A flag whose variable says yes or no; to Click 8.2, any value means yes."""
-
-    def value_from_envvar(self, ctx: click.Context) -> str | None:
-        return click.Parameter.resolve_envvar_value(self, ctx)
-
-
 def _parse_toolsets(
     _context: click.Context, _option: click.Parameter, text: str | None
 ) -> tuple[str, ...] | None:
@@ -69,63 +71,6 @@ def _parse_toolsets(
         if name not in TOOLSETS:
             raise click.BadParameter(f"{name!r} is none of {', '.join(TOOLSETS)}.")
     return names
-
-
-def content_options(
-    *, log_level: str
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add the options that say where the skills are (001 §11.1)."""
-    options = (
-        click.option(
-            "--skills-dir",
-            envvar="SKILLS_DIR",
-            metavar="FOLDER",
-            help="A folder with skills.",
-        ),
-        click.option(
-            "--repo",
-            envvar="SKILLS_REPO",
-            metavar="URL",
-            help="A Git repository with skills.",
-        ),
-        click.option(
-            "--branch",
-            envvar="SKILLS_BRANCH",
-            metavar="NAME",
-            default=DEFAULT_BRANCH,
-            show_default=True,
-            help="The branch to follow.",
-        ),
-        click.option(
-            "--discover/--no-discover",
-            cls=_Switch,
-            envvar="SKILLS_MCP_DISCOVER",
-            default=None,
-            help="Also serve .agents/skills of the project and of your home.",
-        ),
-        click.option(
-            "--config",
-            "config_file",
-            metavar="FILE",
-            type=click.Path(path_type=Path),
-            help="Your settings.  [default: config.yaml in ~/.skills-mcp]",
-        ),
-        click.option(
-            "--log-level",
-            envvar="SKILLS_MCP_LOG_LEVEL",
-            type=click.Choice(LEVELS, case_sensitive=False),
-            default=log_level,
-            show_default=True,
-            help="What to write to standard error.",
-        ),
-    )
-
-    def add(command: Callable[..., None]) -> Callable[..., None]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
 
 
 @program.command()
@@ -153,7 +98,7 @@ def serve(**given: Any) -> None:
 
 @program.command()
 @content_options(log_level="error")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+@json_option
 @click.option("--problems", is_flag=True, help="Show what is wrong in the content.")
 def tree(*, as_json: bool, problems: bool, **given: Any) -> None:
     """Show all skills, as list_skills does."""
@@ -216,7 +161,7 @@ def catalog(
     required=True,
     type=click.Path(exists=True, path_type=Path),
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+@json_option
 @click.option("--strict", is_flag=True, help="Fail on warnings, too.")
 def validate(*, paths: tuple[Path, ...], as_json: bool, strict: bool) -> None:
     """Check skills before anybody is served.
@@ -229,6 +174,50 @@ def validate(*, paths: tuple[Path, ...], as_json: bool, strict: bool) -> None:
         sys.exit(print_validation(paths, as_json=as_json, strict=strict))
 
 
+@program.command("test")
+@content_options(log_level="error")
+@evaluation_options
+def run_test(**given: Any) -> None:
+    """Check that prompts find the skills that they should.
+
+    FILE has a prompt on each line; without it, the examples of the skills are tried.
+    """
+    from skills_mcp.cli.test import Wanted, print_test
+
+    wanted = Wanted(**{each.name: given.pop(each.name) for each in fields(Wanted)})
+    options, environment = _read_options(**given)
+    with _readable_errors():
+        sys.exit(print_test(options, environment, wanted))
+
+
+@program.command()
+@click.argument("task")
+@content_options(log_level="error")
+@algorithm_option
+@click.option("--skill", metavar="PATH", help="Why not this skill?")
+@click.option(
+    "--within", metavar="PATH", default="", help="Only this part of the tree."
+)
+@click.option("--category", metavar="NAME", default="", help="Only this category.")
+@json_option
+def explain(
+    *,
+    task: str,
+    skill: str | None,
+    within: str,
+    category: str,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Say why a task gets its answer, and what would change it."""
+    from skills_mcp.cli.explain import Question, print_explanation
+
+    application = _build(**given)
+    question = Question(task, skill, Scoping(within, category))
+    with _readable_errors():
+        print_explanation(application, question, as_json=as_json)
+
+
 def main() -> None:
     """Run the program and leave with its exit code."""
     for stream in (sys.stdout, sys.stderr):
@@ -237,18 +226,26 @@ def main() -> None:
     program(prog_name="skills-mcp")
 
 
-def _build(*, log_level: str, **given: Any) -> Application:
+def _build(**given: Any) -> Application:
     """Wire everything up from the values of `content_options`, and log from now on."""
+    options, environment = _read_options(**given)
+    with _readable_errors():
+        return build(options, environment)
+
+
+def _read_options(*, log_level: str, **given: Any) -> tuple[Options, Mapping[str, str]]:
+    """Return what to build from, and log from now on."""
     environment = dict(os.environ)
     # No child of ours needs these; Git gets the token in its own way (DESIGN §3.10).
     token, _ = os.environ.pop("GITHUB_TOKEN", None), os.environ.pop("SKILLS_REPO", None)
     if not _is_given("log_level"):
         log_level = shared_level(environment) or log_level
-    configure_logging(log_level, secrets=(token, _secret_in(given["repo"])))
+    keys = (environment.get(name) for name in ("OPENAI_API_KEY", "GEMINI_API_KEY"))
+    secrets = (token, _secret_in(given["repo"]), *keys)
+    configure_logging(log_level, secrets=secrets)
     if _only_repo_is_typed():
         given["skills_dir"] = None
-    with _readable_errors():
-        return build(Options(**given), environment)
+    return Options(**given), environment
 
 
 def _is_given(name: str) -> bool:

@@ -5,7 +5,19 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from rich.console import Console
+
 from skills_mcp.skills.model import Problem
+
+_WHOLE_LINES = 100_000
+
+
+def open_console() -> Console:
+    """Fit the lines to a terminal; a file or a pipe gets them whole."""
+    console = Console(highlight=False, emoji=False)
+    if console.is_terminal:
+        return console
+    return Console(highlight=False, emoji=False, width=_WHOLE_LINES)
 
 
 def print_json(data: Mapping[str, Any]) -> None:

@@ -9,14 +9,12 @@ from rich.table import Table
 from rich.tree import Tree
 
 from skills_mcp.bootstrap import Application
-from skills_mcp.cli.printing import print_json, render_problem
+from skills_mcp.cli.printing import open_console, print_json, render_problem
 from skills_mcp.content.source import SourceState
 from skills_mcp.errors import SyncError
 from skills_mcp.skills.model import Problem
 from skills_mcp.skills.tree import TreeNode, render_node
 from skills_mcp.snapshot import Snapshot
-
-_WHOLE_LINES = 100_000
 
 
 def print_tree(application: Application, *, as_json: bool, with_problems: bool) -> None:
@@ -30,7 +28,7 @@ def print_tree(application: Application, *, as_json: bool, with_problems: bool) 
     if as_json:
         print_json(_render(tree, snapshot.problems if with_problems else None))
         return
-    console = _console()
+    console = open_console()
     console.print(_branch(tree), no_wrap=True, overflow="ellipsis")
     states = application.mounts.derive_states(snapshot.content)
     console.print(_summary(snapshot, states, hint=not with_problems))
@@ -45,14 +43,6 @@ def _render(tree: TreeNode, problems: tuple[Problem, ...] | None) -> dict[str, A
     if problems is not None:
         data["problems"] = [render_problem(problem) for problem in problems]
     return data
-
-
-def _console() -> Console:
-    """Fit the lines to a terminal; a file or a pipe gets them whole."""
-    console = Console(highlight=False)
-    if console.is_terminal:
-        return console
-    return Console(highlight=False, width=_WHOLE_LINES)
 
 
 def load_snapshot(application: Application) -> Snapshot:

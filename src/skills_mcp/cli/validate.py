@@ -1,23 +1,18 @@
 """`skills-mcp validate`: what an author should repair, one finding per line."""
 
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from threading import Timer
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
 from skills_mcp.cli.printing import print_json, render_problem
+from skills_mcp.cli.progress import showing_progress
 from skills_mcp.skills.model import Problem
-from skills_mcp.validation import Report, Validation, validate
-
-_MOMENT_SECONDS = 1.0
-"""Whoever waits for longer wants to see that something happens."""
+from skills_mcp.validation import Validation, validate
 
 _STYLES = {"error": "bold red", "warning": "yellow"}
 
@@ -30,7 +25,7 @@ def print_validation(paths: Sequence[Path], *, as_json: bool, strict: bool) -> i
         as_json: One object instead of lines.
         strict: Warnings count as errors do.
     """
-    with _progress(Console(stderr=True)) as report:
+    with showing_progress("Checking") as report:
         validation = validate(*paths, report=report)
     if as_json:
         print_json(_to_json(validation))
@@ -82,23 +77,3 @@ def _shown(file: str) -> str:
         return os.fspath(Path(file).relative_to(Path.cwd()))
     except (ValueError, OSError):
         return file  # elsewhere, where a long row of .. helps nobody
-
-
-@contextmanager
-def _progress(console: Console) -> Iterator[Report]:
-    """Show on a terminal how far it is, unless it is done in a moment."""
-    if not console.is_terminal:
-        yield lambda _done, _total: None
-        return
-    columns = (TextColumn("Checking"), BarColumn(), MofNCompleteColumn())
-    progress = Progress(*columns, console=console, transient=True)
-    task = progress.add_task("", total=None)
-    timer = Timer(_MOMENT_SECONDS, progress.start)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield lambda done, total: progress.update(task, completed=done, total=total)
-    finally:
-        timer.cancel()
-        timer.join()  # or it could start after the end
-        progress.stop()

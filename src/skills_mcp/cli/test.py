@@ -1,0 +1,296 @@
+"""`skills-mcp test`: which prompts do not find their skill, and why."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from skills_mcp.bootstrap import Application, Options, build
+from skills_mcp.cli.printing import open_console, print_json
+from skills_mcp.cli.progress import showing_progress
+from skills_mcp.cli.tree import load_snapshot
+from skills_mcp.content.revision import checked_out
+from skills_mcp.errors import SyncError
+from skills_mcp.evaluation import (
+    Change,
+    Outcome,
+    Prompt,
+    PromptsError,
+    Scores,
+    check_prompts,
+    collect_examples,
+    compare,
+    load_prompts,
+    measure,
+    score_outcomes,
+)
+from skills_mcp.evaluation.reasons import give_reason
+from skills_mcp.routing.explanation import list_answers, name_decision
+from skills_mcp.routing.remedies import describe_number
+from skills_mcp.snapshot import Snapshot
+
+_FAILED_EXIT = 1
+_USAGE_EXIT = 2
+
+_MOST_ROWS = 50  # nobody reads on, and --json has them all
+_MOST_CHARACTERS = 60  # of a prompt in a table; some are pages
+
+_DIGITS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What somebody asks for."""
+
+    file: Path | None
+    as_json: bool
+    is_strict: bool
+    min_accuracy: float | None
+    baseline: str | None
+    has_examples: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Tested:
+    """What came out."""
+
+    snapshot: Snapshot
+    outcomes: tuple[Outcome, ...]
+    scores: Scores
+    wrong: tuple[Outcome, ...]
+    changes: tuple[Change, ...] | None
+    """None if nobody asked for a comparison."""
+
+    def give_reason(self, outcome: Outcome) -> str:
+        """Say why a prompt went wrong."""
+        snapshot = self.snapshot
+        matching = snapshot.config.matching
+        return give_reason(outcome, snapshot.matcher, matching, snapshot.index)
+
+
+def print_test(options: Options, environment: Mapping[str, str], wanted: Wanted) -> int:
+    """Try the prompts, print what came out, and return the exit code.
+
+    Raises:
+        ConfigError: The settings cannot be used.
+        SyncError: There is no content, or not that of the baseline.
+    """
+    try:
+        # A file that is wrong is wrong whatever the skills are.
+        named = load_prompts(wanted.file) if wanted.file else ()
+        application = build(options, environment)
+        snapshot = load_snapshot(application)
+        application.library.shelf.wait_for_vectors()
+        prompts = _collect(named, snapshot, wanted)
+        check_prompts(prompts, snapshot.index)
+    except PromptsError as error:
+        return _refuse(error, as_json=wanted.as_json)
+    outcomes = _measure(prompts, snapshot)
+    tested = _Tested(
+        snapshot=snapshot,
+        outcomes=outcomes,
+        scores=score_outcomes(outcomes),
+        wrong=tuple(o for o in outcomes if not o.is_right(is_strict=wanted.is_strict)),
+        changes=_compare(outcomes, options, environment, wanted.baseline),
+    )
+    if wanted.as_json:
+        print_json(_to_json(tested))
+    else:
+        _print_tables(tested, wanted)
+    return _decide_exit(tested, wanted.min_accuracy)
+
+
+def _collect(
+    named: tuple[Prompt, ...], snapshot: Snapshot, wanted: Wanted
+) -> tuple[Prompt, ...]:
+    examples = collect_examples(snapshot.index) if wanted.has_examples else ()
+    if not named and not examples:
+        raise click.UsageError(
+            "There is no prompt to try. Name a FILE of them, or write examples into "
+            "the frontmatter of the skills."
+        )
+    if wanted.min_accuracy is not None and not any(p.expect for p in named + examples):
+        raise click.UsageError("--min-accuracy: no prompt expects a skill.")
+    return named + examples
+
+
+def _refuse(error: PromptsError, *, as_json: bool) -> int:
+    if as_json:
+        print_json({"errors": [asdict(finding) for finding in error.findings]})
+    click.echo(f"skills-mcp: the prompts cannot be used.\n{error}", err=True)
+    return _USAGE_EXIT
+
+
+def _measure(prompts: Sequence[Prompt], snapshot: Snapshot) -> tuple[Outcome, ...]:
+    with showing_progress("Trying") as report:
+        return measure(
+            prompts, snapshot.matcher, snapshot.config.matching, snapshot.index, report
+        )
+
+
+def _compare(
+    outcomes: Sequence[Outcome],
+    options: Options,
+    environment: Mapping[str, str],
+    ref: str | None,
+) -> tuple[Change, ...] | None:
+    if ref is None:
+        return None
+    prompts = [outcome.prompt for outcome in outcomes]
+    with _opened_baseline(options, environment, ref) as snapshot:
+        return tuple(compare(_measure(prompts, snapshot), outcomes))
+
+
+@contextmanager
+def _opened_baseline(
+    options: Options, environment: Mapping[str, str], ref: str
+) -> Iterator[Snapshot]:
+    """Open the same content at another commit, with the same settings."""
+    if options.skills_dir:
+        with checked_out(Path(options.skills_dir).expanduser(), ref) as folder:
+            there = replace(options, skills_dir=str(folder), keeps_index=False)
+            yield load_snapshot(build(there, environment))
+    elif options.repo:
+        yield _fetch_baseline(options, environment, ref)
+    else:
+        raise click.UsageError("--baseline needs --skills-dir or --repo.")
+
+
+def _fetch_baseline(
+    options: Options, environment: Mapping[str, str], ref: str
+) -> Snapshot:
+    """Fetch a branch, a tag or a commit; a remote says only by trying which it is."""
+    pinned = build(replace(options, pin=ref), environment)
+    try:
+        return _load_exactly(pinned)
+    except SyncError as error:
+        branch = build(replace(options, branch=ref), environment)
+        try:
+            return _load_exactly(branch)
+        except SyncError:
+            raise SyncError(f"--baseline {ref}: {error}") from error
+
+
+def _load_exactly(application: Application) -> Snapshot:
+    """Sync and load; what an earlier sync has left is no baseline."""
+    application.library.load(application.mounts.sync())
+    return application.library.snapshot
+
+
+def _decide_exit(tested: _Tested, min_accuracy: float | None) -> int:
+    if min_accuracy is None:
+        return _FAILED_EXIT if tested.wrong else 0
+    accuracy = tested.scores.accuracy_at_1 or 0.0
+    return 0 if accuracy >= min_accuracy else _FAILED_EXIT
+
+
+def _to_json(tested: _Tested) -> dict[str, Any]:
+    data = asdict(tested.scores) | {
+        "algorithm": tested.snapshot.matcher.algorithm,
+        "skills": len(tested.snapshot.index),
+        "failures": [_failure(outcome, tested) for outcome in tested.wrong],
+    }
+    if tested.changes is not None:
+        data["baseline"] = [
+            {"query": c.query, "before": list(c.before), "after": list(c.after)}
+            for c in tested.changes
+        ]
+    return data
+
+
+def _failure(outcome: Outcome, tested: _Tested) -> dict[str, Any]:
+    best = next(iter(list_answers(outcome.decision)), None)
+    return {
+        "query": outcome.prompt.query,
+        "expect": list(outcome.prompt.expect) or None,
+        "got": list(outcome.answers),
+        "decision": name_decision(outcome.decision),
+        "score": round(float(best.score), _DIGITS) if best else None,
+        "why": tested.give_reason(outcome),
+        "origin": outcome.prompt.origin,
+    }
+
+
+def _print_tables(tested: _Tested, wanted: Wanted) -> None:
+    console = open_console()
+    if tested.wrong:
+        console.print(_tabulate_failures(tested))
+        _say_more(console, len(tested.wrong))
+    if tested.changes:
+        console.print(_tabulate_changes(tested.changes, wanted.baseline or ""))
+        _say_more(console, len(tested.changes))
+    elif tested.changes is not None:
+        said = f"No prompt has another skill than at {wanted.baseline}."
+        console.print(escape(said))
+    for line in _summarise(tested, wanted.min_accuracy):
+        console.print(line, soft_wrap=True, markup=False)
+
+
+def _tabulate_failures(tested: _Tested) -> Table:
+    table = _table("Wrong", ("Prompt", "Expected", "Got", "Score", "Why"))
+    for outcome in tested.wrong[:_MOST_ROWS]:
+        answers = list_answers(outcome.decision)
+        table.add_row(
+            _shorten(outcome.prompt.query),
+            _list(outcome.prompt.expect),
+            _list(outcome.answers),
+            "\n".join(describe_number(each.score) for each in answers),
+            escape(tested.give_reason(outcome)),
+        )
+    return table
+
+
+def _tabulate_changes(changes: Sequence[Change], ref: str) -> Table:
+    table = _table(f"Changed since {escape(ref)}", ("Prompt", "Before", "After"))
+    for change in changes[:_MOST_ROWS]:
+        table.add_row(_shorten(change.query), _list(change.before), _list(change.after))
+    return table
+
+
+def _table(title: str, columns: Sequence[str]) -> Table:
+    table = Table(title=title, title_justify="left", show_lines=True)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _list(paths: Sequence[str]) -> str:
+    return escape("\n".join(paths)) or "no skill"
+
+
+def _shorten(query: str) -> str:
+    line = " ".join(query.split())
+    is_long = len(line) > _MOST_CHARACTERS
+    return escape(f"{line[: _MOST_CHARACTERS - 1]}…" if is_long else line)
+
+
+def _say_more(console: Console, number: int) -> None:
+    if number > _MOST_ROWS:
+        console.print(f"and {number - _MOST_ROWS} more: see --json")
+
+
+def _summarise(tested: _Tested, min_accuracy: float | None) -> Iterator[str]:
+    scores, wrong = tested.scores, len(tested.wrong)
+    prompts = "1 prompt" if scores.queries == 1 else f"{scores.queries} prompts"
+    parts = [f"{prompts}: {scores.queries - wrong} right, {wrong} wrong"]
+    if scores.accuracy_at_1 is not None:
+        parts.append(
+            f"accuracy {scores.accuracy_at_1:.3f}, among the first five "
+            f"{scores.hit_at_5:.3f}"
+        )
+    parts.append(
+        f"{scores.single} single, {scores.ambiguous} ambiguous, {scores.no_match} "
+        f"without a match"
+    )
+    skills = len(tested.snapshot.index)
+    algorithm = tested.snapshot.matcher.algorithm
+    parts.append(f"{algorithm} algorithm, {skills} skill{'' if skills == 1 else 's'}")
+    yield "; ".join(parts)
+    if min_accuracy is not None and _decide_exit(tested, min_accuracy):
+        yield f"The accuracy is below {min_accuracy:g}"

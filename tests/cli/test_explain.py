@@ -1,0 +1,104 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.packages import write_package
+from tests.support import SKILLS_CONTENT, write_skill
+
+SOURCE = ("--skills-dir", str(SKILLS_CONTENT))
+
+
+def test_an_answer_is_shown_with_its_words_and_its_rivals(run: Run) -> None:
+    done = run("explain", "add login to the React app", *SOURCE)
+
+    assert done.returncode == 0
+    assert done.stdout.startswith(
+        "The answer is ui/react/auth with 0.4 (keyword algorithm)\n"
+    )
+    assert "These words say nothing: to, the" in done.stdout
+    assert "Words of the task" in done.stdout
+    assert "ui/react/_index is the runner-up, 0.199 behind" in done.stdout
+    assert "+0.200" in done.stdout
+
+
+def test_an_ambiguous_answer_names_the_candidates_and_what_would_settle_it(
+    run: Run,
+) -> None:
+    done = run("explain", "add a React page", *SOURCE)
+
+    assert "The answer is ambiguous: ui/react/_index (0.201), ui/react" in done.stdout
+    assert "less than ambiguity_threshold 0.1: with 0.001 or less" in done.stdout
+    assert "ui/react/_index would win with the keyword 'page'" in done.stdout
+
+
+def test_a_task_that_no_skill_serves_says_so(run: Run) -> None:
+    done = run("explain", "bake bread", *SOURCE)
+
+    assert done.stdout.startswith("The answer is no match (keyword algorithm)\n")
+    assert "no skill has any of these words: 'bake', 'bread'" in done.stdout
+
+
+def test_a_task_without_words_says_so(run: Run) -> None:
+    done = run("explain", "how do I do it", *SOURCE)
+
+    assert "no word of the task says anything" in done.stdout
+
+
+def test_an_author_asks_why_not_mine(run: Run) -> None:
+    wanted = ("--skill", "ui/react/forms")
+
+    done = run("explain", "add login to the React app", *SOURCE, *wanted)
+
+    assert "ui/react/forms would win with the keywords" in done.stdout
+
+
+def test_a_skill_that_is_not_there_is_named(run: Run) -> None:
+    done = run("explain", "add login", *SOURCE, "--skill", "ui/react/aut")
+
+    assert done.returncode == 1
+    assert "ui/react/auth" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("algorithm", ["keyword", "ranked"])
+def test_programs_get_one_object(run: Run, algorithm: str) -> None:
+    chosen = ("--algorithm", algorithm, "--json")
+
+    done = run("explain", "add login to the React app", *SOURCE, *chosen)
+
+    data = json.loads(done.stdout)
+    assert list(data) == [
+        *("decision", "answers", "algorithm", "words", "ignored", "candidates"),
+        "notes",
+    ]
+    assert (data["decision"], data["answers"]) == ("single", ["ui/react/auth"])
+    assert data["algorithm"] == algorithm
+    assert sum(word["weight"] for word in data["words"]) == pytest.approx(1, abs=0.01)
+    for candidate in data["candidates"]:
+        worths = [each["worth"] for each in candidate["evidence"]]
+        assert sum(worths) == pytest.approx(candidate["score"], abs=0.002)
+
+
+def test_words_that_a_package_lacks_are_named(run: Run, tmp_path: Path) -> None:
+    write_package(tmp_path, "pdf", description="Fill in PDF forms.")
+    write_package(tmp_path, "xlsx", description="Work with spreadsheets.")
+
+    done = run(
+        *("explain", "sign a pdf contract", "--skill", "xlsx"),
+        *("--skills-dir", str(tmp_path)),
+    )
+
+    assert "(ranked algorithm)" in done.stdout
+    assert "xlsx lacks " in done.stdout
+    assert "'contract'" in done.stdout
+
+
+def test_what_looks_like_markup_is_printed_as_it_is(run: Run, tmp_path: Path) -> None:
+    write_skill(tmp_path, "a[b].md", keywords=["login"])
+
+    done = run("explain", "[red]login[/]", "--skills-dir", str(tmp_path))
+
+    assert done.returncode == 0
+    assert "a[b]" in done.stdout

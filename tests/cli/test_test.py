@@ -1,0 +1,352 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.packages import write_package
+from tests.support import SKILLS_CONTENT, Upstream, git, skill_text, write, write_skill
+
+GOOD = {"query": "add login to the React app", "expect": "ui/react/auth"}
+WRONG = {"query": "add login to the React app", "expect": "api/errors"}
+UNSERVED = {"query": "bake bread", "expect": None}
+OPEN = {"query": "add a React page", "expect": "ui/react/auth"}
+
+
+def prompts(folder: Path, *entries: object, name: str = "prompts.jsonl") -> str:
+    text = "\n".join(e if isinstance(e, str) else json.dumps(e) for e in entries)
+    return str(write(folder / name, text))
+
+
+@pytest.fixture
+def try_ours(run: Run, tmp_path: Path) -> Any:
+    """Try prompts on the content of the fixtures; return code, output and errors."""
+
+    def try_ours(*entries: object, options: tuple[str, ...] = ()) -> Any:
+        file = prompts(tmp_path, *entries)
+        return run("test", file, "--skills-dir", str(SKILLS_CONTENT), *options)
+
+    return try_ours
+
+
+def test_prompts_that_find_their_skills_pass(try_ours: Any) -> None:
+    done = try_ours(GOOD, UNSERVED, OPEN)
+
+    assert done.returncode == 0
+    assert done.stdout == (
+        "3 prompts: 3 right, 0 wrong; accuracy 0.500, among the first five 1.000; "
+        "1 single, 1 ambiguous, 1 without a match; keyword algorithm, 27 skills\n"
+    )
+    assert done.stderr == ""
+
+
+def test_what_is_wrong_stands_in_a_table_with_the_reason(try_ours: Any) -> None:
+    done = try_ours(GOOD, WRONG, {"query": "React login", "expect": None})
+
+    assert done.returncode == 1
+    assert done.stdout.count("add login to the React app") == 1
+    assert "no word of the prompt speaks for api/errors" in done.stdout
+    assert "is enough (min_score)" in done.stdout
+    assert "no skill" in done.stdout
+    assert "3 prompts: 1 right, 2 wrong" in done.stdout
+
+
+def test_a_long_prompt_is_shortened_in_the_table(try_ours: Any) -> None:
+    done = try_ours({"query": f"[red]{'long ' * 100}", "expect": "ui/react/auth"})
+
+    assert "[red]long long" in done.stdout
+    assert "…" in done.stdout
+    assert "long " * 20 not in done.stdout
+
+
+def test_a_table_ends_and_says_how_many_there_are(try_ours: Any) -> None:
+    done = try_ours(*[WRONG] * 60)
+
+    assert "and 10 more: see --json" in done.stdout
+
+
+def test_programs_get_one_object(try_ours: Any) -> None:
+    done = try_ours(GOOD, WRONG, UNSERVED, OPEN, options=("--json",))
+
+    data = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert list(data) == [
+        *("queries", "served", "unserved", "accuracy_at_1", "hit_at_3", "hit_at_5"),
+        *("mrr", "abstained_right", "kept", "single", "ambiguous", "no_match"),
+        *("single_right", "p50_ms", "p99_ms", "algorithm", "skills", "failures"),
+    ]
+    assert (data["queries"], data["served"], data["unserved"]) == (4, 3, 1)
+    assert (data["accuracy_at_1"], data["kept"]) == (0.3333, 0.6667)
+    assert (data["abstained_right"], data["algorithm"]) == (1.0, "keyword")
+    assert data["skills"] == 27
+    [failure] = data["failures"]
+    assert failure == {
+        "query": WRONG["query"],
+        "expect": ["api/errors"],
+        "got": ["ui/react/auth"],
+        "decision": "single",
+        "score": 0.4,
+        "why": "no word of the prompt speaks for api/errors",
+        "origin": "prompts.jsonl:2",
+    }
+
+
+def test_programs_see_that_no_skill_was_expected(try_ours: Any) -> None:
+    found = {"query": "React login", "expect": None}
+
+    done = try_ours(found, options=("--json",))
+
+    data = json.loads(done.stdout)
+    assert (data["accuracy_at_1"], data["abstained_right"]) == (None, 0.0)
+    assert data["failures"][0]["expect"] is None
+
+
+def test_an_ambiguous_answer_fails_only_strictly(try_ours: Any) -> None:
+    allowed = {**OPEN, "ambiguous": True}
+
+    assert try_ours(OPEN).returncode == 0
+    assert try_ours(OPEN, options=("--strict",)).returncode == 1
+    assert try_ours(allowed, options=("--strict",)).returncode == 0
+
+
+@pytest.mark.parametrize("least, code", [("0.5", 0), ("0.51", 1)])
+def test_a_large_set_passes_by_its_accuracy(
+    try_ours: Any, least: str, code: int
+) -> None:
+    done = try_ours(GOOD, WRONG, options=("--min-accuracy", least))
+
+    assert done.returncode == code
+    assert ("The accuracy is below 0.51" in done.stdout) is bool(code)
+
+
+def test_an_accuracy_of_nothing_is_wrong_usage(try_ours: Any) -> None:
+    done = try_ours(UNSERVED, options=("--min-accuracy", "0.5"))
+
+    assert done.returncode == 2
+    assert "no prompt expects a skill" in done.stderr
+
+
+@pytest.mark.parametrize("algorithm", ["keyword", "ranked"])
+def test_an_algorithm_can_be_chosen(try_ours: Any, algorithm: str) -> None:
+    done = try_ours(GOOD, options=("--json", "--algorithm", algorithm))
+
+    assert json.loads(done.stdout)["algorithm"] == algorithm
+
+
+def test_a_prompt_is_routed_with_the_settings_of_the_content(
+    run: Run, tmp_path: Path
+) -> None:
+    write_skill(tmp_path / "c" / "skills", "a.md", keywords=["react", "x"])
+    write(tmp_path / "c" / "config.yaml", "matching: {min_score: 0.6}\n")
+    file = prompts(tmp_path, {"query": "react", "expect": "a"})
+
+    done = run("test", file, "--skills-dir", str(tmp_path / "c"))
+
+    assert done.returncode == 1
+    assert "it scores 0.5, below min_score 0.6" in done.stdout
+
+
+# --- wrong prompts --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_everything_that_is_wrong_with_the_prompts_is_said(
+    try_ours: Any, options: tuple[str, ...]
+) -> None:
+    done = try_ours("{", {"query": "x"}, options=options)
+
+    assert done.returncode == 2
+    assert "prompts.jsonl:1: is no JSON" in done.stderr
+    assert "prompts.jsonl:2: expect is missing" in done.stderr
+    if options:
+        errors = json.loads(done.stdout)["errors"]
+        assert [each["origin"] for each in errors] == [
+            *("prompts.jsonl:1", "prompts.jsonl:2")
+        ]
+    else:
+        assert done.stdout == ""
+
+
+def test_a_skill_that_does_not_exist_fails_its_prompt_alone(try_ours: Any) -> None:
+    done = try_ours({"query": "x", "expect": "ui/react/aut"}, options=("--json",))
+
+    [failure] = json.loads(done.stdout)["failures"]
+    assert done.returncode == 1
+    assert "there is no skill 'ui/react/aut': did you mean" in failure["why"]
+
+
+def test_a_file_that_is_not_there_is_wrong_usage(run: Run) -> None:
+    done = run("test", "missing.jsonl", "--skills-dir", str(SKILLS_CONTENT))
+
+    assert done.returncode == 2
+    assert "missing.jsonl" in done.stderr
+
+
+def test_a_wrong_file_is_refused_before_anything_is_synced(
+    run: Run, tmp_path: Path
+) -> None:
+    file = prompts(tmp_path, "{")
+
+    done = run("test", file, "--repo", f"file://{tmp_path}/nothing.git")
+
+    assert done.returncode == 2
+
+
+# --- examples of the skills -----------------------------------------------------
+
+
+def test_without_a_file_the_examples_of_the_skills_are_tried(
+    run: Run, tmp_path: Path
+) -> None:
+    write_skill(tmp_path, "a.md", keywords=["login"], examples=["login"])
+    write_package(tmp_path, "pdf", metadata={"examples": "pdf forms\nbake"})
+
+    done = run("test", "--skills-dir", str(tmp_path), "--json")
+
+    data = json.loads(done.stdout)
+    assert (data["queries"], data["algorithm"]) == (3, "ranked")
+    assert [each["query"] for each in data["failures"]] == ["bake"]
+    assert data["failures"][0]["origin"] == "pdf/SKILL.md"
+
+
+def test_examples_are_tried_beside_a_file_unless_they_are_left_out(
+    run: Run, tmp_path: Path
+) -> None:
+    write_skill(tmp_path / "s", "a.md", keywords=["login"], examples=["add login"])
+    file = prompts(tmp_path, {"query": "login", "expect": "a"})
+    source = ("--skills-dir", str(tmp_path / "s"), "--json")
+
+    both = run("test", file, *source)
+    one = run("test", file, *source, "--no-examples")
+
+    assert json.loads(both.stdout)["queries"] == 2
+    assert json.loads(one.stdout)["queries"] == 1
+
+
+@pytest.mark.parametrize("options", [(), ("--no-examples",)])
+def test_without_any_prompt_it_says_where_to_write_them(
+    run: Run, options: tuple[str, ...]
+) -> None:
+    done = run("test", "--skills-dir", str(SKILLS_CONTENT), *options)
+
+    assert done.returncode == 2
+    assert "There is no prompt to try. Name a FILE" in done.stderr
+
+
+# --- another commit -------------------------------------------------------------
+
+
+@pytest.fixture
+def moved(upstream: Upstream) -> Upstream:
+    """A repository whose second commit takes a prompt from one skill to another."""
+    upstream.commit({"skills/a.md": skill_text(keywords=["login", "react"])})
+    upstream.commit({"skills/b.md": skill_text(keywords=["login"])})
+    return upstream
+
+
+PROMPTS = (
+    {"query": "add login", "expect": "b"},
+    {"query": "fix react login", "expect": "a", "ambiguous": True},
+)
+
+
+def test_prompts_that_got_another_skill_than_before_are_shown(
+    run: Run, moved: Upstream, tmp_path: Path
+) -> None:
+    file = prompts(tmp_path, *PROMPTS)
+    source = ("--skills-dir", str(moved.work))
+
+    done = run("test", file, *source, "--baseline", "HEAD~1", "--json")
+    shown = run("test", file, *source, "--baseline", "HEAD~1")
+    same = run("test", file, *source, "--baseline", "HEAD")
+
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["baseline"] == [
+        {"query": "add login", "before": ["a"], "after": ["b"]},
+        {"query": "fix react login", "before": ["a"], "after": ["a", "b"]},
+    ]
+    assert "Changed since HEAD~1" in shown.stdout
+    assert "No prompt has another skill than at HEAD." in same.stdout
+
+
+def test_a_folder_that_is_new_has_no_answer_in_the_baseline(
+    run: Run, moved: Upstream, tmp_path: Path
+) -> None:
+    moved.commit({"skills/new/c.md": skill_text(keywords=["login"])})
+    new = {"query": "add login", "expect": "new/c", "within": "new"}
+    file = prompts(tmp_path, new, {"query": "fix react", "expect": "a"})
+    source = ("--skills-dir", str(moved.work))
+
+    done = run("test", file, *source, "--baseline", "HEAD~1", "--json")
+
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["baseline"] == [
+        {"query": "add login", "before": [], "after": ["new/c"]}
+    ]
+
+
+def test_signs_in_a_baseline_are_no_markup(
+    run: Run, moved: Upstream, tmp_path: Path
+) -> None:
+    file = prompts(tmp_path, *PROMPTS)
+    ref = "HEAD^{/[/red]}"  # the newest commit whose message has one of these letters
+    git("commit", "-q", "--allow-empty", "-m", "red", cwd=moved.work)
+
+    done = run("test", file, "--skills-dir", str(moved.work), "--baseline", ref)
+
+    assert f"No prompt has another skill than at {ref}." in done.stdout
+
+
+def test_a_baseline_leaves_nothing_behind(
+    run: Run, moved: Upstream, tmp_path: Path, home: Path
+) -> None:
+    file = prompts(tmp_path, PROMPTS[0])
+    source = ("--skills-dir", str(moved.work))
+    run("test", file, *source)
+    before = {path for path in (home / ".skills-mcp").rglob("*") if path.is_file()}
+
+    run("test", file, *source, "--baseline", "HEAD~1")
+
+    after = {path for path in (home / ".skills-mcp").rglob("*") if path.is_file()}
+    assert after == before
+
+
+def test_a_repository_is_compared_with_a_branch_a_tag_or_a_commit(
+    run: Run, moved: Upstream, tmp_path: Path
+) -> None:
+    file = prompts(tmp_path, PROMPTS[0])
+    old = git("rev-parse", "HEAD~1", cwd=moved.work)
+    git("tag", "v1", old, cwd=moved.work)
+    git("push", "-q", "origin", "v1", f"{old}:refs/heads/old", cwd=moved.work)
+
+    for ref in ("v1", "old", old):
+        done = run("test", file, "--repo", moved.url, "--json", "--baseline", ref)
+        [change] = json.loads(done.stdout)["baseline"]
+        assert (change["before"], change["after"]) == (["a"], ["b"])
+
+
+def test_a_commit_that_is_not_there_is_said(
+    run: Run, moved: Upstream, tmp_path: Path
+) -> None:
+    file = prompts(tmp_path, PROMPTS[0])
+
+    local = run("test", file, "--skills-dir", str(moved.work), "--baseline", "nowhere")
+    remote = run("test", file, "--repo", moved.url, "--baseline", "nowhere")
+
+    assert (local.returncode, remote.returncode) == (4, 4)
+    assert "has no commit 'nowhere'" in local.stderr
+    assert "--baseline nowhere" in remote.stderr
+    assert "no such tag or commit" in remote.stderr
+
+
+def test_a_baseline_needs_one_source(run: Run, tmp_path: Path) -> None:
+    write_skill(tmp_path / "s", "a.md", keywords=["login"])
+    text = f"sources: [{{folder: {tmp_path / 's'}}}]\n"
+    config = str(write(tmp_path / "config.yaml", text))
+    file = prompts(tmp_path, {"query": "login", "expect": "a"})
+
+    done = run("test", file, "--config", config, "--baseline", "HEAD")
+
+    assert done.returncode == 2
+    assert "--baseline needs --skills-dir or --repo" in done.stderr

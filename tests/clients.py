@@ -110,6 +110,9 @@ class SlowSource:
     def count_changes(self, _: Checkout | None, __: Checkout) -> int:
         return 0
 
+    def find_changes(self, _: str | None, __: Checkout) -> None:
+        return None
+
     def close(self) -> None:
         self.arrived.set()
 

@@ -12,7 +12,7 @@ from tests.support import Upstream
 _OURS = (
     *("SKILLS_", "GITHUB_TOKEN", "ANALYTICS_", "REFRESH_", "GIT_", "LOG_LEVEL"),
     *("SEARCH_", "ALLOWED_COMMANDS", "EXEC_", "MAX_FILE_BYTES"),
-    *("SKILLHUB_", "CODELIA_"),
+    *("SKILLHUB_", "CODELIA_", "EMBEDDING_", "OPENAI_API_KEY", "GEMINI_API_KEY"),
 )
 
 

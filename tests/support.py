@@ -21,6 +21,7 @@ from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import ContentSource, Mount
 from skills_mcp.library import SkillLibrary
 from skills_mcp.scripts.runner import ScriptRunner
+from skills_mcp.shelf import Shelf
 from skills_mcp.skills.model import Skill, SkillPath
 
 PROJECT = Path(__file__).parent.parent
@@ -143,13 +144,14 @@ def mounted(source: ContentSource | Path) -> Mounts:
     return Mounts((Mount(source=source),))
 
 
-def open_library(
+def open_library(  # noqa: PLR0913 - each of them is something that bootstrap wires
     source: Mounts | ContentSource | Path,
     *,
     settings: Mapping[str, Any] | None = None,
     spool: Spool | None = None,
     environment: Mapping[str, str] | None = None,
     load: bool = True,
+    cache: Path | None = None,
 ) -> SkillLibrary:
     """Wire a library as bootstrap does; loaded, so that no background is needed.
 
@@ -159,12 +161,12 @@ def open_library(
         spool: Where events go; they are counted only if `settings` says so.
         environment: Of the server; scripts get their share of it.
         load: False leaves the first snapshot to `library.run()`.
+        cache: Where indexes are kept; nowhere, if there is none.
     """
     mounts = source if isinstance(source, Mounts) else mounted(source)
     spool = spool or Spool(Path(os.environ["SKILLS_MCP_HOME"]) / "spool")
     library = SkillLibrary(
-        mounts=mounts,
-        settings=Settings((Layer("test", settings or {}),)),
+        shelf=Shelf(mounts, Settings((Layer("test", settings or {}),)), cache),
         tracker=Tracker(spool, lambda: library.config.analytics, "dev-ada"),
         runner=ScriptRunner(),
         environment=os.environ if environment is None else environment,

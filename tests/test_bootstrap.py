@@ -288,8 +288,8 @@ async def test_a_start_with_one_remote_away_serves_the_others(
     library = build(Options(), {}).library
 
     async with running(library):
-        library.wake()
-        await library.wait_until_ready(20)
+        library.shelf.wake()
+        await library.shelf.wait_until_ready(20)
         refreshed = await library.refresh()
 
     assert isinstance(library.route("served"), Guidance)
@@ -449,8 +449,8 @@ def test_only_repositories_have_a_timer(tmp_path: Path, home: Path) -> None:
     configure(home, sources=[*folders, {"repo": "/c"}])
     mixed = build(Options(), {}).library
 
-    assert local._shelf._interval_minutes() is None
-    assert mixed._shelf._interval_minutes() == 15
+    assert local.shelf._interval_minutes() is None
+    assert mixed.shelf._interval_minutes() == 15
 
 
 @pytest.fixture

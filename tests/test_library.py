@@ -469,7 +469,7 @@ async def test_a_refresh_of_a_repository_says_what_changed(
     commit = upstream.commit(changes)
 
     async with running(library):
-        await library.wait_until_ready(20)
+        await library.shelf.wait_until_ready(20)
         refreshed = await library.refresh()
         again = await library.refresh()
 
@@ -540,8 +540,8 @@ async def test_the_library_loads_by_itself_once_it_is_woken(content: Path) -> No
     library = open_library(content, load=False)
 
     async with running(library):
-        library.wake()
-        await library.wait_until_ready(20)
+        library.shelf.wake()
+        await library.shelf.wait_until_ready(20)
 
     assert library.is_ready
 
@@ -626,8 +626,8 @@ def test_a_repository_is_synced_by_a_timer_and_a_folder_is_not(
     remote = open_library(branch_of(upstream, tmp_path), settings=settings)
     local = open_library(upstream.work, settings=settings)
 
-    assert remote._shelf._interval_minutes() == minutes
-    assert local._shelf._interval_minutes() is None
+    assert remote.shelf._interval_minutes() == minutes
+    assert local.shelf._interval_minutes() is None
 
 
 def numbered(number: int) -> dict[str, str | None]:
@@ -896,3 +896,21 @@ async def test_a_script_that_could_not_be_started_is_no_event(
         await library.run_script(ScriptRequest(skill_path="x", file="x.sh", args={}))
 
     assert spooled(spool) == []
+
+
+def test_a_candidate_that_is_picked_keeps_the_score_that_the_answer_gave_it(
+    tmp_path: Path,
+) -> None:
+    for name in ("forms", "tables", "other"):
+        head = f"name: x-{name}\ndescription: Signed {name} in a PDF document"
+        write(tmp_path / name / "SKILL.md", f"---\n{head}\n---\nBody\n")
+    library = open_library(tmp_path, settings={"matching": {"min_score": 0.01}})
+    task = "a signed PDF document with laravel"
+
+    answer = library.route(task)
+
+    assert isinstance(answer, Ambiguous)
+    for candidate in answer.candidates:
+        picked = library.route(task, candidate.skill.path)
+        assert isinstance(picked, Guidance)
+        assert picked.score == candidate.score

@@ -37,6 +37,7 @@ from skills_mcp.routing.search import Found
 from skills_mcp.scripts.commands import CommandRequest
 from skills_mcp.scripts.runner import ScriptResult
 from skills_mcp.skills.reading import Lines
+from skills_mcp.skills.scoping import Scoping
 from tests.clients import Lifeline
 from tests.packages import (
     PDF_FILES,
@@ -173,8 +174,10 @@ def test_a_search_may_be_for_the_skills_of_one_scope_only(tmp_path: Path) -> Non
     )
     packages = open_library(mounts).packages
 
-    assert paths(packages.search("notes", scope="repo")) == ["here/notes"]
-    assert paths(packages.search("notes", scope="user")) == ["me/notes"]
+    repo_only = packages.search("notes", scoping=Scoping(scope="repo"))
+    assert paths(repo_only) == ["here/notes"]
+    user_only = packages.search("notes", scoping=Scoping(scope="user"))
+    assert paths(user_only) == ["me/notes"]
     # 002 §5.5: where nothing else decides, the project comes before the user.
     assert paths(packages.search("notes")) == ["all/notes", "here/notes", "me/notes"]
 
@@ -326,6 +329,118 @@ def test_a_file_that_has_changed_is_not_searched(content: Path) -> None:
         packages.find_files("pdf", contains="filled")
 
     assert "scripts/fill.py" in packages.find_files("pdf").files
+
+
+# Examples
+
+
+EXAMPLES: dict[str, str | bytes] = {
+    "examples/letter.md": "---\ntitle: A letter\ntags: mail\n---\nDear reader\n",
+    "examples/tax.md": "# A tax form\n\nFill in the form.\n",
+}
+
+
+@pytest.fixture
+def with_examples(content: Path) -> Path:
+    """Return the content with a package that has files and tasks as examples."""
+    write_package(content, "forms", EXAMPLES, examples=["fill in a customs form"])
+    return content
+
+
+def loaded_titles(packages: PackageLibrary, query: str, top_k: int = 3) -> list[str]:
+    loaded = packages.load_examples("forms", query, top_k)
+    return [each.example.title for each in loaded.examples]
+
+
+def test_examples_are_files_and_tasks_of_the_frontmatter(with_examples: Path) -> None:
+    packages = open_library(with_examples).packages
+
+    loaded = packages.load_examples("forms", "mail a customs form", 3)
+
+    shown = [(each.example.file, each.score) for each in loaded.examples]
+    assert shown == [("examples/letter.md", 2), (None, 2), ("examples/tax.md", 1)]
+    assert (loaded.skill.path, loaded.total, loaded.notes) == ("forms", 3, ())
+
+
+def test_a_skill_of_the_tree_has_its_tasks_as_examples(content: Path) -> None:
+    write_skill(content, "ui/login.md", examples=["add a login", "test a logout"])
+
+    loaded = open_library(content).packages.load_examples("login", "logout", 3)
+
+    assert [each.example.text for each in loaded.examples] == ["test a logout"]
+    assert loaded.total == 2
+
+
+def test_without_a_fitting_example_the_first_ones_are_loaded(
+    with_examples: Path,
+) -> None:
+    packages = open_library(with_examples).packages
+
+    assert loaded_titles(packages, "zebra", 2) == ["A letter", "A tax form"]
+
+
+@pytest.mark.parametrize("top_k, count", [(-1, 1), (0, 1), (1, 1), (10, 10), (99, 10)])
+def test_one_to_ten_examples_are_loaded(content: Path, top_k: int, count: int) -> None:
+    write_package(content, "forms", examples=[f"form {n}" for n in range(12)])
+
+    loaded = open_library(content).packages.load_examples("forms", "form", top_k)
+
+    assert len(loaded.examples) == count
+    assert loaded.total == 12
+
+
+def test_a_skill_without_examples_has_none(packages: PackageLibrary) -> None:
+    loaded = packages.load_examples("pdf", "form", 3)
+
+    assert (loaded.examples, loaded.total, loaded.notes) == ((), 0, ())
+
+
+def test_the_examples_of_one_answer_are_together_as_long_as_a_file(
+    with_examples: Path,
+) -> None:
+    rules = {"files": {"max_bytes": 15}}
+    packages = open_library(with_examples, settings=rules).packages
+
+    loaded = packages.load_examples("forms", "zebra", 3)
+
+    # What of the letter's file fits is the beginning of its frontmatter.
+    texts = [each.example.text for each in loaded.examples]
+    assert sum(len(text.encode()) for text in texts) <= 15
+    assert all(each.example.truncated for each in loaded.examples)
+
+
+def test_an_example_that_has_changed_costs_none_of_the_others(
+    with_examples: Path,
+) -> None:
+    packages = open_library(with_examples).packages
+    write(with_examples / "forms/examples/letter.md", "something else entirely")
+
+    loaded = packages.load_examples("forms", "mail a form", 3)
+
+    titles = [each.example.title for each in loaded.examples]
+    assert titles == ["A tax form", "fill in a customs form"]
+    assert loaded.total == 2
+    [note] = loaded.notes
+    assert note.startswith("'examples/letter.md' has changed")
+
+
+def test_an_example_that_is_handed_out_is_counted(
+    with_examples: Path, spool: Spool
+) -> None:
+    packages = open_library(with_examples, settings=COUNTED, spool=spool).packages
+
+    packages.load_examples("forms", "customs form", 3)
+    packages.load_examples("forms", "customs", 3)
+
+    assert [event["data"] for event in spooled(spool)] == [
+        {
+            "skill_path": "forms",
+            "file": "examples/tax.md",
+            "asset_type": "example",
+            "is_inherited": False,
+            "size_bytes": 31,
+        }
+    ]
 
 
 # Read a file
@@ -664,9 +779,10 @@ def test_a_reading_is_counted(content: Path, spool: Spool) -> None:
         lambda packages: packages.load("pdf"),
         lambda packages: packages.find_files("pdf"),
         lambda packages: packages.read_file("pdf", "SKILL.md"),
+        lambda packages: packages.load_examples("pdf", "form", 3),
         lambda packages: anyio.run(packages.run_command, a_request("cat")),
     ],
-    ids=["load", "find_files", "read_file", "run_command"],
+    ids=["load", "find_files", "read_file", "load_examples", "run_command"],
 )
 def test_a_hidden_skill_is_of_no_use(
     content: Path, visibility: dict[str, Any], use: Callable[[PackageLibrary], object]

@@ -20,15 +20,18 @@ from skills_mcp.config import (
     environment_layer,
     load_file,
 )
+from skills_mcp.config.values import Algorithm
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.project import derive_mounts, find_project_root
 from skills_mcp.content.remote import Remote
 from skills_mcp.content.source import ContentSource, Mount
+from skills_mcp.embeddings import open_embedding
 from skills_mcp.errors import ConfigError
 from skills_mcp.library import SkillLibrary
 from skills_mcp.scripts.runner import ScriptRunner
+from skills_mcp.shelf import Shelf
 
 DEFAULT_BRANCH = "main"
 
@@ -42,11 +45,17 @@ class Options:
     skills_dir: str | None = None
     repo: str | None = None
     branch: str = DEFAULT_BRANCH
+    pin: str = ""
+    """A tag, or a commit in full, of `repo` instead of the branch."""
     config_file: Path | None = None
     toolsets: tuple[str, ...] | None = None
     """As the configuration has them; None leaves the choice to it."""
     discover: bool | None = None
     """The same."""
+    algorithm: Algorithm | None = None
+    """The same, of `matching.algorithm`."""
+    keeps_index: bool = True
+    """Whether another process will want the index of this content."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +78,20 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
     layers = (environment_layer(environment), _command_line(options))
     settings = Settings((load_file(file), *layers) if file else layers)
     folder = file.absolute().parent if file else home
-    mounts = _mounts(options, settings.resolve(), environment, folder)
+    config = settings.resolve()
+    mounts = _mounts(options, config, environment, folder)
+    cache = home / "cache"
     spool = Spool(home / "spool")
     tracker = Tracker(
         spool, lambda: library.config.analytics, derive_server_id(environment)
     )
     library = SkillLibrary(
-        mounts=mounts,
-        settings=settings,
+        shelf=Shelf(
+            mounts,
+            settings,
+            cache / "index" if options.keeps_index else None,
+            open_embedding(config.embedding, environment, cache),
+        ),
         tracker=tracker,
         runner=ScriptRunner(),
         environment=environment,
@@ -99,7 +114,12 @@ def _operator_file(options: Options, home: Path) -> Path | None:
 
 
 def _command_line(options: Options) -> Layer:
-    given = {"toolsets": options.toolsets, "discover": options.discover}
+    matching = {"algorithm": options.algorithm} if options.algorithm else None
+    given = {
+        "toolsets": options.toolsets,
+        "discover": options.discover,
+        "matching": matching,
+    }
     typed = {name: value for name, value in given.items() if value is not None}
     return Layer("command line", typed)
 
@@ -129,7 +149,7 @@ def _short_form(options: Options, token: str | None, cache: Path) -> tuple[Mount
         return (Mount(source=LocalFolder(_absolute(options.skills_dir))),)
     if options.repo:
         address = _address(options.repo, "SKILLS_REPO")
-        remote = Remote.parse(address, options.branch, token)
+        remote = Remote.parse(address, options.branch, token, pin=options.pin)
         return (Mount(source=RemoteBranch(remote, cache)),)
     return ()
 

@@ -145,7 +145,7 @@ def _entries(index: SkillIndex, scope: Scope | None) -> Iterator[Entry]:
 def _leads_to(index: SkillIndex, skill: Skill) -> bool:
     """Whether whoever loads the name gets this skill."""
     try:
-        return index.resolve(skill.name) is skill
+        return index.resolve(skill.name).path == skill.path
     except SkillsError:
         return False
 

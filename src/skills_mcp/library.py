@@ -8,7 +8,6 @@ replaces the snapshot in one assignment, so no answer mixes two commits.
 import logging
 import time
 from collections.abc import Mapping
-from fractions import Fraction
 
 import anyio
 import anyio.to_thread
@@ -20,22 +19,21 @@ from skills_mcp.answers import (
     ServedFile,
     guide,
 )
-from skills_mcp.config import Config, Settings
-from skills_mcp.content.mounts import Mounts
+from skills_mcp.config import Config
 from skills_mcp.content.source import Content
 from skills_mcp.errors import (
     SkillDisabledError,
     UndeclaredFileError,
 )
 from skills_mcp.package_library import PackageLibrary
+from skills_mcp.routing.choosing import choose, find_candidate
 from skills_mcp.routing.decision import (
     Ambiguous,
-    Candidate,
     Match,
     NoMatch,
-    decide,
-    exact,
+    is_listed,
 )
+from skills_mcp.routing.explanation import Explanation, explain
 from skills_mcp.safe_path import parse_relative
 from skills_mcp.scripts.permission import Permitted, ScriptRequest, permit
 from skills_mcp.scripts.runner import ScriptResult, ScriptRunner
@@ -45,7 +43,8 @@ from skills_mcp.skills.inheritance import (
     files_in_chain,
     find_in_chain,
 )
-from skills_mcp.skills.model import Asset, Skill
+from skills_mcp.skills.model import Asset
+from skills_mcp.skills.scoping import EVERYWHERE, Scoping, narrow
 from skills_mcp.skills.tree import TreeNode, build_tree, find_node
 from skills_mcp.snapshot import Snapshot
 
@@ -60,22 +59,22 @@ class SkillLibrary:
     def __init__(
         self,
         *,
-        mounts: Mounts,
-        settings: Settings,
+        shelf: Shelf,
         tracker: Tracker,
         runner: ScriptRunner,
         environment: Mapping[str, str],
     ) -> None:
-        self._shelf = Shelf(mounts, settings)
+        self.shelf = shelf
+        """What is served now, and how it is replaced."""
         self._tracker = tracker
         self._runner = runner
         self._environment = environment
-        self.packages = PackageLibrary(self._shelf, tracker, runner, environment)
+        self.packages = PackageLibrary(shelf, tracker, runner, environment)
 
     @property
     def config(self) -> Config:
         """The configuration in force: the operator's, until there is content."""
-        return self._shelf.config
+        return self.shelf.config
 
     @property
     def snapshot(self) -> Snapshot:
@@ -84,43 +83,33 @@ class SkillLibrary:
         Raises:
             ContentUnavailableError: Nothing has been loaded yet.
         """
-        return self._shelf.snapshot
+        return self.shelf.snapshot
 
     @property
     def is_ready(self) -> bool:
         """Whether there is content to answer from."""
-        return self._shelf.is_ready
-
-    def wake(self) -> None:
-        """Let the background work begin; see `Refresher.wake`."""
-        self._shelf.wake()
+        return self.shelf.is_ready
 
     async def run(self) -> None:
         """Keep the content fresh until cancelled."""
-        await self._shelf.run()
-
-    async def wait_until_ready(self, timeout_seconds: float) -> None:
-        """Return as soon as there is content to answer from.
-
-        Raises:
-            ContentUnavailableError: There is none in time, or the sync failed.
-        """
-        await self._shelf.wait_until_ready(timeout_seconds)
+        await self.shelf.run()
 
     def load(self, content: Content) -> None:
         """Make content what is served (001 §4.6).  Blocking; see `Shelf.load`."""
-        self._shelf.load(content)
+        self.shelf.load(content)
 
     def close(self) -> None:
         """End everything that was started: scripts and a running sync."""
         self._runner.close()
-        self._shelf.close()
+        self.shelf.close()
 
     def route(
         self,
         context: str,
         skill_path: str | None = None,
         known_digest: str | None = None,
+        *,
+        scoping: Scoping = EVERYWHERE,
     ) -> Guidance | Ambiguous | NoMatch:
         """Find the skill for a task, or take the one that the caller picked (001 §8.1).
 
@@ -129,27 +118,50 @@ class SkillLibrary:
             skill_path: The caller's pick, if there was one.
             known_digest: What an earlier answer said; if it is still the same, this
                 one says so, and a reply can leave the text out (002 §6.3).
+            scoping: Which skills to choose from.
 
         Raises:
-            SkillNotFoundError: There is no skill at `skill_path`.
+            SkillNotFoundError: There is no skill at `skill_path`, or none to choose
+                from.
         """
         snapshot = self.snapshot
         if skill_path is not None:
             return self._pick(snapshot, context, skill_path, known_digest)
+        within = narrow(snapshot.index, scoping)
         matching = snapshot.config.matching
-        candidates = snapshot.matcher.score(context, exact(matching.min_score))
-        decision = decide(candidates, matching)
-        match decision:
-            case NoMatch():
+        match choose(snapshot.matcher, context, matching, within=within):
+            case NoMatch() as decision:
                 self._tracker.track("no_match", context=context)
                 return decision
-            case Ambiguous(ranked):
-                paths = [candidate.skill.path for candidate in ranked]
+            case Ambiguous() as decision:
+                paths = [candidate.skill.path for candidate in decision.candidates]
                 self._tracker.track("ambiguous", context=context, candidates=paths)
                 return decision
             case Match(best):
                 guidance = guide(snapshot.index, best, known_digest)
                 return self._serve(context, guidance, was_ambiguous=False)
+
+    def explain(
+        self,
+        context: str,
+        skill_path: str | None = None,
+        *,
+        scoping: Scoping = EVERYWHERE,
+    ) -> Explanation:
+        """Say why a task gets its answer, and why a skill is not it.
+
+        Args and errors are those of `route`; the skill at `skill_path` is looked into,
+        however far behind it is.
+        """
+        snapshot = self.snapshot
+        asked = snapshot.index.require(skill_path) if skill_path else None
+        return explain(
+            snapshot.matcher,
+            context,
+            snapshot.config.matching,
+            skill=asked,
+            within=narrow(snapshot.index, scoping),
+        )
 
     def tree(self, path: str | None = None) -> TreeNode:
         """Return all skills, or those below a folder (001 §8.2).
@@ -238,7 +250,7 @@ class SkillLibrary:
 
     async def refresh(self) -> Refreshed:
         """Bring the newest content here; failure is a result, too (001 §8.6)."""
-        refreshed = await self._shelf.refresh()
+        refreshed = await self.shelf.refresh()
         self._tracker.track(
             "refresh",
             mode=refreshed.mode,
@@ -258,12 +270,11 @@ class SkillLibrary:
     ) -> Guidance:
         """Serve a skill that the caller chose; it keeps its score, however low."""
         skill = snapshot.index.require(skill_path)
-        candidates = snapshot.matcher.score(context)
-        unmatched = Candidate(skill, Fraction(0), ())
-        own = next((c for c in candidates if c.skill is skill), unmatched)
-        decision = decide(candidates, snapshot.config.matching)
+        alone = narrow(snapshot.index, Scoping(below=skill.path))
+        own = find_candidate(snapshot.matcher, context, skill, alone)
+        decision = choose(snapshot.matcher, context, snapshot.config.matching)
         guidance = guide(snapshot.index, own, known_digest)
-        return self._serve(context, guidance, was_ambiguous=_is_among(skill, decision))
+        return self._serve(context, guidance, was_ambiguous=is_listed(skill, decision))
 
     def _serve(
         self, context: str, guidance: Guidance, *, was_ambiguous: bool
@@ -303,9 +314,3 @@ def _refuse_hidden(snapshot: Snapshot, skill_path: str) -> None:
         error = snapshot.index.not_found(skill_path)
         if isinstance(error, SkillDisabledError):
             raise error
-
-
-def _is_among(skill: Skill, decision: Match | Ambiguous | NoMatch) -> bool:
-    return isinstance(decision, Ambiguous) and any(
-        candidate.skill is skill for candidate in decision.candidates
-    )

@@ -16,6 +16,7 @@ from skills_mcp.answers import FoundFiles, LoadedSkill, ReadFile, load_answer
 from skills_mcp.config import Config
 from skills_mcp.errors import InvalidArgumentsError, UndeclaredFileError
 from skills_mcp.routing.search import Found, search
+from skills_mcp.routing.tokens import tokenize
 from skills_mcp.safe_path import parse_relative
 from skills_mcp.scripts.commands import (
     CommandRequest,
@@ -25,8 +26,16 @@ from skills_mcp.scripts.commands import (
 )
 from skills_mcp.scripts.runner import Command, ScriptResult, ScriptRunner
 from skills_mcp.shelf import Shelf
+from skills_mcp.skills.examples import (
+    Example,
+    LoadedExamples,
+    choose_examples,
+    cut_examples,
+    derive_examples,
+    read_examples,
+)
 from skills_mcp.skills.inheritance import find_in_chain
-from skills_mcp.skills.model import Scope, Skill, SkillPath
+from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.skills.reading import (
     FilePart,
     Lines,
@@ -34,10 +43,14 @@ from skills_mcp.skills.reading import (
     read_beginning,
     read_lines,
 )
+from skills_mcp.skills.scoping import EVERYWHERE, Scoping, narrow
 from skills_mcp.snapshot import Snapshot
 
 MAX_LISTED_FILES = 200
 """As many as one answer lists (003); the rest is found by a narrower pattern."""
+
+MAX_EXAMPLES = 10
+"""As many as one answer has (003)."""
 
 _MAX_NAMED_FILES = 20  # in an error, where they only help to find the right one
 
@@ -58,12 +71,13 @@ class PackageLibrary:
         self._environment = environment
 
     def search(
-        self, query: str, *, limit: int | None = None, scope: Scope | None = None
+        self, query: str, *, limit: int | None = None, scoping: Scoping = EVERYWHERE
     ) -> Found:
         """Return the skills that fit a query best (000 §3.2, 002 §5.5).
 
         Raises:
             InvalidArgumentsError: The query is empty.
+            SkillNotFoundError: There is none where to search.
         """
         if not query.strip():
             raise InvalidArgumentsError(
@@ -73,11 +87,12 @@ class PackageLibrary:
         rules = snapshot.config.search
         found = search(
             query,
-            snapshot.index,
-            snapshot.ranked.get(),
+            snapshot.index.offered,
+            snapshot.indexes.names,
+            snapshot.ranked,
             limit=limit or rules.limit,
             threshold=rules.threshold,
-            scope=scope,
+            within=narrow(snapshot.index, scoping),
         )
         if not found.hits:
             self._tracker.track("no_match", context=query)
@@ -126,6 +141,31 @@ class PackageLibrary:
         return FoundFiles(
             skill, files[:MAX_LISTED_FILES], truncated=len(files) > MAX_LISTED_FILES
         )
+
+    def load_examples(self, name: str, query: str, top_k: int) -> LoadedExamples:
+        """Return the examples of a skill that fit a query best (003).  Blocking.
+
+        A file that cannot be read costs the caller none of the others.
+
+        Args:
+            name: A path, or a name that only one skill has.
+            query: The task; where nothing fits it, the first examples are returned.
+            top_k: How many, 1 to `MAX_EXAMPLES`; what is beyond counts as the nearest.
+
+        Raises:
+            SkillsError: No skill, several, or a hidden one; the subclass says which.
+        """
+        snapshot = self._shelf.snapshot
+        skill = snapshot.index.resolve(name)
+        limit = snapshot.config.files.max_bytes
+        read, notes = read_examples(skill, max_bytes=limit, max_files=MAX_LISTED_FILES)
+        examples = (*read, *derive_examples(skill.examples))
+        most = max(1, min(top_k, MAX_EXAMPLES))
+        chosen = choose_examples(examples, query, tokenize, most=most)
+        shown = tuple(cut_examples(chosen, max_bytes=limit))
+        for each in shown:
+            self._track_example(skill, each.example)
+        return LoadedExamples(skill, shown, len(examples), notes)
 
     def read_file(self, name: str, file: str, lines: Lines | None = None) -> ReadFile:
         """Return a file of a skill, or of a skill that it inherits from.  Blocking.
@@ -187,6 +227,18 @@ class PackageLibrary:
                 raise
         self._track_run(skill, request, result, result.duration_seconds)
         return result
+
+    def _track_example(self, skill: Skill, example: Example) -> None:
+        if example.file is None:
+            return  # a task of the frontmatter is no file
+        self._tracker.track(
+            "asset_served",
+            skill_path=skill.path,
+            file=example.file,
+            asset_type="example",
+            is_inherited=False,
+            size_bytes=len(example.text.encode()),
+        )
 
     def _track_run(
         self,

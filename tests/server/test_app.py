@@ -194,6 +194,7 @@ async def test_without_content_every_reading_tool_says_why_and_what_to_do(
             await ask(client, "load_skill", skill_name="a"),
             await ask(client, "read_skill_file", skill_name="a", file_path="b"),
             await ask(client, "find_skill_files", skill_name="a"),
+            await ask(client, "load_skill_examples", skill_name="a", query="b"),
             await ask(client, "run_skill_command", skill_name="a", command="cat"),
         ]
 

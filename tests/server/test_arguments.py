@@ -81,6 +81,12 @@ _NAME = {"skill_name": "a"}
             _NAME | {"contains": 1},
             "contains must be a valid string",
         ),
+        ("load_skill_examples", _NAME, "query is missing"),
+        (
+            "load_skill_examples",
+            _NAME | {"query": "a", "top_k": "3"},
+            "top_k must be a valid integer (got '3')",
+        ),
         ("run_skill_command", _NAME, "command is missing"),
         (
             "run_skill_command",
@@ -204,6 +210,7 @@ def test_the_schema_allows_exactly_what_is_accepted(
         ("load_skill", ["skill_name"]),
         ("read_skill_file", ["skill_name", "file_path"]),
         ("find_skill_files", ["skill_name"]),
+        ("load_skill_examples", ["skill_name", "query"]),
         ("run_skill_command", ["skill_name", "command"]),
     ],
 )

@@ -670,6 +670,107 @@ async def test_two_hundred_files_are_found_and_it_is_said_if_there_are_more(
     assert (len(some["files"]), some["truncated"]) == (10, False)
 
 
+# load_skill_examples
+
+
+EXAMPLES: dict[str, str | bytes] = {
+    "examples/tax.md": "---\ntitle: A tax form\ntags: [tax]\n---\nUse form 7.\n",
+    "examples/visa.md": "# A visa\n\nUse form 9.\n",
+}
+
+
+@pytest.fixture
+def with_examples(content: Path) -> Path:
+    """Return the content with a package that has files and a task as examples."""
+    write_package(content, "forms", EXAMPLES, examples=["apply for a permit"])
+    return content
+
+
+async def test_examples_are_loaded_with_exactly_the_documented_fields(
+    with_examples: Path, era: str
+) -> None:
+    wanted = {"skill_name": "forms", "query": "a tax form, or a permit"}
+
+    async with connected(opened(with_examples), era) as client:
+        reply = await ask(client, "load_skill_examples", **wanted)
+
+    assert reply == {
+        "skill_path": "forms",
+        "examples": [
+            {
+                "title": "A tax form",
+                "file": "examples/tax.md",
+                "tags": ["tax"],
+                "score": 4,
+                "text": "Use form 7.",
+                "truncated": False,
+            },
+            {
+                "title": "A visa",
+                "file": "examples/visa.md",
+                "tags": [],
+                "score": 1,
+                "text": "# A visa\n\nUse form 9.",
+                "truncated": False,
+            },
+            {
+                "title": "apply for a permit",
+                "file": None,
+                "tags": [],
+                "score": 1,
+                "text": "apply for a permit",
+                "truncated": False,
+            },
+        ],
+        "total": 3,
+    }
+
+
+@pytest.mark.parametrize(
+    "top_k, count",
+    [({}, 3), ({"top_k": None}, 3), ({"top_k": 0}, 1), ({"top_k": 99}, 10)],
+)
+async def test_three_examples_are_loaded_if_nobody_says_how_many(
+    content: Path, era: str, top_k: dict[str, int], count: int
+) -> None:
+    write_package(content, "forms", examples=[f"form {n}" for n in range(12)])
+    wanted = {"skill_name": "forms", "query": "form", **top_k}
+
+    async with connected(opened(content), era) as client:
+        reply = await ask(client, "load_skill_examples", **wanted)
+
+    assert (len(reply["examples"]), reply["total"]) == (count, 12)
+
+
+async def test_an_example_that_is_left_out_is_said(
+    with_examples: Path, era: str
+) -> None:
+    write(with_examples / "forms/examples/image.md", PNG)
+    wanted = {"skill_name": "forms", "query": "tax"}
+
+    async with connected(opened(with_examples), era) as client:
+        reply = await ask(client, "load_skill_examples", **wanted)
+
+    assert reply["notes"] == [
+        "'examples/image.md' is no UTF-8 text, so it was left out."
+    ]
+    assert [each["title"] for each in reply["examples"]] == ["A tax form"]
+
+
+@pytest.mark.parametrize(
+    "name, code", [("nobody", "SKILL_NOT_FOUND"), ("notes", "SKILL_AMBIGUOUS")]
+)
+async def test_examples_need_a_name_that_one_skill_has(
+    content: Path, era: str, name: str, code: str
+) -> None:
+    wanted = {"skill_name": name, "query": "form"}
+
+    async with connected(opened(content), era) as client:
+        reply = await ask(client, "load_skill_examples", **wanted)
+
+    assert reply["error"]["code"] == code
+
+
 # run_skill_command
 
 
@@ -893,6 +994,7 @@ def with_secret(content: Path) -> Path:
         ("load_skill", {"skill_name": "secret/plans", "known_digest": "x"}),
         ("read_skill_file", {"skill_name": "plans", "file_path": "SKILL.md"}),
         ("find_skill_files", {"skill_name": "plans"}),
+        ("load_skill_examples", {"skill_name": "plans", "query": "a"}),
         ("run_skill_command", {"skill_name": "plans", "command": "cat"}),
     ],
 )

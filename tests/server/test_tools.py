@@ -27,7 +27,13 @@ CORE = [
     "report_usage",
     "refresh_skills",
 ]
-PACKAGES = ["search_skills", "load_skill", "read_skill_file", "find_skill_files"]
+PACKAGES = [
+    "search_skills",
+    "load_skill",
+    "read_skill_file",
+    "find_skill_files",
+    "load_skill_examples",
+]
 COMMAND = "run_skill_command"
 
 CHOICES = [
@@ -216,6 +222,7 @@ _EVERYTHING = {"toolsets": ["core", "packages"], "commands": {"enabled": True}}
         ("load_skill", (True, None, True, False)),
         ("read_skill_file", (True, None, True, False)),
         ("find_skill_files", (True, None, True, False)),
+        ("load_skill_examples", (True, None, True, False)),
         ("run_skill_command", (False, True, False, True)),
     ],
 )
@@ -257,6 +264,7 @@ async def test_tools_with_long_answers_lift_the_limit_of_hosts(era: str) -> None
         "search_skills",
         "load_skill",
         "read_skill_file",
+        "load_skill_examples",
     }
 
 
@@ -274,4 +282,4 @@ async def test_schemas_are_strict_and_plain_enough_for_every_host(era: str) -> N
 async def test_no_tool_promises_structured_output(era: str) -> None:
     tools = await listed(_EVERYTHING, era)
 
-    assert [tool.output_schema for tool in tools] == [None] * 11
+    assert [tool.output_schema for tool in tools] == [None] * 12

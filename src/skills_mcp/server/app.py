@@ -66,7 +66,7 @@ def create_server(library: SkillLibrary) -> Server[Any]:
         try:
             return await call_next(ctx)
         finally:
-            library.wake()
+            library.shelf.wake()
 
     server: Server[Any] = Server(
         "skills-mcp",
@@ -110,5 +110,5 @@ async def _answer(
 ) -> Reply:
     arguments = parse(spec.arguments, spec.name, given)
     if spec.needs_content:
-        await library.wait_until_ready(_FIRST_CONTENT_SECONDS)
+        await library.shelf.wait_until_ready(_FIRST_CONTENT_SECONDS)
     return await spec.handler(library, arguments)

@@ -26,6 +26,9 @@ Text = Annotated[str, Field(max_length=_MAX_TEXT)]
 OptionalText = Text | SkipJsonSchema[None]
 
 
+_WITHIN = 'Choose only from this part of the tree: "ui/react".'
+_CATEGORY = "Choose only from skills of this category."
+
 # What pydantic says of a wrong optional value: what it is not, and that it is no null.
 _ALSO_NO_NULL = "none_required"
 
@@ -57,6 +60,11 @@ class GetSkill(Arguments):
         default=None,
         description="The digest of the text you have already: if it is still "
         "current, you get a reminder instead of the text.",
+    )
+    within: OptionalText = Field(default=None, description=_WITHIN)
+    category: OptionalText = Field(default=None, description=_CATEGORY)
+    explain: bool | SkipJsonSchema[None] = Field(
+        default=None, description="Whether to say why this is the answer."
     )
 
 
@@ -116,6 +124,8 @@ class SearchSkills(Arguments):
         default=None,
         description="Only the organisation's skills, the project's or the user's.",
     )
+    within: OptionalText = Field(default=None, description=_WITHIN)
+    category: OptionalText = Field(default=None, description=_CATEGORY)
 
 
 class LoadSkill(Arguments):
@@ -159,6 +169,19 @@ class FindSkillFiles(Arguments):
     )
     contains: OptionalText = Field(
         default=None, description="Only text files that contain this, in any case."
+    )
+
+
+class LoadSkillExamples(Arguments):
+    """Arguments of `load_skill_examples` (003)."""
+
+    skill_name: Text = Field(
+        description="The skill's name, or its skill_path where names repeat."
+    )
+    query: Text = Field(description="What the example should show.")
+    # Not refused outside of 1 to 10 but moved there (003).
+    top_k: int | SkipJsonSchema[None] = Field(
+        default=None, description="How many, 1 to 10; 3 if you say nothing."
     )
 
 

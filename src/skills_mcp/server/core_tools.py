@@ -25,23 +25,36 @@ from skills_mcp.server.toolspec import (
     RUNS_ANYTHING,
     ToolSpec,
 )
+from skills_mcp.skills.scoping import Scoping
 
 # A sentence is routed sooner than a thread is found for it; a pasted ticket is not.
 _LONG_CONTEXT = 500
 
 
 async def _get_skill(library: SkillLibrary, arguments: GetSkill) -> Reply:
-    if len(arguments.context) > _LONG_CONTEXT:
-        answer = await anyio.to_thread.run_sync(
-            library.route,
+    def route() -> Reply:
+        scoping = Scoping(arguments.within or "", arguments.category or "")
+        answer = library.route(
             arguments.context,
             arguments.skill_path,
             arguments.known_digest,
+            scoping=scoping,
         )
-    else:
-        answer = library.route(
-            arguments.context, arguments.skill_path, arguments.known_digest
+        reply = _render(answer)
+        if not arguments.explain:
+            return reply
+        explanation = library.explain(
+            arguments.context, arguments.skill_path, scoping=scoping
         )
+        return replies.explained(reply, explanation)
+
+    is_long = len(arguments.context) > _LONG_CONTEXT or arguments.explain
+    if is_long or library.shelf.asks_elsewhere:
+        return await anyio.to_thread.run_sync(route)
+    return route()
+
+
+def _render(answer: Guidance | Ambiguous | NoMatch) -> Reply:
     match answer:
         case NoMatch():
             return replies.no_match()
@@ -53,7 +66,8 @@ async def _get_skill(library: SkillLibrary, arguments: GetSkill) -> Reply:
 
 
 async def _list_skills(library: SkillLibrary, arguments: ListSkills) -> Reply:
-    return replies.tree(await anyio.to_thread.run_sync(library.tree, arguments.path))
+    tree = await anyio.to_thread.run_sync(library.tree, arguments.path)
+    return replies.tree(tree, library.snapshot.algorithm)
 
 
 async def _get_asset(library: SkillLibrary, arguments: GetAsset) -> Reply:

@@ -8,6 +8,7 @@ from skills_mcp.package_library import MAX_LISTED_FILES
 from skills_mcp.routing.search import Found, Hit
 from skills_mcp.scripts.runner import ScriptResult
 from skills_mcp.server.replies import Reply, inventory, reminder
+from skills_mcp.skills.examples import FittingExample, LoadedExamples
 
 _MAX_DESCRIPTION = 1024
 
@@ -91,6 +92,18 @@ def found_files(found: FoundFiles) -> Reply:
     )
 
 
+def loaded_examples(loaded: LoadedExamples) -> Reply:
+    """003, `load_skill_examples`."""
+    data: dict[str, Any] = {
+        "skill_path": loaded.skill.path,
+        "examples": list(map(_example, loaded.examples)),
+        "total": loaded.total,
+    }
+    if loaded.notes:
+        data["notes"] = list(loaded.notes)
+    return Reply(data)
+
+
 def command_result(result: ScriptResult) -> Reply:
     """000 §3.5."""
     return Reply(
@@ -111,6 +124,18 @@ def _shorten(text: str) -> str:
     """Cut what is longer than the standard allows: ten of them have to fit."""
     is_long = len(text) > _MAX_DESCRIPTION
     return f"{text[: _MAX_DESCRIPTION - 1]}…" if is_long else text
+
+
+def _example(fitting: FittingExample) -> dict[str, Any]:
+    example = fitting.example
+    return {
+        "title": example.title,
+        "file": example.file,
+        "tags": list(example.tags),
+        "score": fitting.score,
+        "text": example.text,
+        "truncated": example.truncated,
+    }
 
 
 def _hit(hit: Hit) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The tools of SkillHub (000 §3) and the file search of 003, over the same skills."""
+"""The tools of SkillHub (000 §3) and the searches of 003, over the same skills."""
 
 import anyio.to_thread
 
@@ -8,6 +8,7 @@ from skills_mcp.server import package_replies
 from skills_mcp.server.arguments import (
     FindSkillFiles,
     LoadSkill,
+    LoadSkillExamples,
     ReadSkillFile,
     RunSkillCommand,
     SearchSkills,
@@ -20,14 +21,19 @@ from skills_mcp.server.toolspec import (
     ToolSpec,
 )
 from skills_mcp.skills.reading import Lines
+from skills_mcp.skills.scoping import Scoping
 
 _DEFAULT_LINES = 200  # 003
+_DEFAULT_EXAMPLES = 3  # 003
 
 
 async def _search_skills(library: SkillLibrary, arguments: SearchSkills) -> Reply:
     def search() -> Reply:
+        scoping = Scoping(
+            arguments.within or "", arguments.category or "", arguments.scope
+        )
         found = library.packages.search(
-            arguments.query, limit=arguments.limit, scope=arguments.scope
+            arguments.query, limit=arguments.limit, scoping=scoping
         )
         return package_replies.found_skills(found)
 
@@ -64,6 +70,16 @@ async def _find_skill_files(library: SkillLibrary, arguments: FindSkillFiles) ->
         return package_replies.found_files(found)
 
     return await anyio.to_thread.run_sync(find)
+
+
+async def _load_skill_examples(
+    library: SkillLibrary, arguments: LoadSkillExamples
+) -> Reply:
+    top_k = _DEFAULT_EXAMPLES if arguments.top_k is None else arguments.top_k
+    loaded = await anyio.to_thread.run_sync(
+        library.packages.load_examples, arguments.skill_name, arguments.query, top_k
+    )
+    return package_replies.loaded_examples(loaded)
 
 
 async def _run_skill_command(
@@ -125,6 +141,18 @@ PACKAGE_TOOLS = (
         arguments=FindSkillFiles,
         handler=_find_skill_files,
         annotations=ONLY_READS,
+    ),
+    ToolSpec(
+        name="load_skill_examples",
+        title="Load examples of a skill",
+        description=(
+            "Return the examples of a skill that fit a query best: how others did it, "
+            "and the tasks it is for. Cut texts go on in read_skill_file."
+        ),
+        arguments=LoadSkillExamples,
+        handler=_load_skill_examples,
+        annotations=ONLY_READS,
+        meta=LARGE_RESULT,
     ),
 )
 

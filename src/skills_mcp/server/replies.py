@@ -3,7 +3,7 @@
 import base64
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from skills_mcp.content.source import SourceState
 from skills_mcp.errors import SkillsError
 from skills_mcp.package_library import MAX_LISTED_FILES
 from skills_mcp.routing.decision import Ambiguous, Candidate
+from skills_mcp.routing.explanation import Explanation, render_explanation
 from skills_mcp.scripts.runner import ScriptResult
 from skills_mcp.skills.model import Asset, Inventory, Script, Skill
 from skills_mcp.skills.tree import TreeNode, render_node
@@ -90,9 +91,15 @@ def match(guidance: Guidance) -> Reply:
     return Reply(data, prose="content")
 
 
-def tree(node: TreeNode) -> Reply:
-    """001 §8.2."""
-    return Reply({"tree": render_node(node)})
+def explained(reply: Reply, explanation: Explanation) -> Reply:
+    """Add to an answer why it is the one."""
+    data = {**reply.data, "explanation": render_explanation(explanation)}
+    return replace(reply, data=data)
+
+
+def tree(node: TreeNode, algorithm: str) -> Reply:
+    """001 §8.2, and what tasks are routed with (DESIGN §3.16)."""
+    return Reply({"tree": render_node(node), "algorithm": algorithm})
 
 
 def asset(served: ServedFile, inline_text_max_bytes: int) -> Reply:

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 
+from skills_mcp.skills.found import Package
 from skills_mcp.skills.model import Problem, Skill
 from skills_mcp.skills.package import classify
-from skills_mcp.skills.walk import Package
 from skills_mcp.validation.head import parse_strictly
 from skills_mcp.validation.hidden_text import find_hidden
 from skills_mcp.validation.layout import check_length, check_undeclared

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from skills_mcp.skills.fields import text_of, words_of
 from skills_mcp.validation.head import Head
 from skills_mcp.validation.kinds import name_kind, write_as_text
-from skills_mcp.validation.metadata import check_metadata
+from skills_mcp.validation.metadata import EXAMPLES, ONE_ON_EACH_LINE, check_metadata
 from skills_mcp.validation.rules import Finding
 
 FIELDS = (
@@ -116,6 +116,8 @@ def _advise(head: Head, key: str) -> str:
     moved = f"move it below metadata: {_as_metadata(head, key)}"
     if key == "triggers":
         return f"move them below metadata: {_as_metadata(head, key, 'keywords')}"
+    if key == EXAMPLES:
+        return f"move them below metadata: {ONE_ON_EACH_LINE}"
     if key in _OURS:
         return f"{moved}; it means the same there"
     return f"{moved}; allowed at the top are {', '.join(FIELDS)}"

@@ -11,6 +11,10 @@ from skills_mcp.validation.rules import Finding
 _KEY = "metadata"
 _EXTENSION = "skillhub"
 
+EXAMPLES = "examples"
+ONE_ON_EACH_LINE = "examples: | and each task on a line of its own"
+"""How a list of tasks is written as the text that a standard asks for."""
+
 
 def check_metadata(head: Head) -> Iterator[Finding]:
     """Check that the metadata is a map of texts."""
@@ -44,4 +48,6 @@ def _extension(head: Head) -> Finding:
 def _advise(key: str, value: Any, written: Mapping[str, Any]) -> str:
     if key == "triggers" and (words := words_of(mapping_of(written, key), "keywords")):
         return f"write one text: keywords: {', '.join(words[:3])}, …"
+    if key == EXAMPLES and isinstance(value, list):
+        return f"write one text: {ONE_ON_EACH_LINE}"
     return write_as_text(key, value, written.get(key, ""))

@@ -3,16 +3,14 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from skills_mcp.routing.choosing import choose
 from skills_mcp.routing.decision import (
     Ambiguous,
     Candidate,
     Decision,
     Match,
     NoMatch,
-    decide,
-    exact,
 )
-from skills_mcp.routing.keywords import KeywordMatcher
 from skills_mcp.routing.tokens import fold
 from skills_mcp.skills.index import INDEX, ROOT, SkillIndex, derive_parent_path
 from skills_mcp.skills.model import Skill
@@ -69,7 +67,7 @@ def check_findable(snapshot: Snapshot, skill: Skill, line: int) -> Iterator[Find
     winners: dict[str, None] = {}
     for task in _tasks(skill):
         found = _candidates(_route(snapshot, task))
-        if any(each.skill is skill for each in found):
+        if any(each.skill.path == skill.path for each in found):
             return
         winners |= dict.fromkeys(each.skill.path for each in found[:1])
     reason = "is found by no task, not even by its own name, description and keywords"
@@ -84,9 +82,7 @@ def _tasks(skill: Skill) -> Iterable[str]:
 
 
 def _route(snapshot: Snapshot, task: str) -> Decision:
-    matching = snapshot.config.matching
-    candidates = snapshot.matcher.score(task, exact(matching.min_score))
-    return decide(candidates, matching)
+    return choose(snapshot.matcher, task, snapshot.config.matching)
 
 
 def _candidates(decision: Decision) -> tuple[Candidate, ...]:
@@ -100,7 +96,7 @@ def _candidates(decision: Decision) -> tuple[Candidate, ...]:
 
 
 def _advise(snapshot: Snapshot) -> str:
-    if isinstance(snapshot.matcher, KeywordMatcher):
+    if snapshot.algorithm == "keyword":
         return "give it keywords that the others do not have"
     return "describe it in words that the others do not have"
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from skills_mcp.config import Settings
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.source import Checkout, Content, Mount, Part
-from skills_mcp.skills.discovery import Home, find_homes
+from skills_mcp.skills.found import Package, RuleFile
+from skills_mcp.skills.homes import Home, find_homes
 from skills_mcp.skills.model import Problem, Skill
-from skills_mcp.skills.walk import Package, RuleFile, Walk
+from skills_mcp.skills.walk import Walk
 from skills_mcp.snapshot import Snapshot, take_snapshot
 
 _OF_THE_TOP = "beside-skills"
@@ -98,6 +99,6 @@ def load_tree(top: Path, subfolder: str = "") -> Tree:
         Entry(home.directory, found, served.get(home.directory / found.file))
         for home in homes
         for found in Walk(home.directory, limit, packages_only=home.packages_only).run()
-        if not isinstance(found, Problem)
+        if isinstance(found, RuleFile | Package)
     )
     return Tree(top=top, snapshot=snapshot, homes=homes, entries=tuple(entries))

@@ -35,8 +35,13 @@ fix: $(READY) ## Format, and repair what can be repaired
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-bench: $(READY) ## Ratios against a minimal server, one line each
-	@$(BIN)/python -m benchmarks.run
+bench: $(READY) $(VENV)/.bench ## Each budget and figure, against floors; ARGUMENTS=--quick
+	@$(BIN)/python -m benchmarks.run $(ARGUMENTS)
+
+# What is compared with; whatever cannot be installed is left out of the table.
+$(VENV)/.bench: $(READY)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --group bench \
+	  && touch $@ || echo "Without the engines to compare with: they cannot be installed"
 
 test-lowest: ## All tests with the oldest dependencies that pyproject.toml allows
 	@$(MAKE) --no-print-directory test VENV=.venv-lowest CONSTRAINTS=constraints-lowest.txt

@@ -54,15 +54,19 @@ class PipeClient:
         while line := self._process.stdout.readline():
             answer = json.loads(line)
             if answer.get("id") == self._requests:
-                if "result" not in answer:
+                result: dict[str, Any] = answer.get("result", {"isError": True})
+                if result.get("isError"):
                     raise SystemExit(f"{method} failed: {answer}")
-                result: dict[str, Any] = answer["result"]
                 return result
         raise SystemExit(f"the server ended during {method}")
 
     def first_answer_seconds(self) -> float:
         """Return the seconds from the start of the process to its first answer."""
         self.request("server/discover")
+        return self.seconds_since_start()
+
+    def seconds_since_start(self) -> float:
+        """Return how long the process has been running."""
         return time.perf_counter() - self._started
 
     def call_seconds(self, tool: str, arguments: Mapping[str, Any]) -> float:
@@ -71,10 +75,21 @@ class PipeClient:
         self.request("tools/call", name=tool, arguments=dict(arguments))
         return time.perf_counter() - started
 
-    def resident_mebibytes(self) -> float | None:
-        """Return the memory of the process, where the system tells it (Linux)."""
-        status = Path(f"/proc/{self._process.pid}/status")
-        if not status.exists():
-            return None
-        line = next(x for x in status.read_text().splitlines() if x.startswith("VmRSS"))
-        return int(line.split()[1]) / 1024
+    def memory_mebibytes(self) -> dict[str, float]:
+        """Return the kinds of memory of the process, where the system tells (Linux).
+
+        `VmRSS` is all, `RssAnon` what it shares with nobody, and in `Pss` a page that
+        several processes share counts for each of them in part.
+        """
+        found: dict[str, float] = {}
+        for name in ("status", "smaps_rollup"):
+            file = Path(f"/proc/{self._process.pid}/{name}")
+            if file.exists():
+                found |= _read_sizes(file.read_text())
+        return found
+
+
+def _read_sizes(text: str) -> dict[str, float]:
+    """Return the lines in KiB, in MiB."""
+    rows = (line.split() for line in text.splitlines() if line.endswith(" kB"))
+    return {row[0].rstrip(":"): int(row[1]) / 1024 for row in rows}

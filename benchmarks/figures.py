@@ -1,0 +1,169 @@
+"""Every figure that is measured, what it means, and which of them have a budget."""
+
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+SIZES = (1_000, 10_000, 100_000)
+SKILLS = 10_000
+"""Where DESIGN §8 has its budgets."""
+
+ENGINES = ("bm25s", "tantivy", "SQLite FTS5", "rank-bm25")
+KINDS = ("keyword", "ranked")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The median of several rounds, and the least and the most of them."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> "Measured":
+        """Return the median and the ends of some values."""
+        every = sorted(values)
+        return cls(statistics.median(every), every[0], every[-1])
+
+
+Results = dict[str, Measured]
+"""By the key of the figure; what could not be measured is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a figure may be at most, or has to be at least."""
+
+    bound: Literal["at most", "at least"]
+    limit: float
+
+    def is_met(self, measured: Measured) -> bool:
+        """Whether the median is within the budget."""
+        if self.bound == "at most":
+            return measured.median <= self.limit
+        return measured.median >= self.limit
+
+    def __str__(self) -> str:
+        return f"{self.bound} {self.limit:,g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of the table."""
+
+    key: str
+    meaning: str
+    unit: str
+    budget: Budget | None = None
+
+
+# "Clearly below linear" (DESIGN §8): a hundred times the skills, forty times the time.
+_GROWTH = Budget("at most", 0.8)
+_P99_MS = Budget("at most", 2)
+_TIMES_FASTER = Budget("at least", 100)
+_START = Budget("at most", 1.15)
+_CALL = Budget("at most", 2)
+_INCREMENTAL = Budget("at least", 20)
+_SKILLS_PER_SECOND = Budget("at least", 3_000)
+_MIB = Budget("at most", 60)
+
+
+def _routing(kind: str) -> Iterable[Figure]:
+    for size in SIZES:
+        where, budget = f"{kind} routing, {size:,} skills", None
+        yield Figure(f"{kind}_p50_{size}", f"{where}: p50", "ms")
+        if size == SKILLS:
+            budget = _P99_MS
+        yield Figure(f"{kind}_p99_{size}", f"{where}: p99", "ms", budget)
+    meaning = f"{kind} routing, growth from 1,000 to 100,000 skills: exponent"
+    budget = _GROWTH if kind == "keyword" else None
+    yield Figure(f"{kind}_growth", meaning, "", budget)
+
+
+def _against_loop() -> Iterable[Figure]:
+    for size in SIZES:
+        budget = _TIMES_FASTER if size == SKILLS else None
+        meaning = f"literal triple loop, {size:,} skills: against ours"
+        yield Figure(f"loop_{size}", meaning, "x", budget)
+        meaning = f"the same loop inlined, {size:,} skills: against ours"
+        yield Figure(f"inlined_{size}", meaning, "x")
+
+
+def _engines() -> Iterable[Figure]:
+    for name in ("ours", *ENGINES):
+        where = f"{name}, {SKILLS:,} skills with their bodies"
+        yield Figure(f"engine_{name}_build", f"{where}: build", "s")
+        yield Figure(f"engine_{name}_p50", f"{where}: p50", "ms")
+        if name != "ours":
+            yield Figure(f"engine_{name}", f"{where}: against ours", "x")
+
+
+def _building(kind: str) -> Iterable[Figure]:
+    yield Figure(
+        f"{kind}_build", f"{kind} content, full build", "skills/s", _SKILLS_PER_SECOND
+    )
+    yield Figure(
+        f"{kind}_rebuild", f"{kind} content, rebuild after 3 changed files", "ms"
+    )
+    yield Figure(
+        f"{kind}_rebuild_ratio",
+        f"{kind} content, full build against that rebuild",
+        "x",
+        _INCREMENTAL,
+    )
+    yield Figure(
+        f"{kind}_publish", f"{kind} content, the same until served and kept", "ms"
+    )
+    yield Figure(f"{kind}_open", f"{kind} content, the next process opens it", "ms")
+
+
+def _serving() -> Iterable[Figure]:
+    for key, where in (
+        ("cold", "empty cache"),
+        ("warm", "kept index"),
+        ("hanging", "remote that never answers"),
+    ):
+        yield Figure(
+            f"start_{key}", f"first answer, {where}: against the floor", "x", _START
+        )
+    yield Figure("first_call", "first get_skill, kept index: against the floor", "x")
+    for kind in KINDS:
+        yield Figure(
+            f"{kind}_call", f"get_skill, {kind} content: against an echo", "x", _CALL
+        )
+    yield Figure("search_call", "search_skills: against an echo", "x")
+
+
+def _memory(kind: str) -> Iterable[Figure]:
+    where = f"{kind} content, memory above the floor"
+    yield Figure(f"{kind}_rss", f"{where}: resident", "MiB", _MIB)
+    yield Figure(f"{kind}_private", f"{where}: private part", "MiB")
+    yield Figure(f"{kind}_rss_builder", f"{where}: who built the index", "MiB", _MIB)
+    yield Figure(f"{kind}_ten", f"{where}: ten servers together", "MiB")
+
+
+FIGURES: tuple[Figure, ...] = (
+    *(figure for kind in KINDS for figure in _routing(kind)),
+    *_against_loop(),
+    *_engines(),
+    *(figure for kind in KINDS for figure in _building(kind)),
+    *_serving(),
+    *(figure for kind in KINDS for figure in _memory(kind)),
+)
+
+
+def judge(results: Mapping[str, Measured]) -> dict[Figure, str]:
+    """Return whether each budget is met; "not measured" is an answer, too."""
+    return {
+        figure: (
+            "not measured"
+            if figure.key not in results
+            else "met"
+            if figure.budget.is_met(results[figure.key])
+            else "missed"
+        )
+        for figure in FIGURES
+        if figure.budget
+    }

@@ -235,6 +235,18 @@ async def route(transcript: Transcript) -> None:
     )
     say_match(transcript, answer)
 
+    transcript.heading("Why this one, and what would change it")
+    answer = await transcript.call("get_skill", context=task, within="ui", explain=True)
+    explanation = answer["explanation"]
+    transcript.say(
+        f"{answer['skill_path']}, by the {explanation['algorithm']} algorithm"
+    )
+    for word in explanation["words"]:
+        held = plural(word["skills"], "skill")
+        transcript.say(f"{word['word']}  {word['weight']:.2f} of the task, {held}")
+    for note in explanation["notes"]:
+        transcript.say(f"[dim]- {escape(note)}[/]")
+
     transcript.heading("No skill for this: the agent goes on without")
     answer = await transcript.call("get_skill", context="bake a chocolate cake")
     transcript.say(answer["message"])

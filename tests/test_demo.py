@@ -35,6 +35,7 @@ def transcript(tmp_path_factory: pytest.TempPathFactory) -> str:
         "=== GLOBAL RULES (from _root.md) ===",
         "=== UI > REACT > AUTH (from ui/react/auth.md) ===",
         "get_skill(context='fix the auth', skill_path='api/auth')",
+        "ui/react/auth, by the keyword algorithm",
         "No skill matches the given context.",
         "// AuthProvider: makes the gateway session available",
         "image/png, 13,430 bytes, 640 x 260 pixels",

@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from importlib.metadata import distribution
@@ -147,3 +149,23 @@ def test_the_oldest_dependencies_that_are_tested_are_the_lower_bounds() -> None:
 
     assert {name: tested[name] for name in declared} == declared
     assert all(",<" in dependency for dependency in project["dependencies"])
+
+
+HEAVY = ("numpy", "Stemmer", "yaml", "git", "httpx", "frontmatter", "markdown_it")
+
+ASSEMBLE = """
+import sys
+from skills_mcp.bootstrap import Options, build
+from skills_mcp.server.app import create_server
+
+create_server(build(Options(skills_dir=sys.argv[1]), {}).library)
+print([name for name in sys.argv[2:] if name in sys.modules])
+"""
+
+
+def test_nothing_heavy_is_imported_before_the_first_answer(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", ASSEMBLE, str(tmp_path), *HEAVY]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert (done.stdout, done.stderr) == ("[]\n", "")

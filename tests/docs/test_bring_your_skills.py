@@ -1,4 +1,4 @@
-"""The guides for packages print what they say."""
+"""The guides for packages and for routing print what they say."""
 
 from pathlib import Path
 
@@ -8,8 +8,16 @@ from tests.docs.pages import DOCS, blocks
 from tests.docs.test_tutorial import normalised, run_page, steps
 
 
-@pytest.mark.parametrize("page", ["bring-your-skills.md", "write-a-package.md"])
-def test_the_guides_for_packages_print_what_they_say(tmp_path: Path, page: str) -> None:
+@pytest.mark.parametrize(
+    "page",
+    [
+        "bring-your-skills.md",
+        "write-a-package.md",
+        "test-your-routing.md",
+        "my-skill-is-not-chosen.md",
+    ],
+)
+def test_the_guides_print_what_they_say(tmp_path: Path, page: str) -> None:
     folder = tmp_path / "ada"
     folder.mkdir()
     guide = DOCS / "how-to" / page

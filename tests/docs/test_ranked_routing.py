@@ -1,69 +1,249 @@
 """The terms, weights and numbers of the ranked algorithm are those of the program."""
 
 import re
+from collections.abc import Iterable
+from fractions import Fraction
 
+import numpy as np
 import pytest
 
+from skills_mcp.basis_cache import _KEPT_SECONDS
 from skills_mcp.config import Matching
-from skills_mcp.routing import postings, ranked, search
-from skills_mcp.routing.decision import Match, decide
-from skills_mcp.routing.ranked import RankedMatcher
-from skills_mcp.routing.words import derive_words, split_text
-from tests.docs.pages import blocks, code, codes, section, table, tables
+from skills_mcp.routing import lexicon, postings, ranked, rerank, search, shares, task
+from skills_mcp.routing.decision import Candidate, Match, decide
+from skills_mcp.routing.ranked import RankedMatcher, derive_document
+from skills_mcp.routing.shares import Shares, explain_shares
+from skills_mcp.routing.stop_words import FILLER
+from skills_mcp.routing.task import TaskReader
+from skills_mcp.routing.text_index import TextIndex
+from skills_mcp.routing.words import derive_words, split_text, stem
+from skills_mcp.skills.model import Skill
+from tests.docs.pages import (
+    block,
+    blocks,
+    code,
+    codes,
+    prose,
+    section,
+    table,
+    tables,
+)
 from tests.docs.test_routing import ROUTING
 from tests.support import make_skill
+
+Rows = list[dict[str, str]]
+
+
+def in_code(words: Iterable[str]) -> str:
+    return " ".join(f"`{word}`" for word in words)
+
+
+def shown(number: Fraction | float) -> str:
+    return f"{float(number):.3f}"
+
+
+def formulas() -> str:
+    return "".join(each.text for each in blocks(ROUTING, "text") if not each.words)
+
+
+# --- words and constants --------------------------------------------------------
 
 
 def test_terms_are_those_of_the_table() -> None:
     for row in table(section(ROUTING, "### From words to terms")):
         pieces = split_text(row["Text"])
-        words = [word for piece in pieces for word in derive_words(piece)]
+        words = [word for piece in pieces for word in derive_words(piece.decode())]
 
         assert [word.typed for word in words] == codes(row["Words"])
         assert [word.term for word in words] == codes(row["Terms"])
 
 
-def test_the_weights_and_constants_are_those_of_the_program() -> None:
-    rows = table(section(ROUTING, "### From terms to a score"))
-    [formula] = [b.text for b in blocks(ROUTING, "text") if "frequency" in b.text]
-
-    assert [float(row["Weight"]) for row in rows] == list(ranked._FIELDS.values())
-    assert f"(frequency + {postings._SATURATION})" in formula
-    length = postings._LENGTH_SHARE
-    assert f"({1 - length} + {length} " in formula
+def test_the_padding_of_requests_is_that_of_the_program() -> None:
+    assert block(ROUTING, "text", "filler").split() == sorted(FILLER)
 
 
-def test_the_example_has_the_real_numbers() -> None:
-    example = section(ROUTING, "### A ranked example")
-    described, listed = tables(example)
-    [task] = re.findall(r"The task is \*(.+?)\*", example)
+def test_the_weights_and_lengths_are_those_of_the_program() -> None:
+    rows = table(section(ROUTING, "### The first look: the share of the task"))
+
+    assert [float(row["Weight"]) for row in rows] == postings.WEIGHTS.tolist()
+    lengths = postings.USUAL_LENGTHS.tolist()
+    assert [int(row["Usual length"]) for row in rows] == lengths
+
+
+def test_the_constants_of_the_formulas_are_those_of_the_program() -> None:
+    length, name, near = (
+        postings.LENGTH_SHARE,
+        rerank.NAME_WEIGHT,
+        rerank.NEARNESS_WEIGHT,
+    )
+    text = formulas().replace("\N{MULTIPLICATION SIGN}", "*")
+
+    assert f"({1 - length} + {length} * length / usual length)" in text
+    assert f"frequency / (frequency + {postings.SATURATION})" in text
+    assert f"* ordinary) ^ {task._POWER}" in text
+    assert f"(explained * (1 + {name} * name) + {near} * nearness)" in text
+    assert f"nearness) / {rerank.WHOLE_WEIGHT:.0f}\n" in text
+    assert f"fit² / e^({rerank._MISSING} * missing)" in text
+    usual = f"(text / {rerank._USUAL_TEXT:,})^{rerank._GROWTH}"
+    assert f"= {rerank._HALF} * {usual}" in text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"the {rerank.MOST} best",
+        f"the {shares._MOST_TERMS} terms that say most",
+        f"1/{rerank._REACH} if they are",
+        f"all together, and {rerank._LEAST_TEXT} at least",
+        f"to a {'million' if ranked._UNIT == 10**6 else '?'}th",
+        f"for {_KEPT_SECONDS / 24 / 60 / 60:.0f} days",
+    ],
+)
+def test_the_limits_of_the_text_are_those_of_the_program(words: str) -> None:
+    assert words in prose(ROUTING)
+
+
+def test_pairs_of_a_task_reach_as_far_as_the_text_says() -> None:
+    assert task._REACH == 2
+    assert "neighbours in the task, or have one between them" in prose(ROUTING)
+
+
+def test_ordinary_words_keep_what_the_text_says() -> None:
+    [line] = re.findall(r"everyday word .+", prose(ROUTING))
+    told = re.findall(r"`(\w+)` (?:keeps )?(0\.\d+)", line)
+
+    assert {lexicon.weight_of(stem(word)) for word, _ in told} == set(
+        lexicon._TIERS.values()
+    )
+    assert all(lexicon.weight_of(stem(word)) == float(share) for word, share in told)
+
+
+def test_what_stands_for_a_word_is_as_near_as_the_table_says() -> None:
+    rows = table(section(ROUTING, "### Other words for the same"))
+    groups = [next(lexicon.parse_groups(code(row["Line"]))) for row in rows]
+
+    assert [float(row["Nearness"]) for row in rows] == [
+        lexicon._WEIGHTS[group.relation] for group in groups
+    ]
+
+
+# --- the example ----------------------------------------------------------------
+
+
+def example() -> tuple[list[Skill], list[str], list[Rows]]:
+    """Return the skills of the example, its tasks and its other tables."""
+    text = section(ROUTING, "### A ranked example")
+    described, *others = tables(text)
     skills = [
         make_skill(
             code(row["Skill"]), description=row["Description"], keywords=(), body=""
         )
         for row in described
     ]
+    return skills, re.findall(r"task is \*(.+?)\*", text), others
 
-    found = RankedMatcher(skills).score(task)
 
-    assert listed == [
+def word_rows(skills: list[Skill], context: str) -> Rows:
+    index = TextIndex.build(map(derive_document, skills))
+    read = TaskReader(index).read(context)
+    return [
+        {
+            "Word": f"`{word.typed}`",
+            "Found in": str(found),
+            "Information": shown(information),
+            "Share of the task": shown(information / read.whole),
+        }
+        for word, found, information in zip(
+            read.words, read.holders.tolist(), read.information.tolist(), strict=True
+        )
+    ]
+
+
+def fit_rows(skills: list[Skill], context: str) -> Rows:
+    index = TextIndex.build(map(derive_document, skills))
+    read = TaskReader(index).read(context)
+    every = np.arange(len(skills))
+    explained = explain_shares(read, Shares(index).find(read), len(index))
+    named = rerank.cover_names(index, read, every)
+    near = rerank.compare_pairs(index, read, every).scores
+    fit = rerank.combine(explained, named, near)
+    numbers = {str(skill.path): number for number, skill in enumerate(skills)}
+    return [
+        {
+            "Candidate": row["Candidate"],
+            "Matched words": row["Matched words"],
+            "Explained": shown(explained[number]),
+            "Name": shown(named[number]),
+            "Nearness": shown(near[number]),
+            "Fit": shown(fit[number]),
+            "Score": row["Score"],
+        }
+        for row in score_rows(skills, context)
+        for number in [numbers[code(row["Candidate"])]]
+    ]
+
+
+def score_rows(skills: list[Skill], context: str) -> Rows:
+    return [
         {
             "Candidate": f"`{candidate.skill.path}`",
-            "Matched words": " ".join(f"`{w}`" for w in candidate.matched_keywords),
-            "Score": f"{float(candidate.score):.3f}",
+            "Matched words": in_code(candidate.matched_keywords),
+            "Score": shown(candidate.score),
         }
-        for candidate in sorted(found, key=lambda candidate: -candidate.score)
+        for candidate in ranking(skills, context)
     ]
-    decision = decide(found, Matching())
+
+
+def ranking(skills: list[Skill], context: str) -> tuple[Candidate, ...]:
+    return RankedMatcher.over(skills).score(context)
+
+
+def test_the_example_has_the_real_numbers() -> None:
+    skills, [task, *others], [words, fits, *scores] = example()
+
+    assert words == word_rows(skills, task)
+    assert fits == fit_rows(skills, task)
+    assert scores == [score_rows(skills, other) for other in others]
+    assert scores
+
+
+def test_the_example_has_the_real_answer() -> None:
+    text = section(ROUTING, "### A ranked example")
+    skills, [task, *_], _ = example()
+    best, second = ranking(skills, task)
+
+    decision = decide((best, second), Matching())
+
     assert isinstance(decision, Match)
-    assert f"the answer is `{decision.candidate.skill.path}`" in example
+    assert f"the answer is `{decision.candidate.skill.path}`" in text
+    [gap] = re.findall(r"differ by ([\d.]+\d)", text)
+    assert gap == shown(best.score - second.score)
+    needed = rerank._HALF * (rerank._LEAST_TEXT / rerank._USUAL_TEXT) ** rerank._GROWTH
+    assert f"counts as {rerank._LEAST_TEXT} terms" in text
+    assert f"`needed` is {shown(needed)}" in text
+
+
+# --- search ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number, reason", list(enumerate(search._SCORES)))
 def test_reasons_and_their_scores_are_those_of_the_table(
     number: int, reason: search.Reason
 ) -> None:
-    row = table(section(ROUTING, "### Search: names first"))[number]
+    row = table(section(ROUTING, "### Names first"))[number]
 
     assert code(row["`reason`"]) == reason
     assert float(row["`score`"].split()[0]) == float(search._SCORES[reason])
+
+
+# --- what was measured ----------------------------------------------------------
+
+
+def test_the_curves_mark_the_defaults() -> None:
+    rows = table(section(ROUTING, "## Why 0.2 and 0.1"))
+    rules = Matching()
+
+    for setting in ("min_score", "ambiguity_threshold"):
+        values = [row[f"`{setting}`"] for row in rows if f"`{setting}`" in row]
+        [marked] = [value for value in values if value.startswith("**")]
+        assert float(marked.strip("*")) == getattr(rules, setting)

@@ -18,7 +18,7 @@ ROUTING = DOCS / "explanation" / "routing.md"
 
 @pytest.mark.spec("5.1")
 def test_words_are_those_of_the_table() -> None:
-    for row in table(section(ROUTING, "## From text to words")):
+    for row in table(section(ROUTING, "### From text to words")):
         assert list(tokenize(row["Text"])) == codes(row["Words"])
 
 
@@ -32,8 +32,9 @@ def test_the_stop_words_are_those_of_the_program(language: str) -> None:
 
 @pytest.mark.spec("5.2")
 def test_words_and_keywords_match_as_in_the_table() -> None:
-    for row in table(section(ROUTING, "## From words to matches")):
-        matcher = KeywordMatcher([make_skill("x", keywords=[code(row["Keyword"])])])
+    for row in table(section(ROUTING, "### From words to matches")):
+        skill = make_skill("x", keywords=[code(row["Keyword"])])
+        matcher = KeywordMatcher.over([skill])
 
         found = bool(matcher.score(code(row["Word"])))
 
@@ -43,11 +44,11 @@ def test_words_and_keywords_match_as_in_the_table() -> None:
 @pytest.mark.spec("5.2")
 @pytest.mark.spec("5.3")
 def test_the_worked_example_has_the_real_numbers() -> None:
-    example = section(ROUTING, "## A worked example")
+    example = section(ROUTING, "### A worked example")
     clear, close = re.findall(r"[Tt]he task is \*(.+?)\*", example)
     ranked, listed = tables(example)
     index = load_skills(SKILLS_CONTENT / "skills").skills
-    matcher = KeywordMatcher(index)
+    matcher = KeywordMatcher.over(index)
     by_rank = sorted(matcher.score(clear), key=lambda c: (-c.score, c.skill.path))
     match = decide(matcher.score(clear), Matching())
     ambiguous = decide(matcher.score(close), Matching())

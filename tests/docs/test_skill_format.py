@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from skills_mcp import snapshot
+from skills_mcp import collection, snapshot
 from skills_mcp.safe_yaml import MAX_YAML_CHARACTERS
 from skills_mcp.skills import (
     discovery,
@@ -39,7 +39,16 @@ from tests.skills.contents import take
 from tests.support import BROKEN, PROJECT
 
 FORMAT = REFERENCE / "skill-format.md"
-MODULES = (discovery, document, fields, frontmatter, package, snapshot, walk)
+MODULES = (
+    collection,
+    discovery,
+    document,
+    fields,
+    frontmatter,
+    package,
+    snapshot,
+    walk,
+)
 REASON = re.compile(r"(?:has|is|declares|cannot|…[,;]) ")
 
 
@@ -188,6 +197,7 @@ VALUES: dict[str, tuple[object, object]] = {
     "category": ("x", "x"),
     "inherit": (False, False),
     "priority": (7, 7),
+    "examples": (["x"], ("x",)),
 }
 """What is written, and what comes of it."""
 
@@ -230,7 +240,12 @@ def test_a_field_is_read_at_every_place_of_the_table(field: str, place: str) -> 
 
 @pytest.mark.parametrize(
     "field, written",
-    [("category", ["x", "y", "z"]), ("inherit", [False, True]), ("priority", [7, 8])],
+    [
+        ("category", ["x", "y", "z"]),
+        ("inherit", [False, True]),
+        ("priority", [7, 8]),
+        ("examples", [["x"], ["y"]]),
+    ],
 )
 def test_the_first_place_of_the_table_counts(field: str, written: list[object]) -> None:
     own = [place for name, place in places() if name == field]

@@ -1,5 +1,6 @@
 """What the reference says of the tools, and every call that it shows."""
 
+import inspect
 import json
 import re
 import shutil
@@ -19,11 +20,14 @@ from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.remote import Remote
 from skills_mcp.content.source import Mount
+from skills_mcp.embeddings import fused
 from skills_mcp.library import SkillLibrary
+from skills_mcp.routing import explanation, keywords, ranked, reasons
 from skills_mcp.server import arguments, package_replies, package_tools, replies
 from skills_mcp.server.arguments import input_schema
 from skills_mcp.server.tools import TOOLS, tools_for
 from skills_mcp.skills import assets
+from skills_mcp.skills import examples as skill_examples
 from tests.clients import connected
 from tests.docs.pages import (
     NOTHING,
@@ -134,11 +138,25 @@ def test_each_tool_set_has_the_documented_tools() -> None:
         f"1 to {arguments._MAX_LINES:,}; without it {package_tools._DEFAULT_LINES} if",
         f"Its arguments, at most {arguments._MAX_ARGS} |",
         f"at most `files.max_bytes`, which is {Files().max_bytes // 1024} KiB",
+        f"How many, 1 to {package_library.MAX_EXAMPLES}; without it 3, and what is",
+        f"more than {package_library.MAX_LISTED_FILES} files, of which the first",
+        f"cut after {skill_examples._MAX_TITLE_CHARACTERS} characters",
+        f"a list or words with commas, at most {skill_examples._MAX_TAGS}",
         "less than 6 KB, and the instructions less than 2 KB",
     ],
 )
 def test_limits_in_the_text_are_those_of_the_program(words: str) -> None:
     assert words in TOOLS_PAGE.read_text(encoding="utf-8")
+
+
+def test_every_kind_of_evidence_is_documented_and_no_other() -> None:
+    rows = table(section(TOOLS_PAGE, "### An explanation"))
+    documented = {name for r in rows if "`where`" in r for name in codes(r["`where`"])}
+    modules = (keywords, ranked, reasons, explanation, fused)
+    source = "".join(map(inspect.getsource, modules))
+    named = re.findall(r'where(?:=|, shown = |: str = )"(\w+)"', source)
+
+    assert documented == {*named, *reasons._PLACES}
 
 
 # The comparison with SkillHub
@@ -272,6 +290,16 @@ def twice_server(folder: Path) -> SkillLibrary:
     return open_library(folder / "twice", settings=EVERYTHING)
 
 
+def examples_server(folder: Path) -> SkillLibrary:
+    """Return a package with two files as examples, and a task."""
+    gift = "---\ntitle: A gift to Norway\ntags: [gift]\n---\nTick `gift` in box 4.\n"
+    sale = "# A sale to Japan\n\nTick `sale`, and name the buyer.\n"
+    files = {"examples/gift.md": gift, "examples/sale.md": sale}
+    tasks = ["declare a parcel for Norway"]
+    write_package(folder / "examples", "customs", files, examples=tasks)
+    return open_library(folder / "examples", settings=EVERYTHING)
+
+
 _AS_MARKDOWN = {"responses": {"format": "markdown"}}
 _NO_CLAIMS = {"deny": ["*/expense-claim"]}
 
@@ -286,6 +314,7 @@ SERVERS: dict[str, Callable[[Path], SkillLibrary]] = {
     "packages-markdown": lambda folder: packages_server(folder, **_AS_MARKDOWN),
     "hidden": lambda folder: packages_server(folder, visibility=_NO_CLAIMS),
     "twice": twice_server,
+    "examples": examples_server,
 }
 """The libraries that the calls in the reference talk to."""
 

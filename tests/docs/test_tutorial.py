@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from tests.docs.pages import DOCS, PAGES, Block, blocks
-from tests.support import GIT_IDENTITY, SKILLS_CONTENT
+from tests.support import GIT_IDENTITY, PROJECT, SKILLS_CONTENT
 
 _MARK = "-- next step --"
 
@@ -64,6 +64,18 @@ def test_the_tutorial_prints_what_it_says(tmp_path: Path) -> None:
 
     for (command, expected), real in zip(shown, printed, strict=True):
         assert normalised(real) == normalised(expected), command
+
+
+def test_the_readme_prints_what_it_says(tmp_path: Path) -> None:
+    shutil.copytree(SKILLS_CONTENT, tmp_path / "fixtures" / SKILLS_CONTENT.name)
+    page = PROJECT / "README.md"
+    shown = [step for each in blocks(page, "console") for step in steps(each)]
+
+    printed = run_page(page, tmp_path)
+
+    for (command, expected), real in zip(shown, printed, strict=True):
+        assert normalised(real) == normalised(expected), command
+    assert shown
 
 
 def test_python_of_the_pages_runs(tmp_path: Path) -> None:

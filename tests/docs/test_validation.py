@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from skills_mcp import snapshot
+from skills_mcp import collection, snapshot
 from skills_mcp.skills import discovery, document, fields, frontmatter, package, walk
 from skills_mcp.skills.discovery import MAX_SKILL_BYTES
 from skills_mcp.skills.walk import MAX_DEPTH
@@ -18,7 +18,16 @@ from tests.support import write
 
 PAGE = REFERENCE / "validation.md"
 GUIDE = DOCS / "how-to" / "check-skills.md"
-READERS = (discovery, document, fields, frontmatter, package, snapshot, walk)
+READERS = (
+    collection,
+    discovery,
+    document,
+    fields,
+    frontmatter,
+    package,
+    snapshot,
+    walk,
+)
 
 __all__ = ["run"]
 

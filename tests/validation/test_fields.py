@@ -84,6 +84,7 @@ def test_a_field_of_the_wrong_kind_is_an_error_that_says_what_to_write(
         ("keywords: [a, b, c, d]", "keywords: a, b, c, …; it means the same"),
         ("tags: [a, b]", "tags: a, b; it means the same there"),
         ("triggers: [a, b]", "move them below metadata: keywords: a, b"),
+        ("examples: [a]", "move them below metadata: examples: | and each task on a"),
         ("category: tools", "category: …; it means the same there"),
         ("inherit: false", 'inherit: "false"; it means the same there'),
         ("priority: 5", 'priority: "5"; it means the same there'),

@@ -47,6 +47,12 @@ def test_keywords_of_triggers_have_a_place_that_the_standard_allows() -> None:
     assert "keywords: gradle, kts" in finding.hint
 
 
+def test_tasks_have_a_form_that_the_standard_allows() -> None:
+    [finding] = of_head(f"{HEAD}metadata:\n  examples: [add login, sign in]\n")
+
+    assert "one text: examples: | and each task on a line" in finding.hint
+
+
 def test_the_extension_of_skillhub_is_only_a_warning() -> None:
     block = f"{HEAD}metadata:\n  skillhub:\n    category: office\n    tags: [a, b]"
 

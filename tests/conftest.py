@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from skills_mcp import redaction
 from skills_mcp.analytics.spool import Spool
 from tests.support import Upstream
 
@@ -33,6 +34,14 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("USER", "ada")
     monkeypatch.setenv("SKILLS_MCP_HOME", str(folder / ".skills-mcp"))
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _no_secrets() -> Iterator[None]:
+    """Forget the secrets of a test after it: another one may use the same words."""
+    before = redaction._memory.secrets
+    yield
+    redaction._memory.replace(before)
 
 
 @pytest.fixture

@@ -59,8 +59,8 @@ ALL: list[type[SkillsError]] = [
         if error.__module__ == errors.__name__
     ),
 ]
-GROUPS = {error.__base__ for error in ALL}
-LEAVES = [error for error in ALL if error not in GROUPS]
+# A sync may fail for a reason that has no name of its own, so it is no mere group.
+LEAVES = [e for e in ALL if "code" in vars(e) and e is not SkillsError]
 
 
 def test_an_error_of_another_module_only_refines_one_of_the_tree() -> None:

@@ -5,6 +5,12 @@ SkillsError                     code                  whose turn it is
 ├── ConfigError                 CONFIG_INVALID        operator
 ├── ContentError
 │   ├── SyncError               SYNC_FAILED           nobody: old content stays
+│   │   ├── AccessRefusedError      AUTH_FAILED         operator: token, rights
+│   │   ├── RemoteMissingError      REMOTE_NOT_FOUND    operator: URL, branch
+│   │   ├── LimitExceededError      CONTENT_TOO_LARGE   operator: limits
+│   │   ├── HistoryRewrittenError   HISTORY_REWRITTEN   operator: check who did
+│   │   ├── SignatureError          SIGNATURE_REFUSED   author: sign the commit
+│   │   └── UnreadableContentError  CONTENT_UNREADABLE  author: repair the skills
 │   └── ContentUnavailableError CONTENT_UNAVAILABLE   nobody: nothing yet
 ├── InvalidArgumentsError       INVALID_ARGUMENTS     model
 ├── SkillNotFoundError          SKILL_NOT_FOUND       model
@@ -15,6 +21,7 @@ SkillsError                     code                  whose turn it is
 │   ├── UndeclaredFileError     FILE_NOT_FOUND        model
 │   ├── MissingFileError        FILE_MISSING          author: declared, not there
 │   ├── ChangedFileError        FILE_CHANGED          model: refresh_skills
+│   ├── LfsPointerError         LFS_POINTER           author: keep it in Git itself
 │   └── FileTooLargeError       FILE_TOO_LARGE        operator
 └── ScriptRefusedError
     ├── ScriptsDisabledError    SCRIPTS_DISABLED      operator
@@ -67,6 +74,55 @@ class SyncError(ContentError):
     """A sync failed. What was published before stays published."""
 
     code = "SYNC_FAILED"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after_seconds: float | None = None,
+        is_recalled: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.retry_after_seconds = retry_after_seconds
+        """For how long the host has asked to be left alone, if it has."""
+        self.is_recalled = is_recalled
+        """Whether this is how an earlier sync failed, and the host was not asked."""
+
+
+class AccessRefusedError(SyncError):
+    """The host knows no such token, or the token may not read the repository."""
+
+    code = "AUTH_FAILED"
+
+
+class RemoteMissingError(SyncError):
+    """There is no such repository, branch, tag or commit, or we may not see it."""
+
+    code = "REMOTE_NOT_FOUND"
+
+
+class LimitExceededError(SyncError):
+    """A commit is larger than the operator allows; nothing of it was written."""
+
+    code = "CONTENT_TOO_LARGE"
+
+
+class HistoryRewrittenError(SyncError):
+    """The branch no longer holds the commit that is served, and it has to."""
+
+    code = "HISTORY_REWRITTEN"
+
+
+class SignatureError(SyncError):
+    """Nobody whom the operator trusts has signed the commit."""
+
+    code = "SIGNATURE_REFUSED"
+
+
+class UnreadableContentError(SyncError):
+    """No skill of the commit can be read, so it is not published."""
+
+    code = "CONTENT_UNREADABLE"
 
 
 class ContentUnavailableError(ContentError):
@@ -125,6 +181,12 @@ class ChangedFileError(FileError):
     """The file is not what it was when the skills were read."""
 
     code = "FILE_CHANGED"
+
+
+class LfsPointerError(FileError):
+    """The file's content is kept in Git LFS, which is not fetched."""
+
+    code = "LFS_POINTER"
 
 
 class FileTooLargeError(FileError):

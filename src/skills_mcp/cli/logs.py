@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
+from skills_mcp.redaction import redact, remember_secret
+
 # What a model or a skill's author writes must not steer the reader's terminal.
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
@@ -26,10 +28,6 @@ def shared_level(environment: Mapping[str, str]) -> str | None:
 class _OneLine(logging.Formatter):
     """`2026-02-18T14:30:00Z INFO content.refresher: Serving 24 skills`."""
 
-    def __init__(self, secrets: Iterable[str | None]) -> None:
-        super().__init__()
-        self._secrets = [secret for secret in secrets if secret]
-
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC)
         name = record.name.removeprefix("skills_mcp.")
@@ -37,15 +35,15 @@ class _OneLine(logging.Formatter):
         line = f"{moment:%Y-%m-%dT%H:%M:%SZ} {record.levelname} {name}: {message}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
-        for secret in self._secrets:
-            line = line.replace(secret, "***")
-        return line
+        return redact(line)
 
 
 def configure_logging(level: str, *, secrets: Iterable[str | None]) -> None:
     """Send our log to standard error; no secret ever appears in it."""
+    for secret in filter(None, secrets):
+        remember_secret(secret)
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_OneLine(secrets))
+    handler.setFormatter(_OneLine())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)  # libraries speak up only when something is wrong

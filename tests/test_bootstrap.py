@@ -1,5 +1,6 @@
 import json
 import shutil
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,14 @@ import pytest
 from skills_mcp.answers import Guidance
 from skills_mcp.bootstrap import Application, Options, build
 from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
-from skills_mcp.content.source import ContentSource
+from skills_mcp.content.policy import Signers, SyncPolicy
+from skills_mcp.content.source import ANYTHING, ContentSource, accept_all
 from skills_mcp.errors import ConfigError, SyncError
+from tests.analytics.test_publisher import listening
 from tests.content.git_server import serving
+from tests.embeddings import embedding_server
 from tests.support import (
     SKILLS_CONTENT,
     Upstream,
@@ -124,7 +129,7 @@ def test_the_environment_wins_over_the_operators_file_and_that_over_the_content(
     options = Options(skills_dir=str(tmp_path))
 
     application = build(options, {"REFRESH_INTERVAL_MINUTES": "3"})
-    application.library.load(application.mounts.sync())
+    application.library.shelf.sync()
 
     config = application.library.config
     assert config.refresh.interval_minutes == 3
@@ -157,7 +162,7 @@ def test_everything_of_ours_lies_where_the_operator_says(
     }
 
     application = build(Options(repo=upstream.url), environment)
-    application.library.load(application.mounts.sync())
+    application.library.shelf.sync()
     application.library.report("one", useful=True, comment=None)
     application.publisher._spool.rotate()
 
@@ -175,7 +180,7 @@ def test_two_branches_never_share_a_cache(tmp_path: Path) -> None:
     main.commit({"one.md": skill_text(keywords=["two"])})
 
     first = build(Options(repo=main.url), {}).mounts
-    first.sync()
+    first.sync(ANYTHING, accept_all)
     other = build(Options(repo=main.url, branch="other"), {}).mounts
 
     assert first.published() is not None
@@ -217,9 +222,26 @@ def places(application: Application) -> dict[str, str]:
     return {mount.at: mount.source.name for mount in application.mounts.mounts}
 
 
+def branches(application: Application) -> dict[str, RemoteBranch]:
+    """Return the repositories, by the place where they stand."""
+    every = {mount.at: mount.source for mount in application.mounts.mounts}
+    return {at: each for at, each in every.items() if isinstance(each, RemoteBranch)}
+
+
+def remotes(application: Application) -> dict[str, Remote]:
+    """Return what is asked, by the place where its skills stand."""
+    every = branches(application)
+    return {at: branch._remote for at, branch in every.items()}
+
+
+def policies(application: Application) -> dict[str, SyncPolicy]:
+    """Return what is demanded, by the place where the skills stand."""
+    return {at: branch._policy for at, branch in branches(application).items()}
+
+
 def served(application: Application) -> list[str]:
     """Sync everything and return the paths of all skills."""
-    application.library.load(application.mounts.sync())
+    application.library.shelf.sync()
     return sorted(skill.path for skill in application.library.snapshot.index)
 
 
@@ -337,7 +359,7 @@ def test_a_missing_folder_of_the_file_is_named_by_its_setting(
     configure(home, sources=[{"folder": str(tmp_path / "no")}])
 
     with pytest.raises(SyncError, match=r"set sources\[0\]\.folder"):
-        build(Options(), {}).mounts.sync()
+        build(Options(), {}).library.shelf.sync()
 
 
 def test_two_folders_of_one_repository_are_of_one_commit(
@@ -408,19 +430,9 @@ def test_the_token_goes_to_the_host_of_the_first_repository_only(home: Path) -> 
 
     application = build(Options(), {"GITHUB_TOKEN": "canary"})
 
-    tokens = {
-        mount.at: mount.source._repository._remote.usable_token
-        for mount in application.mounts.mounts
-        if isinstance(mount.source, RemoteBranch)
-    }
-    assert tokens == {
-        "a": None,
-        "b": "secret",
-        "c": "canary",
-        "d": None,
-        "e": "canary",
-        "f": None,
-    }
+    sent = {at: each for at, each in remotes(application).items() if each.sends_token}
+    tokens = {at: each.token for at, each in sent.items()}
+    assert tokens == {"b": "secret", "c": "canary", "e": "canary"}
 
 
 @pytest.mark.spec("9.2")
@@ -434,11 +446,388 @@ def test_another_host_is_asked_without_the_token(
             for at, server in {"first": first, "second": second}.items()
         ]
         configure(home, sources=sources)
-        content = build(Options(), {"GITHUB_TOKEN": "canary"}).mounts.sync()
+        application = build(Options(), {"GITHUB_TOKEN": "canary"})
+        content = application.library.shelf.sync()
 
     assert [part.checkout.revision for part in content.parts] == [commit, commit]
     assert any(first.authorizations)
     assert set(second.authorizations) == {None}
+
+
+@pytest.mark.spec("9.2")
+def test_a_file_with_a_token_wins_over_the_token_and_is_for_one_host_too(
+    home: Path,
+) -> None:
+    configure(
+        home,
+        sources=[
+            {"repo": "https://own:secret@own.example/a", "mount": "a"},
+            {"repo": "https://first.example/b", "mount": "b"},
+            {"repo": "https://other.example/c", "mount": "c"},
+        ],
+    )
+    environment = {"SKILLS_MCP_TOKEN_FILE": "~/token", "GITHUB_TOKEN": "canary"}
+
+    both = remotes(build(Options(), environment))
+    alone = remotes(build(Options(), {"SKILLS_MCP_TOKEN_FILE": "~/token"}))
+    none = remotes(build(Options(), {"SKILLS_MCP_TOKEN_FILE": ""}))
+
+    for every in (both, alone):
+        files = {at: remote.token_file for at, remote in every.items()}
+        assert files == {"a": None, "b": home / "token", "c": None}
+        assert [remote.sends_token for remote in every.values()] == [True, True, False]
+    assert [remote.sends_token for remote in none.values()] == [True, False, False]
+
+
+@pytest.mark.spec("9.2")
+@pytest.mark.parametrize("form", ["short", "listed"])
+def test_what_the_file_says_is_sent_and_not_the_token_beside_it(
+    form: str, upstream: Upstream, tmp_path: Path, home: Path
+) -> None:
+    commit = upstream.commit({"a.md": skill_text()})
+    write(home / "token", "right\n")
+    environment = {"SKILLS_MCP_TOKEN_FILE": "~/token", "GITHUB_TOKEN": "wrong"}
+
+    with serving(tmp_path, "right") as server:
+        url = f"{server.url}/upstream.git"
+        configure(home, sources=[{"repo": url}])
+        options = Options(repo=url) if form == "short" else Options()
+        content = build(options, environment).library.shelf.sync()
+
+    assert [part.checkout.revision for part in content.parts] == [commit]
+
+
+def test_a_relative_file_with_a_token_begins_where_the_server_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = Options(repo="https://example.com/a.git")
+
+    application = build(options, {"SKILLS_MCP_TOKEN_FILE": "run/token"})
+
+    assert remotes(application)[""].token_file == tmp_path / "run" / "token"
+
+
+def test_a_repository_is_one_source_whether_or_not_its_url_has_a_secret(
+    home: Path,
+) -> None:
+    configure(
+        home,
+        sources=[
+            {"repo": "https://example.com/a", "subfolder": "x", "mount": "x"},
+            {"repo": "https://canary@example.com/a", "subfolder": "y", "mount": "y"},
+        ],
+    )
+
+    application = build(Options(), {})
+
+    assert len(set(branches(application).values())) == 1
+    assert remotes(application)["x"].sends_token
+
+
+# --- what is demanded of a repository ------------------------------------------
+
+
+FAR = "https://example.com/a.git"
+
+
+def test_the_defaults_of_a_policy_are_those_of_the_configuration() -> None:
+    application = build(Options(repo=FAR), {})
+
+    assert policies(application) == {"": SyncPolicy()}
+
+
+def test_every_demand_of_the_file_reaches_the_repository(
+    tmp_path: Path, home: Path
+) -> None:
+    limits = {
+        "max_files": 1,
+        "max_file_bytes": 2,
+        "max_total_bytes": 3,
+        "max_download_bytes": 4,
+    }
+    demands = {
+        "timeout_seconds": 9,
+        "allow_non_fast_forward": False,
+        "allowed_signers": "~/may",
+        "revoked_signers": str(tmp_path / "gone"),
+        "verify": "both",
+        "offline": True,
+    }
+    configure(home, limits=limits, sync=demands)
+
+    [policy] = policies(build(Options(repo=FAR, pin="v1"), {})).values()
+
+    allowed, revoked = home / "may", tmp_path / "gone"
+    assert policy == SyncPolicy(
+        max_files=1,
+        max_file_bytes=2,
+        max_total_bytes=3,
+        max_download_bytes=4,
+        timeout_seconds=9,
+        allow_non_fast_forward=False,
+        signers=Signers(allowed=allowed, revoked=revoked, verify="both"),
+        is_offline=True,
+    )
+    untouched = {
+        field.name
+        for field in fields(SyncPolicy)
+        if getattr(policy, field.name) == getattr(SyncPolicy(), field.name)
+    }
+    assert untouched == {"subfolders"}
+
+
+def test_what_a_source_demands_wins_over_sync_and_only_for_itself(
+    tmp_path: Path,
+) -> None:
+    sync = {
+        "allow_non_fast_forward": False,
+        "allowed_signers": "may",
+        "revoked_signers": "gone",
+        "verify": "tag",
+    }
+    sources = [
+        {"repo": FAR, "ref": "v1"},
+        {"repo": f"{FAR}#b", "mount": "free", "allowed_signers": ""},
+        {
+            "repo": f"{FAR}#c",
+            "mount": "own",
+            "allow_non_fast_forward": True,
+            "allowed_signers": "/etc/may",
+            "revoked_signers": "",
+            "verify": "commit",
+        },
+    ]
+    configured = json.dumps({"sync": sync, "sources": sources})
+    file = write(tmp_path / "etc" / "mine.yaml", configured)
+
+    found = policies(build(Options(config_file=file), {}))
+
+    folder = file.parent
+    assert found == {
+        "": SyncPolicy(
+            allow_non_fast_forward=False,
+            signers=Signers(
+                allowed=folder / "may", revoked=folder / "gone", verify="tag"
+            ),
+        ),
+        "free": SyncPolicy(allow_non_fast_forward=False),
+        "own": SyncPolicy(signers=Signers(allowed=Path("/etc/may"))),
+    }
+
+
+@pytest.mark.parametrize("key", ["allowed_signers", "revoked_signers"])
+@pytest.mark.parametrize("section", ["sync", "source", "short"])
+def test_keys_that_content_could_write_are_refused(
+    section: str, key: str, home: Path
+) -> None:
+    demands = {"allowed_signers": "mine", key: "cache/1/snap/2/signers"}
+    source = {"repo": FAR, **(demands if section == "source" else {})}
+    configure(home, sync={} if section == "source" else demands, sources=[source])
+    options = Options(repo=FAR) if section == "short" else Options()
+
+    with pytest.raises(ConfigError, match=f"{key} .* is in the cache"):
+        build(options, {})
+
+
+@pytest.mark.parametrize(
+    "pin, what", [("", "follows a branch"), ("a" * 40, "stays at a commit")]
+)
+@pytest.mark.parametrize("verify", ["tag", "both"])
+def test_a_signed_tag_is_not_demanded_of_the_short_form_without_a_tag(
+    verify: str, pin: str, what: str, home: Path
+) -> None:
+    configure(home, sync={"allowed_signers": "may", "verify": verify})
+
+    with pytest.raises(
+        ConfigError, match=f"{what}.*verify: {verify}.* Set SKILLS_REF to a tag"
+    ):
+        build(Options(repo=FAR, pin=pin), {})
+
+    application = build(Options(repo=FAR, pin="v1"), {})
+    signers = policies(application)[""].signers
+    assert signers is not None
+    assert signers.verify == verify
+
+
+def test_a_commit_of_a_source_has_no_tag_that_could_be_signed(home: Path) -> None:
+    sources = [
+        {"folder": "x"},
+        {"repo": FAR, "mount": "a", "ref": "B" * 40, "verify": "tag"},
+    ]
+    configure(home, sync={"allowed_signers": "may"}, sources=sources)
+
+    with pytest.raises(ConfigError, match=r"a commit.* Set sources\[1\]\.ref to a tag"):
+        build(Options(), {})
+
+
+@pytest.mark.parametrize(
+    "demand",
+    [
+        {"allow_non_fast_forward": False},
+        {"allowed_signers": "other"},
+        {"allowed_signers": ""},
+        {"revoked_signers": "gone"},
+        {"verify": "both"},
+    ],
+)
+@pytest.mark.parametrize("secret", ["", "canary@"])
+def test_one_repository_with_two_demands_stops_the_start(
+    secret: str, demand: dict[str, object], home: Path
+) -> None:
+    same = {"ref": "v1", "subfolder": "x"}
+    url = f"https://{secret}example.com/a.git"
+    configure(
+        home,
+        sync={"allowed_signers": "may"},
+        sources=[
+            {"repo": FAR, **same, "mount": "plain"},
+            {"repo": url, **same, "mount": "other", **demand},
+        ],
+    )
+
+    with pytest.raises(ConfigError) as caught:
+        build(Options(), {})
+
+    assert f"{FAR} (v1) is listed several times, with different" in str(caught.value)
+    assert "canary" not in str(caught.value)
+
+
+def test_a_demand_may_be_written_in_two_ways(home: Path) -> None:
+    sources = [
+        {"repo": FAR, "mount": "a"},
+        {"repo": FAR, "mount": "b", "allowed_signers": "./may", "verify": "commit"},
+    ]
+    configure(home, sync={"allowed_signers": "may"}, sources=sources)
+
+    assert len(set(branches(build(Options(), {})).values())) == 1
+
+
+@pytest.mark.parametrize(
+    "parts, needed",
+    [
+        (["y", "x"], ("x", "y")),
+        (["x", "x"], ("x",)),
+        (["x", ""], ()),
+        (["x", "."], ()),
+    ],
+)
+def test_only_the_parts_that_are_served_are_needed(
+    parts: list[str], needed: tuple[str, ...], home: Path
+) -> None:
+    configure(
+        home,
+        sources=[
+            {"repo": FAR, "subfolder": part, "mount": f"m{number}"}
+            for number, part in enumerate(parts)
+        ],
+    )
+
+    every = policies(build(Options(), {})).values()
+
+    assert {policy.subfolders for policy in every} == {needed}
+
+
+@pytest.mark.parametrize("form", ["short", "listed"])
+def test_a_rewritten_history_can_be_followed_once(form: str, home: Path) -> None:
+    configure(
+        home,
+        sync={"allow_non_fast_forward": False},
+        sources=[{"repo": FAR, "allow_non_fast_forward": False}],
+    )
+    repo = FAR if form == "short" else None
+
+    strict = policies(build(Options(repo=repo), {}))
+    once = policies(build(Options(repo=repo, allows_rewrite=True), {}))
+
+    assert not strict[""].allow_non_fast_forward
+    assert once[""].allow_non_fast_forward
+
+
+def test_a_ref_wins_over_the_branch_of_the_short_form() -> None:
+    application = build(Options(repo=FAR, branch="next", pin="v1"), {})
+
+    assert application.mounts.name == f"{FAR} (v1)"
+
+
+def test_a_ref_that_would_pin_nothing_stops_the_start(home: Path) -> None:
+    configure(home, sources=[{"repo": FAR}])
+
+    with pytest.raises(ConfigError, match=r"SKILLS_REF .* Write ref into the sources"):
+        build(Options(pin="v1"), {})
+
+    options = Options(skills_dir=str(SKILLS_CONTENT), pin="v1")
+    assert isinstance(only(build(options, {})), LocalFolder)
+
+
+def test_a_secret_beside_a_variable_that_nobody_filled_in_is_not_shown() -> None:
+    with pytest.raises(ConfigError, match="SKILLS_REPO is") as caught:
+        build(Options(repo="https://ada:canary@example.com/${TEAM}.git"), {})
+
+    assert "canary" not in str(caught.value)
+
+
+# --- without a network ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("switch", ["file", "command line"])
+def test_offline_what_is_here_is_served_and_the_remote_is_not_asked(
+    switch: str, upstream: Upstream, tmp_path: Path, home: Path
+) -> None:
+    first = upstream.commit({"a.md": skill_text()})
+    typed = None if switch == "file" else True
+    with serving(tmp_path) as server:
+        url = f"{server.url}/upstream.git"
+        build(Options(repo=url), {}).library.shelf.sync()
+        upstream.commit({"b.md": skill_text()})
+        asked = len(server.kinds)
+        configure(home, sync={"offline": typed is None})
+
+        application = build(Options(repo=url, offline=typed), {})
+        content = application.library.shelf.sync()
+
+    assert [part.checkout.revision for part in content.parts] == [first]
+    assert len(server.kinds) == asked > 0
+
+
+def test_the_command_line_can_end_what_the_file_calls_offline(home: Path) -> None:
+    configure(home, sync={"offline": True})
+
+    [policy] = policies(build(Options(repo=FAR, offline=False), {})).values()
+
+    assert not policy.is_offline
+
+
+@pytest.mark.parametrize("offline", [False, True])
+async def test_offline_events_wait_in_the_spool(*, offline: bool) -> None:
+    with listening() as endpoint:
+        options = Options(skills_dir=str(SKILLS_CONTENT), offline=offline)
+        application = build(options, {"ANALYTICS_ENDPOINT": endpoint.url})
+        application.library.report("a", useful=True, comment=None)
+
+        sent = await application.publisher.publish()
+
+    waiting = spooled(application.publisher._spool)
+    assert (sent, len(endpoint.events()), len(waiting)) == (
+        (0, 0, 1) if offline else (1, 1, 0)
+    )
+
+
+@pytest.mark.parametrize("offline", [False, True])
+def test_offline_nobody_is_asked_for_meanings(*, offline: bool, home: Path) -> None:
+    with embedding_server.serving() as server:
+        embedding = {
+            "provider": "openai-compatible",
+            "model": "m",
+            "base_url": server.url,
+        }
+        configure(home, sync={"offline": offline}, embedding=embedding)
+        library = build(LOCAL, {}).library
+        library.shelf.sync()
+        library.shelf.wait_for_vectors()
+
+    assert bool(server.received) is not offline
+    assert library.shelf.asks_elsewhere is not offline
 
 
 def test_only_repositories_have_a_timer(tmp_path: Path, home: Path) -> None:

@@ -19,8 +19,10 @@ from skills_mcp.config import (
     VARIABLES,
     Config,
     Layer,
+    Refresh,
     Settings,
     Source,
+    Sync,
     environment_layer,
     json_schema,
     load_file,
@@ -33,11 +35,19 @@ SCHEMA = PROJECT / "config.schema.json"
 
 SECTIONS = (
     "analytics, assets, catalog, commands, discover, embedding, files, limits, "
-    "matching, refresh, responses, scripts, search, sources, toolsets, "
+    "matching, refresh, responses, scripts, search, sources, sync, toolsets, "
     "trust_content_config, visibility"
 )
 MATCHING_KEYS = "algorithm, ambiguity_threshold, max_results, min_score"
-SOURCE_KEYS = "branch, folder, mount, ref, repo, subfolder"
+SOURCE_KEYS = (
+    "allow_non_fast_forward, allowed_signers, branch, folder, mount, ref, repo, "
+    "revoked_signers, subfolder, verify"
+)
+
+SYNC_KEYS = (
+    "allow_non_fast_forward, allowed_signers, offline, revoked_signers, "
+    "timeout_seconds, verify"
+)
 
 DEFAULTS_OF_001: dict[str, dict[str, object]] = {
     "matching": {"min_score": 0.2, "max_results": 3, "ambiguity_threshold": 0.1},
@@ -98,6 +108,15 @@ def test_the_defaults_are_those_of_the_specification() -> None:
 
     for section, values in DEFAULTS_OF_001.items():
         assert values.items() <= defaults[section].items()
+
+
+def test_by_default_a_branch_is_followed_wherever_it_goes_and_by_anybody() -> None:
+    defaults = Config()
+
+    assert defaults.sync.allow_non_fast_forward
+    assert not defaults.sync.allowed_signers
+    assert not defaults.sync.offline
+    assert set(Source().model_dump(exclude={"branch"}).values()) == {"", None}
 
 
 def test_the_defaults_of_packages_are_those_of_skillhub() -> None:
@@ -176,6 +195,16 @@ def test_the_example_satisfies_the_schema() -> None:
         {"sources": [{"folder": "a", "branch": "next"}]},
         {"sources": [{"folder": "a", "mount": "/b"}]},
         {"sources": [{"folder": "a", "subfolder": "b\\c"}]},
+        {"sources": [{"folder": "a", "allow_non_fast_forward": False}]},
+        {"sources": [{"folder": "a", "allowed_signers": "b"}]},
+        {"sources": [{"folder": "a", "revoked_signers": "b"}]},
+        {"sources": [{"folder": "a", "verify": "commit"}]},
+        {"sources": [{"repo": "a", "allowed_signers": "b", "verify": "tag"}]},
+        {"sources": [{"repo": "a", "allowed_signers": "b", "verify": "both"}]},
+        {"sources": [{"repo": "a", "verify": "signed"}]},
+        {"sync": {"verify": "signed"}},
+        {"sync": {"timeout_seconds": 0}},
+        {"limits": {"max_download_bytes": 1 << 41}},
     ],
 )
 def test_an_editor_with_the_schema_sees_what_the_server_would_refuse(
@@ -195,12 +224,16 @@ def test_an_editor_with_the_schema_sees_what_the_server_would_refuse(
         {"repo": "a", "folder": ""},
         {"repo": "a", "branch": "next"},
         {"repo": "a", "branch": "main", "ref": "v1"},
+        {"repo": "a", "branch": "HEAD", "allow_non_fast_forward": True},
+        {"repo": "a", "ref": "v1", "allowed_signers": "b", "verify": "tag"},
+        {"repo": "a", "allowed_signers": "b", "verify": "commit"},
+        {"folder": "a", "allowed_signers": "", "verify": None},
         {"repo": "a", "mount": "teams/web", "subfolder": "."},
         {"repo": "a", "mount": "./teams/web/", "subfolder": "./skills/"},
     ],
 )
 def test_an_editor_with_the_schema_takes_a_source_that_the_server_takes(
-    source: dict[str, str],
+    source: dict[str, object],
 ) -> None:
     jsonschema.validate({"sources": [source]}, json_schema())
 
@@ -510,6 +543,7 @@ def test_remote_content_cannot_raise_its_own_privileges(
 
 OF_THE_OPERATOR = {
     "sources": [{"folder": "/etc"}],
+    "sync": {"allowed_signers": "theirs", "allow_non_fast_forward": True},
     "discover": True,
     "limits": {"max_files": 1},
     "toolsets": ["packages"],
@@ -556,7 +590,7 @@ def test_remote_content_may_set_matching_and_refreshing() -> None:
             "min_score": 0.5,
             "ambiguity_threshold": 0,
         },
-        refresh={"enabled": False, "interval_minutes": 60},
+        refresh={"enabled": True, "interval_minutes": 60},
     )
 
     config, findings = Settings().resolve_with(theirs, trusted=False)
@@ -565,6 +599,29 @@ def test_remote_content_may_set_matching_and_refreshing() -> None:
     assert config.matching.min_score == 0.5
     assert config.refresh.interval_minutes == 60
     assert findings == ()
+
+
+def test_a_remote_commit_cannot_keep_the_next_one_from_arriving() -> None:
+    theirs = content(refresh={"enabled": False, "interval_minutes": 10_080})
+
+    config, findings = Settings().resolve_with(theirs, trusted=False)
+    trusted, _ = Settings().resolve_with(theirs, trusted=True)
+
+    assert config.refresh == Refresh(enabled=True, interval_minutes=60)
+    assert [each.partition(":")[0] for each in findings] == [
+        "refresh.enabled",
+        "refresh.interval_minutes",
+    ]
+    assert trusted.refresh == Refresh(enabled=False, interval_minutes=10_080)
+
+
+def test_an_operator_who_is_slower_than_that_stays_so() -> None:
+    mine = Layer("operator.yaml", {"refresh": {"interval_minutes": 120}})
+    theirs = content(refresh={"interval_minutes": 10_080})
+
+    config, _ = Settings((mine,)).resolve_with(theirs, trusted=False)
+
+    assert config.refresh.interval_minutes == 120
 
 
 @pytest.mark.spec("12.3")
@@ -639,6 +696,7 @@ KEYS: st.SearchStrategy[object] = (
             *Config.model_fields,
             *(key for section in DEFAULTS_OF_001.values() for key in section),
             *Source.model_fields,
+            *Sync.model_fields,
             "matching.min_score",
             "foo.bar",
             ".sh",
@@ -850,6 +908,47 @@ def test_whatever_an_operator_writes_is_used_or_refused_by_name(
             {"trust_content_config": None},
             "trust_content_config: must be true or false (got None)",
         ),
+        (
+            {"sync": {"allow_fast_forward": True}},
+            (
+                "unknown key sync.allow_fast_forward; did you mean "
+                f"allow_non_fast_forward? allowed here: {SYNC_KEYS}"
+            ),
+        ),
+        (
+            {"sync": {"verify": "commits"}},
+            "sync.verify: must be 'commit', 'tag' or 'both' (got 'commits')",
+        ),
+        (
+            {"sync": {"offline": "yes"}},
+            "sync.offline: must be true or false (got 'yes')",
+        ),
+        (
+            {"sync": {"allowed_signers": ["ada"]}},
+            "sync.allowed_signers: must be a text (got ['ada'])",
+        ),
+        (
+            {"sources": [{"repo": "a", "allowed_signers": "k", "verify": "commits"}]},
+            "sources[0].verify: must be 'commit', 'tag' or 'both' (got 'commits')",
+        ),
+        (
+            {"sources": [{"repo": "a", "allow_non_fast_forward": 1}]},
+            "sources[0].allow_non_fast_forward: must be true or false (got 1)",
+        ),
+        (
+            {"limits": {"max_file_bytes": 1 << 31}},
+            (
+                "limits.max_file_bytes: must be a whole number from 1 to 1073741824 "
+                "(got 2147483648)"
+            ),
+        ),
+        (
+            {"limits": {"max_total_bytes": 0}},
+            (
+                "limits.max_total_bytes: must be a whole number from 1 to "
+                "1099511627776 (got 0)"
+            ),
+        ),
     ],
 )
 def test_a_wrong_setting_is_named_with_its_file_and_what_is_allowed(
@@ -888,10 +987,49 @@ def test_every_wrong_setting_is_named_at_once() -> None:
             [{"repo": "a", "branch": "b", "ref": "c"}],
             "sources[0] has a branch and a ref",
         ),
-        ([{"folder": "a", "ref": "c"}], "sources[0] has a folder, which is served as"),
+        (
+            [{"folder": "a", "ref": "c"}],
+            "sources[0] has a folder, which is served as it is: take ref away",
+        ),
         (
             [{"folder": "a", "branch": "c"}],
-            "sources[0] has a folder, which is served as",
+            "sources[0] has a folder, which is served as it is: take branch away",
+        ),
+        (
+            [{"folder": "a", "allow_non_fast_forward": False, "verify": "tag"}],
+            (
+                "sources[0] has a folder, which is served as it is: take "
+                "allow_non_fast_forward, verify away"
+            ),
+        ),
+        (
+            [{"folder": "a", "allowed_signers": "k", "revoked_signers": "r"}],
+            (
+                "sources[0] has a folder, which is served as it is: take "
+                "allowed_signers, revoked_signers away"
+            ),
+        ),
+        (
+            [{"repo": "a", "verify": "commit"}],
+            "sources[0] has verify, but nobody may sign: name the file",
+        ),
+        (
+            [{"repo": "a", "revoked_signers": "r", "verify": "tag", "ref": "v1"}],
+            "sources[0] has revoked_signers and verify, but nobody may sign",
+        ),
+        (
+            [{"repo": "a", "allowed_signers": "k", "verify": "tag"}],
+            (
+                "sources[0] follows a branch, which has no tag that could be signed "
+                "(verify: tag): let ref name a tag, or"
+            ),
+        ),
+        (
+            [{"repo": "a", "allowed_signers": "k", "verify": "both", "branch": "b"}],
+            (
+                "sources[0] follows a branch, which has no tag that could be signed "
+                "(verify: both): let ref name a tag, or"
+            ),
         ),
         (
             [{"repo": "a"}, {"repo": "b", "mount": "b"}, {"repo": "c"}],
@@ -904,13 +1042,97 @@ def test_every_wrong_setting_is_named_at_once() -> None:
     ],
 )
 def test_keys_of_a_source_that_contradict_each_other_are_named(
-    sources: list[dict[str, str]], finding: str
+    sources: list[dict[str, object]], finding: str
 ) -> None:
     with pytest.raises(ConfigError) as caught:
         operator(sources=sources).resolve()
 
     assert str(caught.value).startswith(f"operator.yaml: {finding}")
     assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "sync, source, finding",
+    [
+        (
+            {"allowed_signers": "k", "verify": "tag"},
+            {},
+            "sources[0] follows a branch, which has no tag",
+        ),
+        (
+            {"allowed_signers": "k"},
+            {"verify": "both"},
+            "sources[0] follows a branch, which has no tag",
+        ),
+        (
+            {"verify": "both"},
+            {"allowed_signers": "k"},
+            "sources[0] follows a branch, which has no tag",
+        ),
+        (
+            {"allowed_signers": "k"},
+            {"allowed_signers": "", "verify": "commit"},
+            "sources[0] has verify, but nobody may sign",
+        ),
+        (
+            {"allowed_signers": "k"},
+            {"allowed_signers": "", "revoked_signers": "r"},
+            "sources[0] has revoked_signers, but nobody may sign",
+        ),
+        (
+            {"verify": "tag"},
+            {"ref": "v1"},
+            "sync.verify asks for signatures, but nobody may sign: name the file",
+        ),
+        (
+            {"revoked_signers": "r"},
+            {},
+            "sync.revoked_signers takes keys back, but nobody may sign: name the file",
+        ),
+    ],
+)
+def test_a_signature_that_nobody_could_give_is_not_demanded(
+    sync: dict[str, str], source: dict[str, str], finding: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        operator(sync=sync, sources=[{"repo": "a", **source}]).resolve()
+
+    assert str(caught.value).startswith(f"operator.yaml: {finding}")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "sync, source",
+    [
+        ({"allowed_signers": "k"}, {}),
+        ({"allowed_signers": "k", "revoked_signers": "r"}, {"verify": "commit"}),
+        ({"allowed_signers": "k", "verify": "tag"}, {"ref": "v1"}),
+        ({"allowed_signers": "k", "verify": "tag"}, {"verify": "commit"}),
+        ({"allowed_signers": "k", "verify": "tag"}, {"allowed_signers": ""}),
+        ({"verify": "both"}, {"allowed_signers": "k", "ref": "v1"}),
+        ({"allow_non_fast_forward": False}, {"allow_non_fast_forward": True}),
+    ],
+)
+def test_what_a_source_demands_itself_wins(
+    sync: dict[str, object], source: dict[str, object]
+) -> None:
+    config = operator(sync=sync, sources=[{"repo": "a", **source}]).resolve()
+
+    [taken] = config.sources
+    assert taken.model_dump(include=set(source)) == source
+
+
+def test_a_demand_of_sync_is_named_with_the_place_that_it_comes_from() -> None:
+    below = Layer("below.yaml", {"sync": {"verify": "tag", "revoked_signers": "r"}})
+    above = Layer("above.yaml", {"sync": {"revoked_signers": "s"}, "sources": []})
+
+    with pytest.raises(ConfigError) as caught:
+        Settings((below, above)).resolve()
+
+    assert [line.partition(",")[0] for line in str(caught.value).splitlines()] == [
+        "below.yaml: sync.verify asks for signatures",
+        "above.yaml: sync.revoked_signers takes keys back",
+    ]
 
 
 @pytest.mark.parametrize("key", ["mount", "subfolder"])

@@ -1,6 +1,7 @@
 """Settings, variables and runners in the pages are those of the program."""
 
 import re
+import types
 import typing
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -55,7 +56,7 @@ def _is_section(kind: Any) -> bool:
 
 
 def described_type(field: FieldInfo) -> str:
-    kind = field.annotation
+    kind = _without_none(field.annotation)
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin is Literal:
         return " or ".join(f"`{value}`" for value in inner)
@@ -64,6 +65,14 @@ def described_type(field: FieldInfo) -> str:
     if origin is tuple and typing.get_origin(inner[0]) is Literal:
         return "list of " + " or ".join(f"`{v}`" for v in typing.get_args(inner[0]))
     return _TYPES[origin or kind] + _described_range(field)
+
+
+def _without_none(kind: Any) -> Any:
+    """Return what may be written down; None is what stands where nothing is."""
+    if typing.get_origin(kind) not in {types.UnionType, typing.Union}:
+        return kind
+    [written] = [each for each in typing.get_args(kind) if each is not type(None)]
+    return written
 
 
 def _described_range(field: FieldInfo) -> str:

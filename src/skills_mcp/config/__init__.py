@@ -13,16 +13,14 @@ from skills_mcp.config.model import (
     Commands,
     Config,
     Files,
-    Limits,
-    Refresh,
     Responses,
     Scripts,
-    Source,
     Visibility,
 )
 from skills_mcp.config.routing import Embedding, Matching, Search
 from skills_mcp.config.schema import json_schema
 from skills_mcp.config.settings import Settings
+from skills_mcp.config.syncing import Limits, Refresh, Source, Sync
 from skills_mcp.config.trust import OPERATOR_ONLY, REMOTE_SECTIONS
 from skills_mcp.config.values import TOOLSETS
 
@@ -47,6 +45,7 @@ __all__ = [
     "Search",
     "Settings",
     "Source",
+    "Sync",
     "Visibility",
     "environment_layer",
     "json_schema",

@@ -6,19 +6,16 @@ from pydantic import Field
 
 from skills_mcp.config.routing import Embedding, Matching, Search
 from skills_mcp.config.section import Section
+from skills_mcp.config.syncing import Limits, Refresh, Source, Sync
 from skills_mcp.config.values import (
     ADDRESS,
     Bytes,
     Command,
     EntryCount,
     Extension,
-    FileCount,
-    Minutes,
     Name,
-    Place,
     ProgramName,
     Seconds,
-    Subfolder,
     Toolset,
 )
 
@@ -55,32 +52,6 @@ class Catalog(Section):
         default=200, description="The most skills in the list."
     )
     max_bytes: Bytes = Field(default=32_768, description="The most bytes of the list.")
-
-
-class Refresh(Section):
-    """When a Git repository is fetched without being asked (001 §9.3)."""
-
-    enabled: bool = Field(
-        default=True,
-        description="Whether to fetch at all between two calls of `refresh_skills`.",
-    )
-    interval_minutes: Minutes = Field(
-        default=15,
-        description="Minutes between two fetches, give or take ten per cent.",
-    )
-
-
-class Limits(Section):
-    """How much content is looked at (DESIGN §9)."""
-
-    max_files: FileCount = Field(
-        default=100_000,
-        description="The most files and folders of one source that are looked at.",
-    )
-    max_characters: Bytes = Field(
-        default=250_000_000,
-        description="The most characters that all skills of one source have together.",
-    )
 
 
 class Assets(Section):
@@ -175,32 +146,6 @@ class Responses(Section):
     )
 
 
-class Source(Section):
-    """A folder or a repository, and where its skills stand in the tree."""
-
-    folder: str = Field(
-        default="", description="A folder with skills; either this or repo."
-    )
-    repo: str = Field(
-        default="",
-        description="The URL of a Git repository with skills; either this or folder.",
-    )
-    branch: Name = Field(default="main", description="The branch to follow.")
-    ref: str = Field(
-        default="",
-        description="A tag or a commit to stay at, instead of following a branch.",
-    )
-    subfolder: Subfolder = Field(
-        default="",
-        description="The part of it to serve; without one, its `skills`, or else all.",
-    )
-    mount: Place = Field(
-        default="",
-        description="Where its skills stand in the tree, such as `teams/web`; without "
-        "one, at the top.",
-    )
-
-
 class Config(Section):
     """Every setting, with its default."""
 
@@ -213,6 +158,7 @@ class Config(Section):
         "served, too.",
     )
     refresh: Refresh = Refresh.model_construct()
+    sync: Sync = Sync.model_construct()
     limits: Limits = Limits.model_construct()
     visibility: Visibility = Visibility.model_construct()
     matching: Matching = Matching.model_construct()

@@ -9,6 +9,7 @@ from skills_mcp.config.model import Config
 _EMPTY = {"const": ""}
 _NOT_EMPTY = {"not": _EMPTY}
 _UNTOUCHED = {"const": "main"}
+_UNSET = {"enum": ["", None]}
 
 _KINDS_OF_SOURCE = [
     {
@@ -18,15 +19,30 @@ _KINDS_OF_SOURCE = [
             "repo": _EMPTY,
             "branch": _UNTOUCHED,
             "ref": _EMPTY,
+            "allow_non_fast_forward": _UNSET,
+            "allowed_signers": _UNSET,
+            "revoked_signers": _UNSET,
+            "verify": _UNSET,
         },
     },
     {
         "required": ["repo"],
-        "properties": {"repo": _NOT_EMPTY, "folder": _EMPTY, "ref": _EMPTY},
+        "properties": {
+            "repo": _NOT_EMPTY,
+            "folder": _EMPTY,
+            "ref": _EMPTY,
+            # A branch has no tag that could be signed.
+            "verify": {"enum": ["commit", None]},
+        },
     },
     {
-        "required": ["repo"],
-        "properties": {"repo": _NOT_EMPTY, "folder": _EMPTY, "branch": _UNTOUCHED},
+        "required": ["repo", "ref"],
+        "properties": {
+            "repo": _NOT_EMPTY,
+            "folder": _EMPTY,
+            "branch": _UNTOUCHED,
+            "ref": _NOT_EMPTY,
+        },
     },
 ]
 """A folder, a repository that moves, one that stays: the rules of `sources`."""

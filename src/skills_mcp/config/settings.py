@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from skills_mcp.config.findings import Step, describe, parse_key, path_of
 from skills_mcp.config.layers import Layer, merge
 from skills_mcp.config.model import Config
-from skills_mcp.config.sources import source_findings
+from skills_mcp.config.sources import source_findings, sync_findings
 from skills_mcp.config.trust import harmless_part, permitted_part, valid_part
 from skills_mcp.errors import ConfigError
 
@@ -73,9 +73,12 @@ class Settings:
                 yield f"{origin}: {describe(detail)}"
 
     def _wrong_sources(self, values: Mapping[str, Any]) -> Iterator[str]:
+        sources, sync = values["sources"], values["sync"]
         origin = self._deciding(("sources",)).origin
-        for finding in source_findings(values["sources"]):
+        for finding in source_findings(sources, sync):
             yield f"{origin}: {finding}"
+        for key, finding in sync_findings(sources, sync):
+            yield f"{self._deciding(('sync', key)).origin}: {finding}"
 
     def _deciding(self, path: Sequence[Step]) -> Layer:
         """Return the highest layer with the value, or with the list that it is in."""

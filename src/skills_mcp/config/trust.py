@@ -16,8 +16,15 @@ LOWER_ONLY = (("assets", "max_size_bytes"), ("assets", "inline_text_max_bytes"))
 """Limits that it may make stricter, never looser."""
 
 
+SLOWEST_REFRESH_MINUTES = 60
+"""As rarely as a remote repository may have itself fetched.
+
+A bad commit could switch the timer off, and then no good one would ever replace it.
+"""
+
 OPERATOR_ONLY = (
     "sources",
+    "sync",
     "discover",
     "limits",
     "toolsets",
@@ -77,7 +84,28 @@ def harmless_part(
                 f"{section}.{name}: {wanted} is above the operator's limit; "
                 f"{limit} stays"
             )
+    if "refresh" in harmless:
+        harmless["refresh"], slowed = _keep_timer(harmless["refresh"], operator)
+        findings += slowed
     return harmless, findings
+
+
+def _keep_timer(
+    wanted: Mapping[str, Any], operator: Config
+) -> tuple[dict[str, Any], list[str]]:
+    """Take away what would keep the next commit from arriving."""
+    kept, findings = dict(wanted), []
+    if kept.get("enabled") is False:
+        del kept["enabled"]
+        findings.append("refresh.enabled: only the operator may switch the timer off")
+    slowest = max(SLOWEST_REFRESH_MINUTES, operator.refresh.interval_minutes)
+    if kept.get("interval_minutes", slowest) > slowest:
+        findings.append(
+            f"refresh.interval_minutes: {kept['interval_minutes']} is too rare; "
+            f"{slowest} counts"
+        )
+        kept["interval_minutes"] = slowest
+    return kept, findings
 
 
 def _leaves(values: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:

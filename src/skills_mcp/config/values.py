@@ -17,10 +17,12 @@ FileCount = Annotated[int, Field(ge=1, le=10_000_000)]
 Minutes = Annotated[int, Field(ge=1, le=7 * 24 * 60)]
 Seconds = Annotated[int, Field(ge=1, le=24 * 60 * 60)]
 Bytes = Annotated[int, Field(ge=1, le=1 << 30)]
+BytesOnDisk = Annotated[int, Field(ge=1, le=1 << 40)]
 Patience = Annotated[float, Field(ge=0.1, le=60, allow_inf_nan=False)]
 Dimensions = Annotated[int, Field(ge=0, le=8192)]
 
 Algorithm = Literal["auto", "keyword", "ranked"]
+Verify = Literal["commit", "tag", "both"]
 Toolset = Literal["core", "packages"]
 EmbeddingProvider = Literal["none", "openai", "gemini", "openai-compatible"]
 

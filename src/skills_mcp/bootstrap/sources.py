@@ -1,0 +1,303 @@
+"""From the operator's words to mounted sources: where content comes from, and how.
+
+Rule: a secret goes to one host, and a demand is never weaker than it was written.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from pathlib import Path
+
+from skills_mcp.config import Config, Source
+from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.git.remote import Remote
+from skills_mcp.content.local import LocalFolder
+from skills_mcp.content.mounts import Mounts
+from skills_mcp.content.policy import Signers, SyncPolicy
+from skills_mcp.content.project import derive_mounts, find_project_root
+from skills_mcp.content.source import TOP, ContentSource, Mount
+from skills_mcp.errors import ConfigError
+from skills_mcp.redaction import redact
+
+DEFAULT_BRANCH = "main"
+
+_HERE = Path()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What the command line and the environment name (001 §11.1)."""
+
+    skills_dir: str | None = None
+    repo: str | None = None
+    branch: str = DEFAULT_BRANCH
+    pin: str = ""
+    """A tag, or a commit in full, of `repo` instead of the branch."""
+    allows_rewrite: bool = False
+    """Whether a rewritten history is followed this once, whatever is configured."""
+
+
+def choose_mounts(
+    options: Origin,
+    config: Config,
+    environment: Mapping[str, str],
+    *,
+    folder: Path,
+    cache: Path,
+) -> Mounts:
+    """Choose the sources; the short form wins over those of the file.
+
+    Args:
+        options: The short form, if there is one.
+        config: The operator's settings.
+        environment: Where secrets and the project's root are.
+        folder: What paths in the settings are relative to.
+        cache: Where repositories are kept.
+
+    Raises:
+        ConfigError: There is nothing to serve, or a demand cannot be met.
+    """
+    demands = _Demands(config, folder, options.allows_rewrite)
+    secret = _Secret.of(environment)
+    named = _short_form(options, demands, secret, cache)
+    named = named or tuple(_listed(config.sources, demands, secret, cache))
+    found = _discovered(environment) if config.discover else ()
+    if not named and not found:
+        raise ConfigError(
+            "No skills to serve. Set SKILLS_REPO to the URL of a Git repository, or "
+            "SKILLS_DIR to a folder (or pass --repo or --skills-dir). Several of them "
+            "go into sources in config.yaml, and --discover serves the .agents/skills "
+            "of the project that you start in."
+        )
+    return Mounts((*named, *found))
+
+
+@dataclass(frozen=True, slots=True)
+class _Secret:
+    """What proves who we are, until a helper of the user's does."""
+
+    token: str | None = field(repr=False)
+    file: Path | None
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> "_Secret":
+        file = environment.get("SKILLS_MCP_TOKEN_FILE")
+        token = environment.get("GITHUB_TOKEN") or None
+        return cls(token, _absolute(file) if file else None)
+
+    def give(self, remote: Remote) -> Remote:
+        """Return the remote with it; a file wins, since it is read at every sync."""
+        return replace(remote, token=self.token, token_file=self.file)
+
+    @property
+    def is_there(self) -> bool:
+        return bool(self.token or self.file)
+
+
+@dataclass(frozen=True, slots=True)
+class _Demands:
+    """What the operator demands of repositories, in words of `config.yaml`."""
+
+    config: Config
+    folder: Path
+    """What paths in the file are relative to."""
+    allows_rewrite: bool
+
+    def derive_policy(
+        self, source: Source, subfolders: tuple[str, ...] = ()
+    ) -> SyncPolicy:
+        """Return the policy of one repository; what its source says wins."""
+        sync, limits = self.config.sync, self.config.limits
+        own = source.allow_non_fast_forward
+        is_rewrite_allowed = sync.allow_non_fast_forward if own is None else own
+        return SyncPolicy(
+            subfolders=subfolders,
+            max_files=limits.max_files,
+            max_file_bytes=limits.max_file_bytes,
+            max_total_bytes=limits.max_total_bytes,
+            max_download_bytes=limits.max_download_bytes,
+            timeout_seconds=sync.timeout_seconds,
+            allow_non_fast_forward=is_rewrite_allowed or self.allows_rewrite,
+            signers=self._derive_signers(source),
+            is_offline=sync.offline,
+        )
+
+    def _derive_signers(self, source: Source) -> Signers | None:
+        sync = self.config.sync
+        allowed = _first(source.allowed_signers, sync.allowed_signers)
+        if not allowed:
+            return None
+        revoked = _first(source.revoked_signers, sync.revoked_signers)
+        return Signers(
+            allowed=_absolute(allowed, self.folder),
+            revoked=_absolute(revoked, self.folder) if revoked else None,
+            verify=source.verify or sync.verify,
+        )
+
+
+def _first(own: str | None, shared: str) -> str:
+    return shared if own is None else own
+
+
+def _open_branch(
+    remote: Remote, policy: SyncPolicy, cache: Path, pin_key: str
+) -> RemoteBranch:
+    """Return a source, unless what is demanded of it could never be met.
+
+    Raises:
+        ConfigError: A tag has to be signed, and none was named; or content could
+            write the keys that may sign it.
+    """
+    signers = policy.signers
+    if signers:
+        from skills_mcp.content.git.signatures import check_signers
+
+        check_signers(signers, cache)
+        if signers.verify != "commit" and (remote.commit or not remote.pin):
+            what = "stays at a commit" if remote.commit else "follows a branch"
+            raise ConfigError(
+                f"{remote} {what}, and has no tag that could be signed (verify: "
+                f"{signers.verify}). Set {pin_key} to a tag, or verify to commit"
+            )
+    return RemoteBranch(remote, cache, policy)
+
+
+def _short_form(
+    options: Origin, demands: _Demands, secret: _Secret, cache: Path
+) -> tuple[Mount, ...]:
+    """Return the one source; a folder wins over a repository (001 §3.1)."""
+    if options.skills_dir:
+        return (Mount(source=LocalFolder(_absolute(options.skills_dir))),)
+    if options.repo:
+        remote = Remote.parse(
+            _address(options.repo, "SKILLS_REPO"),
+            options.branch,
+            secret.token,
+            pin=options.pin,
+            token_file=secret.file,
+        )
+        policy = demands.derive_policy(Source())
+        return (Mount(source=_open_branch(remote, policy, cache, "SKILLS_REF")),)
+    if options.pin and demands.config.sources:
+        # What somebody wanted to stay may not move because a variable went unseen.
+        raise ConfigError(
+            "SKILLS_REF says where SKILLS_REPO stays, and there is none. Write ref "
+            "into the sources of config.yaml, or set SKILLS_REPO"
+        )
+    return ()
+
+
+def _listed(
+    sources: Sequence[Source], demands: _Demands, secret: _Secret, cache: Path
+) -> Iterator[Mount]:
+    """Yield the sources of the operator's file, relative to its `folder`."""
+    remotes = _remotes(sources, demands.folder, secret)
+    branches: dict[int, RemoteBranch] = {}
+    for numbers in _group(remotes):
+        alike = [remotes[number] for number in numbers]
+        # Of two addresses that differ in a secret, one without would be refused.
+        remote = next(filter(attrgetter("sends_token"), alike), alike[0])
+        policy = _share(remote, [sources[number] for number in numbers], demands)
+        pin_key = f"sources[{numbers[0]}].ref"
+        branch = _open_branch(remote, policy, cache, pin_key)
+        branches |= dict.fromkeys(numbers, branch)
+    for number, source in enumerate(sources):
+        chosen: ContentSource
+        if number in branches:
+            chosen = branches[number]
+        else:
+            key = f"sources[{number}].folder"
+            chosen = LocalFolder(_absolute(source.folder, demands.folder), key)
+        yield Mount(source=chosen, at=source.mount, subfolder=source.subfolder)
+
+
+def _group(remotes: Mapping[int, Remote]) -> Iterable[list[int]]:
+    """Return the positions of each repository, which may be listed several times.
+
+    The same one twice is the same source, or its halves could differ.
+    """
+    groups: dict[tuple[str, str], list[int]] = {}
+    for number, remote in remotes.items():
+        groups.setdefault((remote.url, remote.wanted), []).append(number)
+    return groups.values()
+
+
+def _share(remote: Remote, sources: Sequence[Source], demands: _Demands) -> SyncPolicy:
+    """Return the policy of a repository that is served at several places.
+
+    Raises:
+        ConfigError: Its sources demand different things of it.
+    """
+    parts = {source.subfolder for source in sources}
+    is_all = bool(parts & {"", TOP})
+    subfolders = () if is_all else tuple(sorted(parts))
+    first, *others = {demands.derive_policy(each, subfolders) for each in sources}
+    if others:
+        raise ConfigError(
+            f"sources: {remote} is listed several times, with different demands. Write "
+            "allowed_signers, revoked_signers, verify and allow_non_fast_forward alike "
+            "for each of them"
+        )
+    return first
+
+
+def _remotes(
+    sources: Sequence[Source], folder: Path, secret: _Secret
+) -> dict[int, Remote]:
+    """Return the repositories by their position in the list.
+
+    The secret goes to one host, that of the first repository without one of its
+    own: a source that is added later never gets what was meant for another.
+    """
+    remotes: dict[int, Remote] = {}
+    host = ""
+    for number, source in enumerate(sources):
+        if not source.repo:
+            continue
+        address = _address(source.repo, f"sources[{number}].repo", folder)
+        remote = Remote.parse(address, source.branch, pin=source.ref)
+        if not remote.token and secret.is_there:
+            with_secret = secret.give(remote)
+            host = host or with_secret.host
+            # Without a host it is never sent, and the message says why.
+            remote = with_secret if with_secret.host in {"", host} else remote
+        remotes[number] = remote
+    return remotes
+
+
+def _discovered(environment: Mapping[str, str]) -> tuple[Mount, ...]:
+    """Return the places of the project that we were started in (002 §5.2)."""
+    try:
+        working = Path.cwd()
+    except OSError as error:
+        raise ConfigError(
+            "discover: the working directory is gone. Start in one that exists."
+        ) from error
+    ours = environment.get("SKILLS_MCP_PROJECT_ROOT")
+    named = ours or environment.get("CODELIA_AGENTS_ROOT")
+    # Resolved, as the working directory is: a link in the middle parts the two.
+    root = Path(named).expanduser().resolve() if named else find_project_root(working)
+    if not root.is_dir():
+        raise ConfigError(
+            f"environment: the project's root {named!r} is no folder. Correct "
+            "SKILLS_MCP_PROJECT_ROOT or CODELIA_AGENTS_ROOT, or leave it out."
+        )
+    return derive_mounts(root, working, Path.home())
+
+
+def _absolute(path: str, folder: Path = _HERE) -> Path:
+    # Not resolved: a link that is moved to another folder is followed later.
+    return Path(os.path.abspath(folder / os.path.expanduser(path)))  # noqa: PTH100, PTH111
+
+
+def _address(repo: str, key: str, folder: Path = _HERE) -> str:
+    """Return the URL as Git may have it, which does not run where we do."""
+    repo = repo.strip()
+    if "${" in repo:
+        raise ConfigError(
+            f"{key} is {redact(repo)!r}: nobody has put the variable's value in. Write "
+            "the URL itself."
+        )
+    is_path = Remote(repo, "").scheme == "file" and "://" not in repo
+    return os.fspath(_absolute(repo, folder)) if is_path else repo

@@ -1,0 +1,38 @@
+"""What the operator demands of a repository before its content is served."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from skills_mcp.config.values import Verify
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signers:
+    """Who may sign."""
+
+    allowed: Path
+    """A file as `ssh-keygen` knows it: a name and a public key on each line."""
+    revoked: Path | None = None
+    """Keys that count no more, whatever else says so."""
+    verify: Verify = "commit"
+    """What has to be signed: the commit, the tag that marks it, or each of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncPolicy:
+    """Limits and gates of one repository.  The defaults are those of `Config`."""
+
+    subfolders: tuple[str, ...] = ()
+    """The parts of the repository that are served; empty for all of it."""
+    max_files: int = 100_000
+    max_file_bytes: int = 8 * 1024 * 1024
+    """Larger files are left out."""
+    max_total_bytes: int = 256 * 1024 * 1024
+    """Of the files together, as they are written."""
+    max_download_bytes: int = 1024 * 1024 * 1024
+    """Of what Git fetches, as it stores it."""
+    timeout_seconds: float = 120.0
+    """Of one sync, from taking the lock to the new pointer."""
+    allow_non_fast_forward: bool = True
+    signers: Signers | None = None
+    is_offline: bool = False

@@ -1,13 +1,16 @@
 """A folder of a Git work tree as it was in another commit."""
 
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from skills_mcp.content.git import GitRepository
-from skills_mcp.content.remote import Remote
+from skills_mcp.content.git.remote import Remote
+from skills_mcp.content.git.repository import GitRepository
+from skills_mcp.content.policy import SyncPolicy
+from skills_mcp.content.store.export import export
 from skills_mcp.errors import SyncError
 
 _GIT = ".git"
@@ -17,6 +20,11 @@ _POINTER = "gitdir:"
 # `HEAD~2`, `v1.0^{commit}` and `main@{yesterday}` are commits; an option is none, and
 # what follows a colon is a file.
 _COMMIT = re.compile(r"[^-\s:][^\s:]*")
+
+# It is the user's own repository, and all of it is there already.
+_UNLIMITED = SyncPolicy(
+    max_files=sys.maxsize, max_file_bytes=sys.maxsize, max_total_bytes=sys.maxsize
+)
 
 
 @contextmanager
@@ -40,33 +48,26 @@ def checked_out(folder: Path, ref: str) -> Iterator[Path]:
         )
     if not _COMMIT.fullmatch(ref):
         raise SyncError(_unknown(ref, top))
-    repository = GitRepository(_find_store(top), Remote(str(top), ""))
+    repository = GitRepository(_find_store(top), Remote(str(top), ""), _UNLIMITED)
+    if _read_kind(repository, f"{ref}^{{commit}}") != "commit":
+        raise SyncError(_unknown(ref, top))
     inside = folder.resolve().relative_to(top).as_posix()
+    wanted = ref if inside == "." else f"{ref}:{inside}"
+    if inside != "." and _read_kind(repository, wanted) != "tree":
+        raise SyncError(
+            f"{ref} has no folder {inside} yet. Name a later commit as --baseline"
+        )
     with TemporaryDirectory(prefix="skills-mcp-") as made:
-        _write(repository, ref, inside, Path(made), top)
+        export(repository.list_files(wanted), repository, Path(made))
         yield Path(made)
 
 
-def _write(
-    repository: GitRepository, ref: str, inside: str, target: Path, top: Path
-) -> None:
-    wanted = ref if inside == "." else f"{ref}:{inside}"
-    try:
-        repository.write(wanted, target)
-    except SyncError as error:
-        if inside != "." and _is_known(repository, ref):
-            raise SyncError(
-                f"{ref} has no folder {inside} yet. Name a later commit as --baseline"
-            ) from error
-        raise SyncError(f"{_unknown(ref, top)}. {error}") from error
-
-
-def _is_known(repository: GitRepository, ref: str) -> bool:
-    try:
-        repository.list_files(ref)
-    except SyncError:
-        return False
-    return True
+def _read_kind(repository: GitRepository, name: str) -> str:
+    """Return what an object is: a commit, a tree, or missing."""
+    printed = repository.git.run(
+        *("cat-file", "--batch-check=%(objecttype)"), stdin=f"{name}\n".encode()
+    )
+    return printed.text.rpartition(" ")[2]
 
 
 def _unknown(ref: str, top: Path) -> str:

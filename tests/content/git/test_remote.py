@@ -3,8 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.content.remote import Remote
+from skills_mcp.content.git.remote import Remote, check_address
 from skills_mcp.errors import ConfigError
+from skills_mcp.redaction import redact
+from tests.content.git.addresses import ALLOWED_ADDRESSES, ODD_NAMES, UNSAFE_ADDRESSES
 from tests.support import git
 
 TOKEN = "canary-4711"  # noqa: S105 - the bird that must not be heard
@@ -58,6 +60,22 @@ def test_a_user_of_ssh_is_no_secret() -> None:
     assert remote.token is None
 
 
+def test_a_password_for_ssh_is_left_out_and_taken_out_of_whatever_is_said() -> None:
+    remote = Remote.parse("ssh://git:pass%40word-1@example.com/skills", "main", TOKEN)
+
+    assert remote.url == "ssh://git@example.com/skills"
+    assert redact("it is pass@word-1") == "it is ***"
+
+
+def test_a_password_that_was_not_encoded_is_not_repeated_with_what_is_wrong() -> None:
+    with pytest.raises(ConfigError, match="its host or port") as caught:
+        Remote.parse("https://ada:first/sec@ond@example.com/skills", "main")
+
+    shown = str(caught.value)
+    assert not any(part in shown for part in ("first", "sec@", "ond"))
+    assert "example.com/skills" in shown
+
+
 def test_neither_form_of_a_remote_for_people_shows_its_token() -> None:
     remote = Remote.parse(f"https://{TOKEN}@example.com/skills", "main")
 
@@ -104,7 +122,7 @@ def test_a_token_travels_over_https_or_not_at_all(
 ) -> None:
     remote = Remote(url, "main", TOKEN)
 
-    assert remote.usable_token == (TOKEN if may_have_it else None)
+    assert remote.sends_token == may_have_it
 
 
 def test_the_settings_for_git_name_the_host_and_not_the_token() -> None:
@@ -117,11 +135,45 @@ def test_the_settings_for_git_name_the_host_and_not_the_token() -> None:
     assert TOKEN not in str(settings)
 
 
-def test_a_message_is_redacted() -> None:
-    remote = Remote("https://example.com/skills", "main", TOKEN)
+def test_a_branch_called_head_is_whichever_is_the_default() -> None:
+    remote = Remote.parse("https://example.com/skills", "HEAD")
 
-    assert remote.redact(f"fatal: {TOKEN} is wrong") == "fatal: *** is wrong"
-    assert Remote("https://example.com", "main").redact("as it is") == "as it is"
+    assert remote.wanted == "HEAD"
+    assert str(remote) == "https://example.com/skills (HEAD)"
+
+
+@pytest.mark.parametrize(
+    "url, may_have_it",
+    [
+        ("https://example.com/skills", True),
+        ("http://127.0.0.1:8080/skills", True),
+        ("http://example.com/skills", False),
+        ("git@example.com:skills", False),
+    ],
+)
+def test_a_file_with_a_token_is_a_token_wherever_one_may_be_sent(
+    url: str, *, may_have_it: bool
+) -> None:
+    remote = Remote.parse(url, "main", token_file=Path("/run/token"))
+
+    assert remote.sends_token == may_have_it
+    assert bool(remote.host) == may_have_it
+    assert remote.keeps_token_back != may_have_it
+
+
+def test_a_file_with_a_token_wins_over_a_pair_inside_the_url() -> None:
+    remote = Remote.parse(
+        f"https://ada:{TOKEN}@example.com/skills", "main", token_file=Path("/run/token")
+    )
+
+    assert (remote.token, remote.user) == (None, "x-access-token")
+    assert remote.url == "https://example.com/skills"
+
+
+def test_what_was_inside_the_url_is_redacted_from_then_on() -> None:
+    Remote.parse("https://ada:canary-in-a-url@example.com/skills", "main")
+
+    assert redact("it is canary-in-a-url") == "it is ***"
 
 
 COMMIT = "0123456789abcdef" * 2 + "01234567"
@@ -153,35 +205,6 @@ def test_a_pin_is_part_of_the_name() -> None:
     remote = Remote.parse("https://example.com/skills", "main", pin="v1.2")
 
     assert str(remote) == "https://example.com/skills (v1.2)"
-
-
-ODD_NAMES = [
-    "--upload-pack=touch",
-    "-x",
-    "main:refs/heads/other",
-    "*",
-    "a b",
-    "a..b",
-    "a~1",
-    "a^",
-    "a?",
-    "a[b",
-    "a\\b",
-    "a@{1}",
-    "@",
-    ".hidden",
-    "a/.hidden",
-    "/a",
-    "a/",
-    "a//b",
-    "a.",
-    "a.lock",
-    "a.lock/b",
-    "new\nline",
-    "tab\t",
-    "main\n",
-    "\x7f",
-]
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
@@ -228,3 +251,25 @@ def test_what_git_refuses_is_refused(name: str, tmp_path: Path) -> None:
 def test_the_host_is_where_the_token_would_be_sent(url: str, host: str) -> None:
     assert Remote(url, "main", TOKEN).host == host
     assert Remote(url, "main").host == ""
+
+
+@pytest.mark.parametrize("url", ALLOWED_ADDRESSES)
+def test_the_address_of_a_repository_is_allowed(url: str) -> None:
+    check_address(url)
+
+    assert Remote.parse(url, "main").branch == "main"
+
+
+@pytest.mark.parametrize("url", UNSAFE_ADDRESSES)
+def test_what_is_more_than_an_address_is_refused_with_what_is_allowed(
+    url: str,
+) -> None:
+    with pytest.raises(ConfigError, match=r"Write https://host/path"):
+        Remote.parse(url, "main")
+
+
+def test_an_address_that_is_refused_shows_no_secret() -> None:
+    with pytest.raises(ConfigError) as refused:
+        Remote.parse("ftp://ada:pass-of-ada@example.com/x", "main")
+
+    assert "pass-of-ada" not in str(refused.value)

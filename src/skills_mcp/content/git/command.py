@@ -1,0 +1,184 @@
+"""One running command of Git's: its two outputs, and how it comes to an end.
+
+Rule: nobody waits for a pipe without a deadline.  A helper that Git has left in the
+background may hold it open long after Git is gone.
+"""
+
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from skills_mcp.content.git.leftovers import measure_objects
+from skills_mcp.content.git.transcript import Transcript
+from skills_mcp.errors import LimitExceededError
+from skills_mcp.process_group import kill_group
+
+# How long a limit may be passed before anybody looks.
+_PACE_SECONDS = 0.1
+
+# After its group was killed a process that has left the group may hold a pipe.
+_PATIENCE_SECONDS = 1.0
+
+_PIECE_BYTES = 64 * 1024
+
+# What is not read piece by piece: names of files, a commit, a version.
+_MAX_OUTPUT_BYTES = 64 * 1024 * 1024
+
+# Enough for a pack of the largest size that is allowed, and too little for one that
+# unfolds into everything that a laptop has.
+_MAX_ADDRESS_SPACE_BYTES = 4 * 1024 * 1024 * 1024
+
+
+class Command:
+    """A process at the head of its own group, with both of its outputs piped."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self.process = process
+        self.transcript = Transcript()
+        self.printed = bytearray()
+        self.is_late = False
+        """Whether it was ended because its time was up."""
+        self._threads: list[threading.Thread] = []
+        self._timer: threading.Timer | None = None
+        self._drain(process.stderr, self.transcript.feed)
+
+    @property
+    def output(self) -> IO[bytes]:
+        """What it prints, for who reads it piece by piece, and not with `wait`."""
+        if self.process.stdout is None:
+            raise ValueError("started without a pipe")
+        return self.process.stdout
+
+    @property
+    def has_printed_too_much(self) -> bool:
+        """Whether it was ended because of its output."""
+        return len(self.printed) > _MAX_OUTPUT_BYTES
+
+    def wait(self, timeout_seconds: float, on_tick: Callable[[], object]) -> None:
+        """Read all that it prints until it ends, or is ended.
+
+        Args:
+            timeout_seconds: Then its group is killed.
+            on_tick: Called now and then meanwhile; what it raises ends the waiting.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        reader = self._drain(self.process.stdout, self._keep)
+        while self.process.poll() is None:
+            # At the end of its output it is about to end, so there is no need to look.
+            reader.join(_PACE_SECONDS)
+            if not reader.is_alive():
+                self._wait_briefly()
+            on_tick()
+            if time.monotonic() > deadline:
+                self.is_late = True
+                return
+            if self.has_printed_too_much:
+                return
+
+    def end_after(self, timeout_seconds: float) -> None:
+        """Kill its group if it still runs then."""
+        self._timer = threading.Timer(timeout_seconds, self._end_late)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def end(self) -> None:
+        """Leave no process of the group behind, and close both pipes.
+
+        Also when the command itself has ended: its transport, or a helper that it has
+        left in the background, may still be there, with the lock that it inherited.
+        """
+        if self._timer:
+            self._timer.cancel()
+        kill_group(self.process.pid)
+        self.process.wait()
+        for thread in self._threads:
+            thread.join(_PATIENCE_SECONDS)
+        if not any(thread.is_alive() for thread in self._threads):
+            self.transcript.finish()
+            for pipe in filter(None, (self.process.stdout, self.process.stderr)):
+                pipe.close()
+
+    def _end_late(self) -> None:
+        self.is_late = True
+        kill_group(self.process.pid)
+
+    def _wait_briefly(self) -> None:
+        try:
+            self.process.wait(_PACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            return
+
+    def _keep(self, data: bytes) -> None:
+        if self.has_printed_too_much:
+            return
+        self.printed += data
+
+    def _drain(
+        self, stream: IO[bytes] | None, consume: Callable[[bytes], object]
+    ) -> threading.Thread:
+        """Read a pipe to its end on a thread of its own."""
+
+        def read() -> None:
+            while stream and (data := _read_some(stream)):
+                consume(data)
+
+        thread = threading.Thread(target=read, name="git-output", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+        return thread
+
+
+def _read_some(stream: IO[bytes]) -> bytes:
+    """Return what is there, and not only when there is much of it."""
+    read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
+    return read(_PIECE_BYTES)
+
+
+class Watch:
+    """Looks at a command while it runs: how far it is, and how much it has written."""
+
+    def __init__(
+        self,
+        directory: Path,
+        on_progress: Callable[[str, float], None] | None = None,
+        max_growth_bytes: int | None = None,
+    ) -> None:
+        self._directory = directory
+        self._on_progress = on_progress
+        self._told: tuple[str, float] | None = None
+        self._before_bytes = measure_objects(directory) if max_growth_bytes else 0
+        self._max_growth_bytes = max_growth_bytes
+
+    def look(self, command: Command) -> None:
+        """Tell the progress, and compare with the limit.
+
+        Raises:
+            LimitExceededError: The store has grown too much.
+        """
+        progress = command.transcript.progress
+        if self._on_progress and progress and progress != self._told:
+            self._told = progress
+            self._on_progress(*progress)
+        if self._max_growth_bytes is None:
+            return
+        growth_bytes = measure_objects(self._directory) - self._before_bytes
+        if growth_bytes > self._max_growth_bytes:
+            raise LimitExceededError(
+                "the repository is larger than limits.max_download_bytes. Follow a "
+                "smaller one, or raise that limit"
+            )
+
+
+def limit_memory(pid: int) -> None:
+    """Keep a pack from unfolding into all memory, where the system can do that."""
+    # Windows has no such module, macOS no such function; and the process may have
+    # ended, or have a lower limit already.
+    with suppress(ImportError, AttributeError, OSError, ValueError):
+        import resource
+
+        limit = (_MAX_ADDRESS_SPACE_BYTES, _MAX_ADDRESS_SPACE_BYTES)
+        resource.prlimit(pid, resource.RLIMIT_AS, limit)

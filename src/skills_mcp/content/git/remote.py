@@ -1,0 +1,234 @@
+"""The address of a repository, and the secret that goes with it.
+
+The token reaches Git through a credential helper that answers for one host only
+(DESIGN §3.10): it is in no URL, argument, file or message.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from skills_mcp.errors import ConfigError, shorten
+from skills_mcp.redaction import HIDDEN, redact, remember_secret
+
+TOKEN_VARIABLE = "SKILLS_MCP_GIT_TOKEN"  # noqa: S105 - a name, not a secret
+USER_VARIABLE = "SKILLS_MCP_GIT_USER"
+"""What the credential helper reads; set in the environment of Git alone."""
+
+# GitHub wants this name beside a token (001 §9.2); other forges take any.
+_TOKEN_USER = "x-access-token"  # noqa: S105 - a name, not a secret
+
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+# Of an address; all that Git knows besides is old, unsafe, or runs a program.
+_TRANSPORTS = frozenset({"https", "http", "ssh", "file"})
+_ADDRESSES = (
+    "Write https://host/path, ssh://git@host/path or git@host:path, or the path of a "
+    "repository on this machine"
+)
+
+# `ext::command` and its kind, which Git hands to a program.
+_HELPER = re.compile(r"[A-Za-z0-9][A-Za-z0-9+.-]*::")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
+_SECRET = re.compile(r"(?<=://)(?!git@).+(?=@)")
+_HOST = re.compile(r"[\w.~:\[\]%-]+")
+
+# A branch of this name stands for whichever is the default.
+_DEFAULT_BRANCH = "HEAD"
+
+_COMMIT = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})", re.IGNORECASE)
+
+# What `git check-ref-format` refuses, and names that a command could take for an
+# option. A colon or an asterisk would make another refspec of it.
+_NO_REF_NAME = re.compile(
+    r"^$|^[-/]|[/.]$|//|\.\.|@\{|^@$|(?:^|/)\.|\.lock(?:/|$)|[\x00-\x20\x7f~^:?*\[\\]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """Where to fetch from.  Neither its `repr` nor its `url` holds a secret."""
+
+    url: str
+    branch: str
+    token: str | None = field(default=None, repr=False)
+    user: str = _TOKEN_USER
+    pin: str = ""
+    """A tag, or a commit in full, instead of the branch."""
+    token_file: Path | None = None
+    """Where the token stands; read anew at each fetch, and before `token`."""
+
+    def __str__(self) -> str:
+        return f"{self.url} ({self.pin or self.branch})"
+
+    @classmethod
+    def parse(
+        cls,
+        url: str,
+        branch: str,
+        token: str | None = None,
+        *,
+        pin: str = "",
+        token_file: Path | None = None,
+    ) -> "Remote":
+        """Take a secret out of the URL, where a person may have put it.
+
+        There, a pair is a user and a password, and a lone name is a token. SSH has no
+        use for a password in an address, so it is left out.
+
+        Raises:
+            ConfigError: Git allows no branch or tag of this name, or nothing is
+                fetched from such an address.
+        """
+        branch = _parse_ref_name("branch", branch)
+        pin = pin and _parse_ref_name("tag or commit", pin)
+        check_address(url)
+        parts = urlsplit(url)
+        if "@" not in parts.netloc or parts.scheme not in {"http", "https", "ssh"}:
+            return cls(url, branch, token, pin=pin, token_file=token_file)
+        userinfo, _, host = parts.netloc.rpartition("@")
+        if parts.scheme == "ssh":
+            name, is_pair, password = userinfo.partition(":")
+            remember_secret(unquote(password))
+            if is_pair:
+                url = urlunsplit(parts._replace(netloc=f"{name}@{host}"))
+            return cls(url, branch, token, pin=pin, token_file=token_file)
+        clean = urlunsplit(parts._replace(netloc=host))
+        user, is_pair, password = map(unquote, userinfo.partition(":"))
+        remember_secret(password if is_pair else user)
+        if token or token_file or not is_pair:
+            token = token or (None if is_pair else user)
+            return cls(clean, branch, token, pin=pin, token_file=token_file)
+        return cls(clean, branch, password, user, pin)
+
+    @property
+    def commit(self) -> str | None:
+        """The commit that is pinned, if one is: it can never become another."""
+        return self.pin.lower() if _COMMIT.fullmatch(self.pin) else None
+
+    @property
+    def wanted(self) -> str:
+        """What Git is asked for.
+
+        >>> Remote("/srv/skills", "main").wanted
+        'refs/heads/main'
+        >>> Remote("/srv/skills", "main", pin="v1.2").wanted
+        'refs/tags/v1.2'
+        >>> Remote("/srv/skills", "HEAD").wanted
+        'HEAD'
+        """
+        if self.pin:
+            return self.commit or f"refs/tags/{self.pin}"
+        is_default = self.branch == _DEFAULT_BRANCH
+        return self.branch if is_default else f"refs/heads/{self.branch}"
+
+    @property
+    def host(self) -> str:
+        """The host and port that a token would be sent to; empty if there is none."""
+        return urlsplit(self.url).netloc.lower() if self.sends_token else ""
+
+    @property
+    def scheme(self) -> str:
+        """The transport that Git uses: `https`, `http`, `ssh` or `file`.
+
+        >>> [Remote(url, "main").scheme for url in ("git@host:a/b", "/srv/git/b")]
+        ['ssh', 'file']
+        """
+        scheme = urlsplit(self.url).scheme
+        if "://" in self.url:
+            return scheme
+        is_drive = len(scheme) == 1  # C:/content on Windows
+        has_host = ":" in self.url.split("/", 1)[0]
+        return "ssh" if has_host and not is_drive else "file"
+
+    @property
+    def is_private(self) -> bool:
+        """Whether nobody listens on the way: https, or this machine alone."""
+        return self.scheme == "https" or (
+            self.scheme == "http" and urlsplit(self.url).hostname in _LOOPBACK
+        )
+
+    @property
+    def sends_token(self) -> bool:
+        """Whether there is a token, or a file for it, and this address may have it."""
+        return self.is_private and bool(self.token or self.token_file)
+
+    @property
+    def keeps_token_back(self) -> bool:
+        """Whether there is a token that this address may not have."""
+        return bool(self.token or self.token_file) and not self.is_private
+
+    def credential_settings(self) -> Mapping[str, str]:
+        """Return Git settings that answer with the token for this host alone."""
+        parts = urlsplit(self.url)
+        return {
+            "credential.helper": "",  # forget every helper configured before
+            # Not `echo`, to which a backslash of a password means something.
+            f"credential.{parts.scheme}://{parts.netloc}.helper": (
+                '!f(){ test "$1" = get && printf "username=%s\\npassword=%s\\n" '
+                f'"${USER_VARIABLE}" "${TOKEN_VARIABLE}"; }}; f'
+            ),
+            "credential.interactive": "false",
+        }
+
+
+def check_address(url: str) -> None:
+    """Refuse what is no address of a repository, before Git sees it.
+
+    Raises:
+        ConfigError: It is of a kind that is not allowed, or means more than a place.
+    """
+    if fault := _find_fault(url):
+        # Of a secret that holds a slash `redact` would see the beginning alone.
+        shown = _SECRET.sub(HIDDEN, redact(url))
+        raise ConfigError(f"{shorten(shown)} {fault}. {_ADDRESSES}")
+
+
+def _find_fault(url: str) -> str:
+    if not url or _CONTROLS.search(url):
+        return "is no address: it is empty, or holds control characters"
+    if _HELPER.match(url):
+        return "would have Git run a program"
+    if "://" in url:
+        return _find_url_fault(url)
+    # To a command, and to ssh, a name that begins so is an option.
+    host = url.partition(":")[0]
+    if url.startswith("-") or ("/" not in host and "@-" in host):
+        return "could be taken for an option"
+    return ""
+
+
+def _find_url_fault(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - it raises for what is no number
+    except ValueError:
+        return (
+            "is no address: its host or port cannot be read. In a password write / ? # "
+            "as %2F %3F %23"
+        )
+    if parts.scheme not in _TRANSPORTS:
+        return (
+            f"would be fetched over {parts.scheme or 'nothing'!r}, which is not allowed"
+        )
+    if parts.scheme == "file":
+        return ""
+    host = parts.hostname or ""
+    if not _HOST.fullmatch(parts.netloc.rpartition("@")[2]) or not host:
+        return "has no host, or none that could be one"
+    if host.startswith("-") or parts.netloc.startswith("-"):
+        return "could be taken for an option"
+    return "holds control characters" if _CONTROLS.search(unquote(host)) else ""
+
+
+def _parse_ref_name(kind: str, name: str) -> str:
+    """Return a name as it stands in a repository, or refuse it."""
+    if _NO_REF_NAME.search(name):
+        raise ConfigError(
+            f"{shorten(name)} is no name of a {kind}. It may not begin with - / or a "
+            "dot, end with / or a dot or .lock, or hold a space, .., //, @{ or any of "
+            "~ ^ : ? * [ \\"
+        )
+    return name

@@ -1,0 +1,300 @@
+"""A bare store that follows one remote: its commits and their files.
+
+Rule 1: nothing is ever checked out.  Files are read from the object database, so no
+hook, filter or attribute of anybody's runs.
+Rule 2: the refs are our own and forced, so a force-push or a rollback is followed
+exactly (DESIGN §3.9).
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from skills_mcp.content.disk import delete, explained
+from skills_mcp.content.git.advice import PIN_ADVICE
+from skills_mcp.content.git.causes import RefMissingError
+from skills_mcp.content.git.credentials import Access
+from skills_mcp.content.git.keeping import PUBLISHED_REF, Keeper
+from skills_mcp.content.git.leftovers import delete_leftovers
+from skills_mcp.content.git.listing import Listing, parse_listing
+from skills_mcp.content.git.remote import Remote
+from skills_mcp.content.git.runner import DamagedStoreError, Git
+from skills_mcp.content.policy import SyncPolicy
+from skills_mcp.errors import (
+    LimitExceededError,
+    RemoteMissingError,
+    SyncError,
+    shorten,
+)
+
+# Settings of a repository lie beside the folders that are served.
+_ALWAYS_LISTED = ("config.yaml",)
+
+_FETCH_OPTIONS = (
+    "--progress",
+    "--no-tags",
+    "--no-recurse-submodules",
+    "--no-write-fetch-head",
+    "--no-auto-maintenance",
+)
+
+_CONDEMNED = "skills-damaged"
+"""A mark in a store that has to be made anew."""
+
+# A remote that needs longer to name its default branch leaves a message without it.
+_HINT_TIMEOUT_SECONDS = 10.0
+_MAX_BRANCHES_NAMED = 5
+
+_PIECE_BYTES = 256 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What the remote has."""
+
+    commit: str
+    object: str
+    """The annotated tag that marks the commit, if one was followed; else the commit."""
+
+
+class GitRepository:
+    """A bare repository that follows one branch, tag or commit of one remote."""
+
+    def __init__(self, directory: Path, remote: Remote, policy: SyncPolicy) -> None:
+        self.git = Git(directory, remote, policy)
+        self._directory = directory
+        self._remote = remote
+        self._policy = policy
+        self._keeper = Keeper(self.git)
+
+    def fetch(
+        self,
+        lock: IO[Any],
+        *,
+        timeout_seconds: float,
+        known: str | None = None,
+        served: str | None = None,
+        on_progress: Callable[[str, float], None] | None = None,
+    ) -> Fetched:
+        """Fetch what the remote stands for, whatever happened to it.
+
+        Args:
+            lock: Of the store; held as long as any child of Git's runs.
+            timeout_seconds: For all of it.
+            known: A commit of which `is_ancestor` has to tell afterwards whether the
+                new one descends from it. It may take the history since then, or all.
+            served: What is published. The last fetch may be all that leads to it, if
+                whoever has published it has died since.
+            on_progress: Told what Git is at, and the share that is done, from 0 to 1.
+
+        Raises:
+            SyncError: With what to do about it.
+            DamagedStoreError: The cause is not the remote.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        access = self.git.open_access()
+        if (self._directory / _CONDEMNED).exists():
+            raise DamagedStoreError("Git could not clean it")
+        self._prepare(lock)
+        if served:
+            self._keeper.secure(served, lock)
+
+        def fetch(*depth: str) -> None:
+            self.git.run(
+                *("fetch", *_FETCH_OPTIONS, *depth, *access.options),
+                *("--end-of-options", self._remote.url),
+                f"+{self._remote.wanted}:{PUBLISHED_REF}",
+                lock=lock,
+                access=access,
+                timeout_seconds=max(deadline - time.monotonic(), 0.0),
+                on_progress=on_progress,
+                max_growth_bytes=self._policy.max_download_bytes,
+            )
+
+        try:
+            # For the descent: all since what we have, or since the beginning.
+            fetch(*(() if known else ("--depth=1",)))
+            if known and self._is_cut(known):
+                fetch("--unshallow")
+        except RefMissingError as error:
+            raise self._explain_missing(access) from error
+        except LimitExceededError:
+            self._keeper.forget_published(lock)
+            raise
+        return self._read_published()
+
+    def find_object(self, commit: str) -> str:
+        """Return the annotated tag that marked a commit when it was fetched.
+
+        The commit itself, if none did.
+
+        Raises:
+            SyncError: The store cannot be read.
+        """
+        return self._keeper.find_object(commit)
+
+    def list_files(self, commit: str, subfolders: Sequence[str] = ()) -> Listing:
+        """Return the files of a commit, or of some of its folders.
+
+        Raises:
+            DamagedStoreError: The commit is not in the store.
+            LimitExceededError: There are more files than the policy allows.
+        """
+        folders = (*subfolders, *_ALWAYS_LISTED) if subfolders else ()
+        with self.git.stream(
+            *("ls-tree", "-r", "-z", "-l", "--full-tree", commit, "--", *folders),
+        ) as output:
+            return parse_listing(_split_records(output), self._policy)
+
+    @contextmanager
+    def read_blobs(self, blobs: Iterable[str]) -> Iterator[Iterator[bytes]]:
+        """Yield the content of blobs, in their order.
+
+        Raises:
+            DamagedStoreError: One is missing or damaged.
+        """
+        wanted = tuple(blobs)
+        with self.git.stream(
+            "cat-file",
+            "--batch",
+            stdin="".join(f"{blob}\n" for blob in wanted).encode(),
+        ) as output:
+            yield (_read_blob(output) for _ in wanted)
+
+    def diff(self, before: str, after: str) -> frozenset[str]:
+        """Return the files that differ between two commits, in whatever way.
+
+        Raises:
+            SyncError: One of them is not in the store.
+        """
+        options = ("-r", "-z", "--name-only", "--no-renames", "--end-of-options")
+        names = self.git.run("diff-tree", *options, before, after).stdout
+        return frozenset(names.decode("utf-8", "surrogateescape").split("\0")[:-1])
+
+    def is_ancestor(self, old: str, new: str) -> bool:
+        """Whether `new` descends from `old`, and that is certain."""
+        words = ("merge-base", "--is-ancestor", old, new)
+        try:
+            return self.git.run(*words, is_ok=(0, 1)).returncode == 0
+        except SyncError:
+            return False
+
+    def keep(self, commits: Iterable[str], lock: IO[Any]) -> None:
+        """Keep these commits, and let Git forget all others, when it is time.
+
+        Those that are not in the store are left out.
+
+        Raises:
+            SyncError: The store cannot be written.
+        """
+        self._keeper.keep(commits, lock)
+
+    def condemn(self) -> None:
+        """Have the next fetch fail: what is damaged will do only until then."""
+        with suppress(OSError):
+            (self._directory / _CONDEMNED).touch()
+
+    def tidy(self, lock: IO[Any]) -> None:
+        """Let Git forget what nothing leads to, when it is time.
+
+        Raises:
+            SyncError: The store cannot be written.
+        """
+        self._keeper.tidy(lock)
+
+    def close(self) -> None:
+        """End the command that is running; every later one fails."""
+        self.git.close()
+
+    def _prepare(self, lock: IO[Any]) -> None:
+        """Make sure that there is a usable store, and nothing of a killed Git's in it.
+
+        With the lock held nobody else writes here.
+        """
+        if not self._directory.is_dir():
+            delete(self._directory)
+        with explained(self._directory.parent):
+            self._directory.mkdir(parents=True, exist_ok=True)
+            delete_leftovers(self._directory, PUBLISHED_REF)
+        if not (self._directory / "HEAD").is_file():
+            self.git.run("init", "--quiet", "--bare", "--template=", lock=lock)
+
+    def _read_published(self) -> Fetched:
+        names = (PUBLISHED_REF, f"{PUBLISHED_REF}^{{commit}}")
+        found = self.git.run("rev-parse", *names, is_ok=(0, 128))
+        if found.returncode == 0:
+            marked, commit = found.text.split()
+            return Fetched(commit, marked)
+        if "expected commit type" in found.stderr:  # a tag may mark anything
+            raise RemoteMissingError(f"{self._remote}: {PIN_ADVICE}")
+        raise DamagedStoreError("what was fetched is not in Git's store")
+
+    def _is_cut(self, known: str) -> bool:
+        """Whether the way from the new commit to a known one may lie where we cut."""
+        return not self.is_ancestor(known, PUBLISHED_REF) and any(
+            self.is_ancestor(commit, PUBLISHED_REF) for commit in self._read_boundary()
+        )
+
+    def _read_boundary(self) -> tuple[str, ...]:
+        """Return the commits whose parents were never fetched."""
+        try:
+            return tuple((self._directory / "shallow").read_text("ascii").split())
+        except FileNotFoundError:
+            return ()
+        except (OSError, UnicodeDecodeError) as error:
+            raise DamagedStoreError(f"Git's store cannot be read: {error}") from error
+
+    def _explain_missing(self, access: Access) -> SyncError:
+        """Say which branches there are, if the remote tells us quickly."""
+        name = f"{self._remote}: the repository"
+        try:
+            listed = self.git.run(
+                *("ls-remote", "--symref", *access.options, "--end-of-options"),
+                *(self._remote.url, "HEAD", "refs/heads/*"),
+                access=access,
+                timeout_seconds=_HINT_TIMEOUT_SECONDS,
+            )
+        except SyncError:
+            return RemoteMissingError(f"{name} has no such branch. Check its name")
+        if not listed.text:
+            return RemoteMissingError(f"{name} is empty. Push a first commit")
+        hint = _render_branches(listed.text)
+        return RemoteMissingError(f"{name} has no such branch. {hint}")
+
+
+def _render_branches(listed: str) -> str:
+    """Return what to set, from what `git ls-remote --symref` prints."""
+    rows = [line.partition("\t") for line in listed.splitlines()]
+    for name, _, ref in rows:
+        if ref == "HEAD" and name.startswith("ref: refs/heads/"):
+            default = name.removeprefix("ref: refs/heads/")
+            return (
+                f"Its default branch is {shorten(default)}: set SKILLS_BRANCH to that, "
+                "or to HEAD, which follows whichever is the default"
+            )
+    branches = [ref.removeprefix("refs/heads/") for _, _, ref in rows if ref != "HEAD"]
+    some = ", ".join(map(shorten, branches[:_MAX_BRANCHES_NAMED]))
+    return f"Set SKILLS_BRANCH to one that it has: {some}"
+
+
+def _split_records(output: IO[bytes]) -> Iterator[bytes]:
+    """Yield what stands before each NUL, reading no further than needed."""
+    rest = b""
+    while piece := output.read(_PIECE_BYTES):
+        *records, rest = (rest + piece).split(b"\0")
+        yield from records
+
+
+def _read_blob(output: IO[bytes]) -> bytes:
+    """Read one object of `cat-file --batch`: a header line, the bytes, a newline."""
+    match output.readline().split():
+        case [_, b"blob", size]:
+            data = output.read(int(size))
+        case _:
+            raise DamagedStoreError("an object is missing from Git's store")
+    if output.read(1) != b"\n":
+        raise DamagedStoreError("an object of Git's store is cut off")
+    return data

@@ -1,0 +1,311 @@
+"""Git, one command at a time: started safely, watched, ended with all its children.
+
+Rule 1: nothing of the user's project reaches Git: the working directory, the variables
+and the configuration are ours (see `credentials` for what is let through).
+Rule 2: a command has a deadline, and what it writes has a limit.
+Rule 3: whatever happens, no process of its group is left behind.
+"""
+
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+from skills_mcp.content.git.advice import find_advice, find_cause_here, render_failure
+from skills_mcp.content.git.command import Command, Watch, limit_memory
+from skills_mcp.content.git.credentials import (
+    Access,
+    Setting,
+    open_access,
+    parse_user_settings,
+)
+from skills_mcp.content.git.remote import Remote, check_address
+from skills_mcp.content.git.surroundings import (
+    SETTINGS,
+    derive_user_variables,
+    derive_variables,
+    load_starter,
+    require_version,
+)
+from skills_mcp.content.policy import SyncPolicy
+from skills_mcp.errors import ConfigError, SyncError
+from skills_mcp.process_group import GROUP_OPTIONS, kill_group
+from skills_mcp.redaction import redact
+
+_CAN_PASS_FILES = hasattr(os, "killpg")  # where there are process groups, files inherit
+
+_LOOK_SECONDS = 30.0  # a home on a network may be slow
+
+_ENDING = "the server is ending"
+
+
+class DamagedStoreError(SyncError):
+    """Git cannot work with its store; with a new one it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What a command has written, and how it ended."""
+
+    stdout: bytes
+    stderr: str
+    returncode: int
+
+    @property
+    def text(self) -> str:
+        """What it printed, without what is around it."""
+        return self.stdout.decode("utf-8", "surrogateescape").strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Setup:
+    """What one command starts with."""
+
+    lock: IO[Any] | None = None
+    settings: tuple[str, ...] = ()
+    access: Access = field(default_factory=Access)
+    stdin: bytes = b""
+    reads_user: bool = False
+    """Whether it looks at the user's configuration, and at no store."""
+
+
+class Git:
+    """Git with one bare store, for one remote."""
+
+    def __init__(self, directory: Path, remote: Remote, policy: SyncPolicy) -> None:
+        self.directory = directory
+        self._remote = remote
+        self._policy = policy
+        self._closed = False
+        self._is_new_enough = False
+        self._running: set[int] = set()
+        self._gate = threading.Lock()  # nothing starts while `close` looks
+
+    def run(  # noqa: PLR0913 - each of them is a fact about the one command
+        self,
+        *arguments: str,
+        lock: IO[Any] | None = None,
+        timeout_seconds: float = 60.0,
+        settings: tuple[str, ...] = (),
+        access: Access | None = None,
+        stdin: bytes = b"",
+        on_progress: Callable[[str, float], None] | None = None,
+        max_growth_bytes: int | None = None,
+        is_ok: tuple[int, ...] = (0,),
+    ) -> Output:
+        """Run one command to its end.
+
+        Args:
+            arguments: What follows `git`.
+            lock: A locked file; it stays locked until the last child has ended.
+            timeout_seconds: Then all of it is killed.
+            settings: More of Git's configuration, as `key=value`; none is a secret.
+            access: What it may show to the remote; without it, it is asked nothing.
+            stdin: What it reads.
+            on_progress: Told what Git is at, and the share that is done, from 0 to 1.
+            max_growth_bytes: How much larger the store may become.
+            is_ok: Exit statuses that are no failure.
+
+        Raises:
+            SyncError: It failed, with what to do about it.
+            DamagedStoreError: It failed, and the cause is not the remote.
+            LimitExceededError: The store became too large.
+        """
+        setup = _Setup(
+            lock=lock, settings=settings, access=access or Access(), stdin=stdin
+        )
+        watch = Watch(self.directory, on_progress, max_growth_bytes)
+        command = self._finish(arguments, setup, timeout_seconds, watch)
+        status = command.process.returncode
+        if status not in is_ok:
+            raise self._explain(command, arguments[0], setup)
+        return Output(bytes(command.printed), command.transcript.text, status)
+
+    @contextmanager
+    def stream(self, *arguments: str, stdin: bytes = b"") -> Iterator[IO[bytes]]:
+        """Yield what a command prints, as it comes; leave early, and it is ended.
+
+        It may take as long as a sync.
+
+        Raises:
+            SyncError: It took too long, or the server is ending.
+            DamagedStoreError: It failed.
+        """
+        setup = _Setup(stdin=stdin)
+        timeout_seconds = self._policy.timeout_seconds
+        is_done = False
+        with self._started(arguments, setup) as command:
+            command.end_after(timeout_seconds)
+            output = command.output
+            try:
+                yield output
+            except Exception:
+                # Whatever was cut off looks damaged.
+                self._check_end(command, arguments[0], timeout_seconds)
+                raise
+            is_done = not output.read(1)
+            if is_done:
+                command.process.wait()
+        self._check_end(command, arguments[0], timeout_seconds)
+        if is_done and command.process.returncode != 0:
+            raise self._explain(command, arguments[0], setup)
+
+    def open_access(self) -> Access:
+        """Return what a command may show to the remote, with the token of this moment.
+
+        Raises:
+            AccessRefusedError: The token cannot be read.
+            SyncError: Nothing is fetched from such an address, or Git cannot be used.
+        """
+        try:
+            check_address(self._remote.url)
+        except ConfigError as error:
+            raise SyncError(str(error)) from error
+        self._require_version()
+        return open_access(self._remote, self._read_user_settings())
+
+    def close(self) -> None:
+        """End the commands that are running; every later one fails."""
+        with self._gate:
+            self._closed = True
+            for pid in self._running:
+                kill_group(pid)
+
+    def _require_version(self) -> None:
+        """Look once whether Git knows what we need."""
+        if self._is_new_enough:
+            return
+        require_version(bytes(self._look_around("version").printed))
+        self._is_new_enough = True
+
+    def _read_user_settings(self) -> tuple[Setting, ...]:
+        words = ("config", "--list", "--null", "--show-scope", "--includes")
+        command = self._look_around(*words)
+        if command.process.returncode != 0:
+            raise SyncError(
+                "your Git configuration cannot be read. Repair it until `git config "
+                f"--list` works. Git said: {redact(command.transcript.said)}"
+            )
+        return parse_user_settings(bytes(command.printed))
+
+    def _look_around(self, *words: str) -> Command:
+        """Run a command that is not about the store, which may be damaged."""
+        return self._finish(
+            words, _Setup(reads_user=True), _LOOK_SECONDS, Watch(self.directory)
+        )
+
+    def _finish(
+        self,
+        arguments: tuple[str, ...],
+        setup: _Setup,
+        timeout_seconds: float,
+        watch: Watch,
+    ) -> Command:
+        """Run a command to whatever end it comes to, but a limit."""
+        with self._started(arguments, setup) as command:
+            command.wait(timeout_seconds, lambda: watch.look(command))
+        self._check_end(command, arguments[0], timeout_seconds)
+        watch.look(command)
+        return command
+
+    @contextmanager
+    def _started(self, arguments: tuple[str, ...], setup: _Setup) -> Iterator[Command]:
+        command = Command(self._start(arguments, setup))
+        try:
+            yield command
+        finally:
+            with self._gate:
+                self._running.discard(command.process.pid)
+            command.end()
+
+    def _start(
+        self, arguments: tuple[str, ...], setup: _Setup
+    ) -> "subprocess.Popen[bytes]":
+        # Somewhere it has to look, or it would look for a project around us.
+        store = self.directory / "none" if setup.reads_user else self.directory
+        words = ("git", f"--git-dir={store}", *self._flags(setup), *arguments)
+        lock = setup.lock if _CAN_PASS_FILES else None
+        start = load_starter()
+        with _open_input(setup.stdin) as stdin, self._gate:
+            if self._closed:
+                raise SyncError(_ENDING)
+            try:
+                process: subprocess.Popen[bytes] = start(
+                    words,
+                    stdin=stdin,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    cwd=self._working_directory(),
+                    env=self._variables(setup),
+                    pass_fds=(lock.fileno(),) if lock else (),
+                    **GROUP_OPTIONS,
+                )
+            except FileNotFoundError as error:
+                raise SyncError("Git is not installed, or not in PATH") from error
+            except (OSError, ValueError) as error:
+                raise SyncError(redact(f"Git cannot be started: {error}")) from error
+            self._running.add(process.pid)
+        if not setup.access.starts_helpers:  # theirs may need more than Git does
+            limit_memory(process.pid)
+        return process
+
+    def _flags(self, setup: _Setup) -> Iterator[str]:
+        scheme = self._remote.scheme
+        for setting in (*SETTINGS, f"protocol.{scheme}.allow=always", *setup.settings):
+            yield from ("-c", setting)
+
+    def _variables(self, setup: _Setup) -> dict[str, str]:
+        if setup.reads_user:
+            return derive_user_variables(os.environ, self.directory)
+        return derive_variables(os.environ, self.directory, self._remote, setup.access)
+
+    def _working_directory(self) -> Path:
+        """Return the store; before there is one, the nearest folder above."""
+        folders = (self.directory, *self.directory.parents)
+        return next(folder for folder in folders if folder.is_dir())
+
+    def _check_end(self, command: Command, name: str, timeout_seconds: float) -> None:
+        """Make sure that the command has come to its own end."""
+        if self._closed:
+            raise SyncError(_ENDING)
+        if command.is_late:
+            raise SyncError(
+                f"git {name} took longer than {timeout_seconds:.0f} seconds. It is "
+                "tried again later; if the network is slow, raise sync.timeout_seconds"
+            )
+        if command.has_printed_too_much:
+            raise SyncError(f"git {name} printed more than anybody could use")
+
+    def _explain(self, command: Command, name: str, setup: _Setup) -> SyncError:
+        """Say what happened in words that a person can act on, without secrets."""
+        said, said_here = command.transcript.said, command.transcript.said_here
+        if command.process.returncode < 0:
+            return SyncError(f"git {name} was killed by somebody. It is tried again")
+        if not setup.access.is_open:
+            cause = find_cause_here(said)
+            kind = cause.kind if cause else DamagedStoreError
+            words = cause.words if cause else f"git {name} cannot use its store"
+            return kind(redact(f"{words}. Git said: {said}"))
+        response, now = command.transcript.response, datetime.now(UTC)
+        advice = find_advice(said, said_here, self._remote, response, now)
+        message = redact(render_failure(advice, self._remote, said))
+        if advice is None:
+            return DamagedStoreError(message)
+        return advice.kind(message, retry_after_seconds=advice.retry_after_seconds)
+
+
+def _open_input(data: bytes) -> IO[bytes]:
+    """Return a file to read from; a pipe would have to be fed meanwhile."""
+    try:
+        file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
+        file.write(data)
+        file.seek(0)
+    except OSError as error:
+        raise SyncError(f"no temporary file can be written: {error}") from error
+    return file

@@ -1,0 +1,269 @@
+"""Who has signed a commit or the tag that marks it, as Git and ssh-keygen tell it.
+
+Rule 1: exit status 0 lets content through, and nothing else does. What ssh-keygen
+writes is for people.
+Rule 2: what cannot be checked is refused, whatever the reason.
+Rule 3: only SSH keys count, and only those of a file that no content can write.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from skills_mcp.content.git.signature_advice import NO_PROGRAM, find_reason
+from skills_mcp.content.policy import Signers
+from skills_mcp.errors import ConfigError, SignatureError, SyncError
+
+_TIMEOUT_SECONDS = 30.0
+"""A check takes milliseconds; only a disk that hangs takes longer."""
+
+_OLDEST_GIT = (2, 34)  # the first that knows signatures made with SSH
+
+# Git ends with 1 for a signature that it does not accept, with 128 for what it
+# cannot even look at. Listed so that `run` leaves both to us.
+_ANSWERS = (0, 1, 128)
+
+_GOOD = re.compile(
+    r'^Good "git" signature for (.+) with (\S+) key (SHA256:\S+)$', re.MULTILINE
+)
+
+# Otherwise a replacement may be looked at, and not the object that is served.
+_EXACT = "core.useReplaceRefs=false"
+
+# A line of the allowed signers: names, then options or the kind of key.
+_SIGNER = re.compile(r'\s*("[^"]*"|[^\s"]+)\s+((?:"[^"]*"|[^\s"])+)')
+_IS_AUTHORITY = re.compile(r"(?:^|,)cert-authority(?:,|$)", re.IGNORECASE)
+_QUOTED = re.compile(r'"[^"]*"')
+_BLANK = " \t\r"
+_PATTERN = re.compile(r"[*?!]")
+
+
+_NO_TAG = (
+    "only a signed tag counts (`verify`), and it was asked for by a branch, by its own "
+    "hash, or by a tag without a signature. Let `ref` name a tag made with `git tag -s`"
+)
+
+
+class Finished(Protocol):
+    """What a command of Git's has left."""
+
+    @property
+    def stdout(self) -> bytes:
+        """All that it wrote."""
+        ...
+
+    @property
+    def stderr(self) -> str:
+        """Its words for people."""
+        ...
+
+    @property
+    def returncode(self) -> int:
+        """Its exit status."""
+        ...
+
+
+class Runner(Protocol):
+    """Runs Git in the store, without the user's configuration."""
+
+    def run(
+        self,
+        *arguments: str,
+        timeout_seconds: float = ...,
+        settings: tuple[str, ...] = ...,
+        is_ok: tuple[int, ...] = ...,
+    ) -> Finished:
+        """Run one command with `settings` (`key=value`).
+
+        Raises:
+            SyncError: It took too long, or its exit status is not in `is_ok`.
+        """
+        ...
+
+
+def check_signers(signers: Signers, cache: Path) -> None:
+    """Make sure that no content can say who may sign it.
+
+    Raises:
+        ConfigError: A file is inside of the cache, or has a relative path, which
+            another working directory would turn into another file.
+    """
+    for key, file in _files(signers):
+        if not file.is_absolute():
+            raise ConfigError(
+                f"{key} {str(file)!r} is a relative path. Write the whole path"
+            )
+        if any(place.is_relative_to(cache.resolve()) for place in _places(file)):
+            raise ConfigError(
+                f"{key} {str(file)!r} is in the cache, where content is written. "
+                "Keep it in a folder of your own"
+            )
+
+
+def verify(
+    runner: Runner,
+    signers: Signers,
+    *,
+    commit: str,
+    object: str,  # noqa: A002 - Git's own word for it
+    tag: str = "",
+) -> str:
+    """Return who has signed, in words for a person.
+
+    Such as `ops@acme.example, ED25519 SHA256:…`.
+
+    Args:
+        runner: Git, in the store that has both objects.
+        signers: Who may sign, and what has to be signed.
+        commit: The commit that shall be served, by its whole hash.
+        object: The tag's own object if the remote gave one, else the commit.
+        tag: The name that was asked for, if it was one: a good signature of another
+            tag does not count. Empty if the commit stands for a branch or itself.
+
+    Raises:
+        SignatureError: It was not signed by anybody who may, or that cannot be told.
+    """
+    _check_files(signers)
+    signed: list[str] = []
+    if signers.verify != "tag":
+        signed.append(_verify(runner, signers, "commit", commit))
+    if signers.verify != "commit":
+        _check_tag(runner, commit, object, tag)
+        signed.append(_verify(runner, signers, "tag", object))
+    return " and ".join(dict.fromkeys(signed))
+
+
+def _verify(runner: Runner, signers: Signers, kind: str, name: str) -> str:
+    done = _run(runner, f"verify-{kind}", name, settings=_settings(signers))
+    if done.returncode != 0:
+        raise _refuse(kind, name, _find_reason(runner, kind, done.stderr))
+    return _parse_signer(done.stderr)
+
+
+def _settings(signers: Signers) -> tuple[str, ...]:
+    revoked = (f"gpg.ssh.revocationFile={signers.revoked}",) if signers.revoked else ()
+    return (
+        f"gpg.ssh.allowedSignersFile={signers.allowed}",
+        *revoked,
+        "gpg.ssh.program=ssh-keygen",
+        f"gpg.program={NO_PROGRAM}",
+        f"gpg.openpgp.program={NO_PROGRAM}",
+        f"gpg.x509.program={NO_PROGRAM}",
+        _EXACT,
+    )
+
+
+def _run(runner: Runner, *arguments: str, settings: tuple[str, ...] = ()) -> Finished:
+    try:
+        return runner.run(
+            *arguments,
+            timeout_seconds=_TIMEOUT_SECONDS,
+            settings=settings,
+            is_ok=_ANSWERS,
+        )
+    except SyncError as error:
+        raise SignatureError(f"the signature cannot be checked: {error}") from error
+
+
+def _check_tag(runner: Runner, commit: str, tag_object: str, tag: str) -> None:
+    """Make sure that there is a tag, that it marks the commit, and is the one asked.
+
+    Its signature covers all of that, but Git compares none of it: whoever can write
+    to the remote may put an older signed tag under a newer name.
+    """
+    if tag_object == commit:
+        raise _refuse("commit", commit, _NO_TAG)
+    whole = _run(runner, "cat-file", "tag", tag_object, settings=(_EXACT,)).stdout
+    lines = whole.decode("utf-8", "replace").split("\n")
+    if lines[0] != f"object {commit}":
+        reason = f"it does not mark the commit {commit[:12]} itself. Tag the commit"
+        raise _refuse("tag", tag_object, reason)
+    if tag and lines[2:3] != [f"tag {tag}"]:
+        reason = f"it was not signed as {tag!r}. Find out who has moved it, and sign it"
+        raise _refuse("tag", tag_object, reason)
+
+
+def _refuse(kind: str, name: str, reason: str) -> SignatureError:
+    return SignatureError(f"the {kind} {name[:12]} is refused: {reason}")
+
+
+def _find_reason(runner: Runner, kind: str, said: str) -> str:
+    if _is_too_old(runner):
+        return "Git is too old. Version 2.34 or newer is needed on this machine"
+    return find_reason(kind, said)
+
+
+def _is_too_old(runner: Runner) -> bool:
+    said = _run(runner, "version").stdout.decode("utf-8", "replace")
+    found = re.search(r"(\d+)\.(\d+)", said)
+    return found is not None and (int(found[1]), int(found[2])) < _OLDEST_GIT
+
+
+def _parse_signer(said: str) -> str:
+    found = _GOOD.search(said)
+    return f"{found[1]}, {found[2]} {found[3]}" if found else "one of allowed_signers"
+
+
+def _check_files(signers: Signers) -> None:
+    """Refuse what ssh-keygen or Git would overlook.
+
+    Git only warns if the revoked keys are not there, and lets the content through.
+    """
+    for key, file in _files(signers):
+        data = _read(key, file)
+        if key == "allowed_signers":
+            _check_names(file, data.decode("utf-8", "replace").split("\n"))
+
+
+def _check_names(file: Path, lines: Sequence[str]) -> None:
+    every = ((number, line.strip(_BLANK)) for number, line in enumerate(lines, start=1))
+    rules = [(n, line) for n, line in every if line and not line.startswith("#")]
+    if not rules:
+        raise SignatureError(
+            f"allowed_signers {str(file)!r} holds no key, so nobody may sign. Add a "
+            "line with a name and a public key"
+        )
+    for number, line in rules:
+        if not _is_clear(line):
+            raise SignatureError(
+                f"line {number} of allowed_signers {str(file)!r} does not say whose "
+                "key it is. Write a name without * ? or !, then the public key"
+            )
+
+
+def _is_clear(line: str) -> bool:
+    """Whether a line names people; the certificates of an authority do so for it."""
+    found = _SIGNER.match(line)
+    if found is None:
+        return False
+    options = _QUOTED.sub("", found[2])
+    return not _PATTERN.search(found[1]) or bool(_IS_AUTHORITY.search(options))
+
+
+def _files(signers: Signers) -> tuple[tuple[str, Path], ...]:
+    allowed = ("allowed_signers", signers.allowed)
+    if signers.revoked is None:
+        return (allowed,)
+    return allowed, ("revoked_signers", signers.revoked)
+
+
+def _read(key: str, file: Path) -> bytes:
+    try:
+        if file.is_file():  # a pipe would be waited for, for ever
+            return file.read_bytes()
+    except OSError as error:
+        raise SignatureError(
+            f"{key} {str(file)!r} cannot be read ({error.strerror}), so nothing new "
+            "is served. Correct the path or its permissions"
+        ) from error
+    raise SignatureError(
+        f"{key} {str(file)!r} is no file, so nothing new is served. Correct the path"
+    )
+
+
+def _places(file: Path) -> Iterator[Path]:
+    """Yield where the file is, and where each link on the way to it is."""
+    yield file.resolve()
+    for step in (file, *file.parents):
+        yield step.parent.resolve() / step.name

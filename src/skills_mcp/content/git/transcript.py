@@ -1,0 +1,159 @@
+"""What Git writes to standard error: its words, its progress, and what the host said.
+
+With `GIT_TRACE_CURL` the headers of every answer stand between the words.  They say
+what Git leaves out: the status, and when to come again.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+_KEPT_BYTES = 32 * 1024  # of the beginning, and as much of the end
+_LONGEST_LINE = 16 * 1024  # a server that never ends one must not fill our memory
+_MAX_SAID = 1_200  # characters of a message; nobody reads more of it
+_MAX_RETRY_SECONDS = 3600.0  # a host that says "next year" is asked before that
+
+_TRACE = re.compile(rb"\d\d:\d\d:\d\d\.\d+ \S+:\d+ +")
+_HEADER = re.compile(rb"<= Recv header: ([^:\r\n]+):? ?([^\r\n]*)")
+_STATUS = re.compile(rb"HTTP/[\d.]+ (\d{3})")
+_PROGRESS = re.compile(rb"(?:remote: )?([A-Z][a-z ]+): +(\d{1,3})%")
+
+# What Git says of a fetch that goes well is no part of what went wrong.
+_CHATTER = re.compile(
+    rb"remote: (?:Enumerating|Counting|Compressing|Total) |From | [*+=t-] |POST git-"
+)
+_RELAYED = re.compile("remote: |fatal: remote error: ")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The last answer of a host, without its content."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """By their names in lower case."""
+
+    @property
+    def location(self) -> str:
+        """Where the host sends us; empty if it does not."""
+        return self.headers.get("location", "")
+
+    @property
+    def is_throttled(self) -> bool:
+        """Whether the host wants fewer requests, whatever its status."""
+        remaining = self.headers.get("x-ratelimit-remaining")
+        asks_to_wait = "retry-after" in self.headers or remaining == "0"
+        return self.status == 429 or (self.status == 403 and asks_to_wait)  # noqa: PLR2004
+
+    def retry_after_seconds(self, now: datetime) -> float | None:
+        """Return for how long the host wants to be left alone, an hour at most.
+
+        None if it does not say, or if nobody understands it.
+        """
+        sent_at = _parse_date(self.headers.get("date", "")) or now
+        if said := self.headers.get("retry-after", ""):
+            return _parse_retry_after(said, sent_at)
+        reset = self.headers.get("x-ratelimit-reset", "")
+        if self.is_throttled and _is_number(reset):
+            return _clamp(float(reset) - sent_at.timestamp())
+        return None
+
+
+class Transcript:
+    """Takes apart what one command writes; `feed` is called by one thread."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._status = 0
+        self._headers: dict[str, str] = {}
+        self.progress: tuple[str, float] | None = None
+        """What Git is at, and its share from 0 to 1."""
+
+    def feed(self, data: bytes) -> None:
+        """Add what was read, however it was cut."""
+        *lines, self._rest = re.split(rb"[\r\n]", self._rest + data)
+        for line in lines:
+            self._add(line)
+        if len(self._rest) > _LONGEST_LINE:
+            self._rest = self._rest[:_LONGEST_LINE]
+
+    def finish(self) -> None:
+        """Take what came last for a line, too."""
+        if self._rest:
+            self.feed(b"\n")
+
+    @property
+    def said(self) -> str:
+        """The words, on one line, of a length that can be read."""
+        words = " ".join(_CONTROLS.sub(" ", self.text).split())
+        if len(words) <= _MAX_SAID:
+            return words
+        return f"{words[: _MAX_SAID // 2]} … {words[-_MAX_SAID // 2 :]}"
+
+    @property
+    def said_here(self) -> str:
+        """The words without those that Git only passes on from the host."""
+        lines = self.text.splitlines()
+        return " ".join(line for line in lines if not _RELAYED.match(line))
+
+    @property
+    def text(self) -> str:
+        """The words as they were written, line by line."""
+        return bytes(self._head + self._tail).decode("utf-8", "replace")
+
+    @property
+    def response(self) -> Response | None:
+        """The last answer of the host, if there was one."""
+        return Response(self._status, dict(self._headers)) if self._status else None
+
+    def _add(self, line: bytes) -> None:
+        if trace := _TRACE.match(line):
+            self._read_header(line[trace.end() :])
+        elif progress := _PROGRESS.match(line):
+            share = min(int(progress[2]), 100) / 100
+            self.progress = (progress[1].decode(), share)
+        elif not _CHATTER.match(line):
+            self._keep(line + b"\n")
+
+    def _keep(self, line: bytes) -> None:
+        room = _KEPT_BYTES - len(self._head)
+        self._head += line[:room]
+        self._tail += line[room:]
+        del self._tail[:-_KEPT_BYTES]
+
+    def _read_header(self, trace: bytes) -> None:
+        if not (header := _HEADER.match(trace)):
+            return
+        if status := _STATUS.match(trace, header.start(1)):
+            self._status, self._headers = int(status[1]), {}
+            return
+        name, value = header[1].decode("latin-1"), header[2].decode("latin-1")
+        self._headers[name.strip().lower()] = value.strip()
+
+
+def _parse_retry_after(said: str, sent_at: datetime) -> float | None:
+    if _is_number(said):
+        return _clamp(float(said))
+    date = _parse_date(said)
+    return None if date is None else _clamp((date - sent_at).total_seconds())
+
+
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"[0-9]{1,18}", text) is not None
+
+
+def _parse_date(text: str) -> datetime | None:
+    try:
+        date = parsedate_to_datetime(text)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return date if date.tzinfo else date.replace(tzinfo=UTC)
+
+
+def _clamp(seconds: float) -> float:
+    return min(max(seconds, 0.0), _MAX_RETRY_SECONDS)

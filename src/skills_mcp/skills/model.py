@@ -48,6 +48,16 @@ _LATEST_NS = 2**63
 """The year 2262: a file may claim a later one, and an array has 64 bits for it."""
 
 
+EXPORTED_TIMES_NS = range(
+    946_684_800 * 10**9, (946_684_800 + (1 << 29)) * 10**9, 2 * 10**9
+)
+"""The times of files that were written from a commit, from 2000 to 2017.
+
+Which of them a file has depends on its content (see `content.export`), so an edit shows
+by its time. Whole seconds of even numbers, as some file systems keep no others.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Stamp:
     """How a file looked when the skills were read."""
@@ -55,11 +65,18 @@ class Stamp:
     size_bytes: int
     modified_ns: int
     changed_ns: int
-    """Unlike the time of the last edit, no copy or archive can set this one."""
+    """Unlike the time of the last edit, no copy or archive can set this one.
+
+    0 for a file that was written from a commit: there it moves whenever the file of
+    another commit shares its content, or no longer does.
+    """
 
     @classmethod
     def of(cls, found: os.stat_result) -> "Stamp":
         """Return what the operating system says of a file."""
+        is_read_only = not found.st_mode & 0o222
+        if is_read_only and found.st_mtime_ns in EXPORTED_TIMES_NS:
+            return cls(found.st_size, found.st_mtime_ns, 0)
         times = found.st_mtime_ns % _LATEST_NS, found.st_ctime_ns % _LATEST_NS
         return cls(found.st_size, *times)
 

@@ -1,0 +1,1 @@
+"""What lies on the disk: snapshots, who reads them, and what is remembered."""

@@ -1,0 +1,260 @@
+"""The files of a commit on a disk: written, compared with the commit, and repaired.
+
+Rule: every file has a time that depends on its content, and one of two modes. So one
+look at it (its kind, size, time and mode) tells whether anybody has touched it since.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Protocol
+from uuid import uuid4
+
+from skills_mcp.content.disk import NEW_PREFIX, delete, open_up
+from skills_mcp.content.git.listing import Entry, Listing
+from skills_mcp.content.git.runner import DamagedStoreError
+from skills_mcp.skills.model import EXPORTED_TIMES_NS
+
+# As many digits of a hash as there are times.
+_TIME_DIGITS = 7
+
+# A snapshot never changes, not even by accident.
+_READABLE, _EXECUTABLE = 0o444, 0o555
+
+# Elsewhere a mode is what the system makes of it.
+_KEEPS_MODES = hasattr(os, "geteuid")
+
+
+class BlobReader(Protocol):
+    """Where the content of files comes from."""
+
+    def read_blobs(
+        self, blobs: Iterable[str]
+    ) -> AbstractContextManager[Iterator[bytes]]:
+        """Open an iterator over the content of blobs, in their order.
+
+        Raises:
+            DamagedStoreError: One is missing.
+        """
+        ...
+
+
+def export(
+    listing: Listing,
+    reader: BlobReader,
+    folder: Path,
+    previous: tuple[Listing, Path] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Write the files of a commit below an empty folder.
+
+    Args:
+        listing: What is to be there.
+        reader: Where the content comes from.
+        folder: It is there already, and nobody else knows it.
+        previous: Another commit and its folder; a file that is the same there is not
+            written again, but gets a second name.
+        on_progress: Told how many files are done, and how many there are.
+
+    Raises:
+        DamagedStoreError: Git's store is not what it was.
+        OSError: There is no room, or no permission.
+    """
+    _make_folders(listing.entries, folder)
+    missing = _link(listing.entries, folder, previous)
+    total, done = len(listing.entries), len(listing.entries) - len(missing)
+
+    def put(entry: Entry, data: bytes) -> None:
+        nonlocal done
+        _write(folder / entry.file, data, entry)
+        done += 1
+        if on_progress:
+            on_progress(done, total)
+
+    _read(missing, reader, put)
+
+
+def repair(listing: Listing, reader: BlobReader, folder: Path) -> tuple[str, ...]:
+    """Make an exported folder again what the commit says, without reading its files.
+
+    Each file is replaced in one step, so somebody may be reading meanwhile.
+
+    Returns:
+        The files and folders that were not as the commit has them; those that are not
+        in it are deleted. Empty if all was well.
+
+    Raises:
+        DamagedStoreError: Git's store is not what it was.
+        OSError: There is no room, or no permission.
+    """
+    wanted = {entry.file: entry for entry in listing.entries}
+    wrong = {"."} if open_up(folder) else set()
+    intact = set()
+    for path, found in _walk(folder, "", _find_folders(listing.entries), wrong):
+        if path not in wanted:
+            delete(folder / path)
+            wrong.add(path)
+        elif _is_intact(found, wanted[path]):
+            intact.add(path)
+    bad = [entry for entry in listing.entries if entry.file not in intact]
+    _make_folders(bad, folder)
+    _read(bad, reader, lambda entry, data: _replace(folder / entry.file, data, entry))
+    wrong.update(entry.file for entry in bad)
+    if wrong:
+        flush_to_disk(folder)
+    return tuple(sorted(wrong))
+
+
+def flush_to_disk(folder: Path) -> None:
+    """Make sure that all files below a folder outlive a power cut.
+
+    One call for the whole file system: ten thousand calls for one file each take
+    minutes on the disk of a laptop.
+
+    Raises:
+        OSError: The disk is full, or failing.
+    """
+    flush = _find_syncfs()
+    if flush is None:
+        getattr(os, "sync", lambda: None)()  # without either, the system has its way
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        flush(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _find_syncfs() -> Callable[[int], None] | None:
+    """Return the call that writes one whole file system, where there is one."""
+    import ctypes
+
+    try:
+        syncfs = ctypes.CDLL(None, use_errno=True).syncfs
+    except (AttributeError, OSError, TypeError):
+        return None
+
+    def flush(descriptor: int) -> None:
+        if syncfs(descriptor) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+
+    return flush
+
+
+def _find_folders(entries: Iterable[Entry]) -> set[str]:
+    """Return every folder that has a file somewhere below it."""
+    folders: set[str] = set()
+    for entry in entries:
+        folder = entry.file.rpartition("/")[0]
+        while folder and folder not in folders:
+            folders.add(folder)
+            folder = folder.rpartition("/")[0]
+    return folders
+
+
+def _make_folders(entries: Iterable[Entry], folder: Path) -> None:
+    for inner in sorted(_find_folders(entries)):  # those above others come first
+        with suppress(FileExistsError):
+            os.mkdir(f"{folder}/{inner}")  # noqa: PTH102 - thousands of them
+
+
+def _link(
+    entries: Iterable[Entry], folder: Path, previous: tuple[Listing, Path] | None
+) -> list[Entry]:
+    """Give files that are there already a second name; return the others."""
+    if previous is None:
+        return list(entries)
+    listing, origin = previous
+    known = {(each.blob, each.is_executable): each.file for each in listing.entries}
+    missing = []
+    for entry in entries:
+        source = known.get((entry.blob, entry.is_executable))
+        if source is None or not _try_link(origin / source, folder / entry.file, entry):
+            missing.append(entry)
+    return missing
+
+
+def _try_link(source: Path, target: Path, entry: Entry) -> bool:
+    """Link a file; False if it was touched, or where there are no links (any more)."""
+    try:
+        if not _is_intact(source.lstat(), entry):
+            return False
+        os.link(source, target)
+    except OSError:
+        return False
+    return True
+
+
+def _read(
+    entries: Sequence[Entry], reader: BlobReader, put: Callable[[Entry, bytes], object]
+) -> None:
+    """Hand each file and what is in it to `put`."""
+    if not entries:
+        return  # nor start a process
+    with reader.read_blobs(entry.blob for entry in entries) as blobs:
+        for entry in entries:
+            data = next(blobs, b"")
+            if len(data) != entry.size_bytes:
+                raise DamagedStoreError(
+                    f"{entry.file!r} has {len(data):,} bytes in Git's store instead "
+                    f"of {entry.size_bytes:,}"
+                )
+            put(entry, data)
+
+
+def _write(path: Path, data: bytes, entry: Entry) -> None:
+    with path.open("xb") as handle:
+        handle.write(data)
+    os.utime(path, ns=(_time(entry), _time(entry)))
+    path.chmod(_mode(entry))
+
+
+def _replace(path: Path, data: bytes, entry: Entry) -> None:
+    new = path.with_name(f"{NEW_PREFIX}{uuid4().hex}")
+    try:
+        _write(new, data, entry)
+        if path.is_dir() and not path.is_symlink():
+            delete(path)
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+
+
+def _time(entry: Entry) -> int:
+    return EXPORTED_TIMES_NS[int(entry.blob[:_TIME_DIGITS], 16)]
+
+
+def _mode(entry: Entry) -> int:
+    return _EXECUTABLE if entry.is_executable else _READABLE
+
+
+def _is_intact(found: os.stat_result, entry: Entry) -> bool:
+    return (
+        stat.S_ISREG(found.st_mode)
+        and found.st_size == entry.size_bytes
+        and found.st_mtime_ns == _time(entry)
+        and (not _KEEPS_MODES or stat.S_IMODE(found.st_mode) == _mode(entry))
+    )
+
+
+def _walk(
+    folder: Path, prefix: str, folders: Collection[str], opened: set[str]
+) -> Iterator[tuple[str, os.stat_result]]:
+    """Iterate over all that is in a folder, but for the `folders` that belong there.
+
+    Those that nobody could look into are opened up, and added to `opened`.
+    """
+    with os.scandir(folder / prefix) as entries:
+        found = list(entries)
+    for each in found:
+        path = f"{prefix}{each.name}"
+        if path in folders and each.is_dir(follow_symlinks=False):
+            if open_up(folder / path):
+                opened.add(path)
+            yield from _walk(folder, f"{path}/", folders, opened)
+        else:
+            yield path, each.stat(follow_symlinks=False)

@@ -1,0 +1,165 @@
+"""What the small files of a store say: which commit is published, and what about it.
+
+Rule: these files are read by other versions of this program and by people with an
+editor. What makes no sense says nothing, and a key that is missing has its default.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any, get_args
+
+from skills_mcp.content.source import Attempt, Hold, LeftOut, LeftOutKind
+
+# Whatever else stands in the pointer is no name of a folder of ours.
+_COMMIT = re.compile(r"[0-9a-f]{40,64}")
+
+_NONSENSE = (
+    *(ValueError, KeyError, TypeError, AttributeError),
+    *(OverflowError, OSError),  # numbers that are no time
+    RecursionError,  # a million brackets
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """The published commit, how new it is, and how it came to be the one."""
+
+    commit: str
+    fetched_at: float
+    """When its fetch began, in seconds since the epoch: no older than that."""
+    verified_by: str | None = None
+    """Who has signed it, if that was checked."""
+    previous: str | None = None
+    """The commit that was published before; it is kept, to go back to it."""
+    hold: Hold | None = None
+    """Whether somebody has gone back to it."""
+
+    @property
+    def synced_at(self) -> datetime:
+        """When it was last known to be the newest there is."""
+        return datetime.fromtimestamp(self.fetched_at, UTC)
+
+    @property
+    def commits(self) -> frozenset[str]:
+        """Every commit that it needs."""
+        instead_of = self.hold.instead_of if self.hold else None
+        named = (self.commit, self.previous, instead_of)
+        return frozenset(commit for commit in named if commit)
+
+
+def is_commit(name: str) -> bool:
+    """Whether this is the name of a commit, and so of a folder."""
+    return _COMMIT.fullmatch(name) is not None
+
+
+def compose_current(current: Current) -> str:
+    """Return what is written to `current.json`."""
+    return json.dumps(asdict(current), indent=2)
+
+
+def parse_current(text: bytes | None) -> Current | None:
+    """Return what a pointer says, or None if it makes no sense.
+
+    >>> parse_current(b'{"commit": "..", "fetched_at": 1}') is None
+    True
+    """
+    try:
+        said = json.loads(text or b"")
+        commit = _parse_commit(said["commit"])
+        fetched_at = _parse_moment(said["fetched_at"])
+        return Current(
+            commit,
+            fetched_at,
+            _parse_text(said.get("verified_by")),
+            _parse_other(said.get("previous")),
+            _parse_hold(said.get("hold"), commit, fetched_at),
+        )
+    except _NONSENSE:
+        return None
+
+
+def compose_attempt(attempt: Attempt) -> str:
+    """Return what is written to `state.json`."""
+    return json.dumps(asdict(attempt), indent=2)
+
+
+def parse_attempt(text: bytes | None) -> Attempt:
+    """Return how the last syncs went; nothing was tried if that makes no sense."""
+    try:
+        said = json.loads(text or b"")
+        return Attempt(
+            attempted_at=_parse_moment(said["attempted_at"]),
+            failures=max(0, int(said["failures"])),
+            next_attempt_at=_parse_moment(said["next_attempt_at"]),
+            error_code=str(said["error_code"]),
+            error_message=str(said["error_message"]),
+        )
+    except _NONSENSE:
+        return Attempt()
+
+
+def compose_left_out(left_out: Sequence[LeftOut]) -> str:
+    """Return what is written beside a snapshot."""
+    return json.dumps([[each.file, each.kind] for each in left_out])
+
+
+def parse_left_out(text: bytes | None) -> tuple[LeftOut, ...]:
+    """Return what a snapshot leaves out; nothing if that makes no sense.
+
+    Older versions wrote no kinds; it was nearly always the name.
+
+    >>> parse_left_out(b'["a:b", ["c", "size"]]')
+    (LeftOut(file='a:b', kind='name'), LeftOut(file='c', kind='size'))
+    """
+    try:
+        said = json.loads(text or b"")
+        return tuple(map(_parse_one_left_out, said if isinstance(said, list) else ()))
+    except _NONSENSE:
+        return ()
+
+
+def _parse_one_left_out(value: Any) -> LeftOut:
+    if isinstance(value, str):
+        return LeftOut(value, "name")
+    file, kind = value
+    if kind not in get_args(LeftOutKind):
+        raise ValueError
+    return LeftOut(str(file), kind)
+
+
+def _parse_commit(value: Any) -> str:
+    if not isinstance(value, str) or not is_commit(value):
+        raise ValueError
+    return value
+
+
+def _parse_other(value: Any) -> str | None:
+    """Return a commit that is worth having; without it the pointer still counts."""
+    return value if isinstance(value, str) and is_commit(value) else None
+
+
+def _parse_text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _parse_hold(value: Any, commit: str, fetched_at: float) -> Hold | None:
+    """Return the hold; one that makes no sense still holds.
+
+    To follow the remote again because a file was damaged would bring back what
+    somebody took back.
+    """
+    if value is None:
+        return None
+    try:
+        return Hold(_parse_moment(value["since"]), _parse_commit(value["instead_of"]))
+    except _NONSENSE:
+        return Hold(fetched_at, commit)
+
+
+def _parse_moment(value: Any) -> float:
+    moment = float(value)
+    datetime.fromtimestamp(moment, UTC)  # or it is no time
+    return moment

@@ -1,0 +1,319 @@
+"""Snapshots on disk, one folder per commit, shared by every server on the machine.
+
+```text
+<store>/                 0700; one per repository, what is followed, and its parts
+  sync.lock              one writer at a time; Git's children hold it, too
+  objects.git/           bare, never checked out
+  snap/<commit>/         the files of one commit; never changes once it is there
+  snap/<commit>.left-out the files that are not in the folder, and why, if any
+  snap/<commit>.lease    locked, shared, by every reader of that commit
+  current.json           which commit is published; replaced in one step
+  state.json             how the last syncs went; replaced in one step
+```
+
+If we crash on any line, the next sync finds either the old pointer or the new
+one, and each points to a folder that was complete before it got its name.
+"""
+
+import os
+import stat
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any
+from uuid import uuid4
+
+from skills_mcp.content.disk import (
+    DELETED_PREFIX,
+    NEW_PREFIX,
+    delete,
+    explained,
+    flush_names,
+    make_folder,
+    read_small,
+    replace_text,
+)
+from skills_mcp.content.source import Attempt, Checkout, LeftOut
+from skills_mcp.content.store import leases
+from skills_mcp.content.store.export import flush_to_disk
+from skills_mcp.content.store.lock import acquire
+from skills_mcp.content.store.pointer import (
+    Current,
+    compose_attempt,
+    compose_current,
+    compose_left_out,
+    is_commit,
+    parse_attempt,
+    parse_current,
+    parse_left_out,
+)
+
+_STAGING_PREFIX = ".staging-"
+_LEFTOVERS = (_STAGING_PREFIX, DELETED_PREFIX, NEW_PREFIX, ".current-")
+"""What somebody who died has left; the last one is of an older version."""
+_LEASE_SUFFIX = ".lease"
+_LEFT_OUT_SUFFIX = ".left-out"
+
+# A pointer that is replaced between reading it and taking the lease is rare, and
+# twice in a row means that somebody deletes snapshots by hand.
+_LEASE_ATTEMPTS = 5
+
+# A hundred thousand files with long names.
+_MAX_LEFT_OUT_BYTES = 64 * 1024 * 1024
+
+
+class SnapshotStore:
+    """The folder described above.  Every method is safe between processes."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.objects = directory / "objects.git"
+        self._snapshots = directory / "snap"
+        self._pointer = directory / "current.json"
+        self._state = directory / "state.json"
+
+    @contextmanager
+    def exclusive(self, *, timeout_seconds: float) -> Iterator[IO[Any]]:
+        """Hold the lock that all writers share; yields its file.
+
+        A child that inherits the file keeps the lock if this process dies, so
+        an orphaned Git can never write beside a new one.
+
+        Raises:
+            SyncError: Somebody else held it for the whole time, or the folder cannot
+                be written.
+        """
+        with explained(self.directory):
+            lock = acquire(self.directory, timeout_seconds)
+        try:
+            with explained(self.directory):
+                make_folder(self._snapshots)
+            yield lock.acquire()
+        finally:
+            lock.release()
+
+    def current(self) -> Current | None:
+        """Return what is published, or None when nothing usable is.
+
+        Raises:
+            SyncError: There are too many open files.
+        """
+        pointer = self.pointer()
+        return pointer if pointer and self._is_complete(pointer.commit) else None
+
+    def pointer(self) -> Current | None:
+        """Return what is to be published, whether or not its files are here.
+
+        Raises:
+            SyncError: There are too many open files.
+        """
+        with explained(self.directory):
+            return parse_current(read_small(self._pointer))
+
+    def folder(self, commit: str) -> Path:
+        """Return where the files of a commit are, or would be."""
+        return self._snapshots / commit
+
+    def commits(self) -> tuple[str, ...]:
+        """Return the commits whose files are here, sorted."""
+        try:
+            names = [path.name for path in self._snapshots.iterdir()]
+        except OSError:
+            return ()
+        return tuple(sorted(filter(self._is_complete, names)))
+
+    def stage(self, commit: str, write: Callable[[Path], Sequence[LeftOut]]) -> Path:
+        """Make the folder of a commit; `write` fills it before it has its name.
+
+        It returns what it left out. Call it only with the lock held.
+
+        Raises:
+            SyncError: There is no room, or no permission; nothing is left of it.
+        """
+        folder = self.folder(commit)
+        if self._is_complete(commit):
+            return folder
+        with explained(self.directory):
+            delete(folder)  # whatever it is, it is no snapshot
+            name = tempfile.mkdtemp(prefix=_STAGING_PREFIX, dir=self._snapshots)
+            try:
+                self._write_left_out(commit, write(Path(name)))
+                # Or a power cut could leave the name, and files without content.
+                flush_to_disk(Path(name))
+                Path(name).rename(folder)
+            except BaseException:
+                delete(Path(name))
+                raise
+            flush_names(self._snapshots)
+        return folder
+
+    def revise(self, commit: str, left_out: Sequence[LeftOut]) -> None:
+        """Say anew what a staged commit leaves out, as other limits do.
+
+        Call it only with the lock held.
+
+        Raises:
+            SyncError: There is no room, or no permission.
+        """
+        if self._read_left_out(commit) != tuple(left_out):
+            with explained(self.directory):
+                self._write_left_out(commit, left_out)
+
+    def publish(self, current: Current) -> None:
+        """Make a staged commit the one that new readers get.
+
+        Call it only with the lock held.
+
+        Raises:
+            SyncError: There is no room, or no permission; what was published is.
+        """
+        with explained(self.directory):
+            leases.heal(self._lease_file(current.commit))
+            replace_text(self._pointer, compose_current(current))
+
+    def open_current(
+        self, verify: Callable[[str], str | None] | None = None
+    ) -> Checkout | None:
+        """Return the published commit, protected for as long as it is referenced.
+
+        Args:
+            verify: Says who has signed a commit; without it, the pointer does.
+
+        Raises:
+            SyncError: There are too many open files, or `verify` refuses the commit.
+        """
+        for _ in range(_LEASE_ATTEMPTS):
+            current = self.pointer()
+            if current is None:
+                return None
+            if verify and self._is_complete(current.commit):
+                current = replace(current, verified_by=verify(current.commit))
+            if checkout := self._open(current.commit, current):
+                return checkout
+        return None
+
+    def open_commit(self, commit: str, current: Current) -> Checkout | None:
+        """Return a staged commit, and what `current` says of it, protected as well.
+
+        Raises:
+            SyncError: There are too many open files.
+        """
+        for _ in range(_LEASE_ATTEMPTS):
+            if not self._is_complete(commit):
+                return None
+            if checkout := self._open(commit, current):
+                return checkout
+        return None
+
+    def collect(self) -> tuple[str, ...]:
+        """Delete what nobody reads or needs any more; return the commits that stay.
+
+        The published commit is needed, the one before it, and one that was taken
+        back. Call it only with the lock held.
+
+        Raises:
+            SyncError: There are too many open files.
+        """
+        pointer = self.pointer()
+        with explained(self.directory):
+            for stray in (*_find_leftovers(self.directory), *self._find_strays()):
+                delete(stray)
+        if pointer is None and os.path.lexists(self._pointer):
+            return self.commits()  # nobody can tell what is needed
+        needed = pointer.commits if pointer else frozenset()
+        for commit in self.commits():
+            if commit not in needed:
+                self._delete_unless_leased(commit)
+        return self.commits()
+
+    def attempt(self) -> Attempt:
+        """Return how the last syncs went, as far as anybody remembers."""
+        with suppress(OSError):
+            return parse_attempt(read_small(self._state))
+        return Attempt()
+
+    def remember(self, attempt: Attempt) -> None:
+        """Keep how the last syncs went.  Call it only with the lock held.
+
+        Raises:
+            SyncError: There is no room, or no permission.
+        """
+        with explained(self.directory):
+            replace_text(self._state, compose_attempt(attempt))
+
+    def stamp(self) -> object:
+        """Return what differs as soon as anybody has published; one look at a file."""
+        try:
+            found = self._pointer.stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+    def _is_complete(self, commit: str) -> bool:
+        """Whether the folder of a commit is here; it gets its name when it is."""
+        try:
+            mode = self.folder(commit).lstat().st_mode
+        except OSError:
+            return False
+        return is_commit(commit) and stat.S_ISDIR(mode)
+
+    def _open(self, commit: str, current: Current) -> Checkout | None:
+        """Take a lease; None if the commit is deleted, or about to be."""
+        if not self._is_complete(commit):
+            return None  # and leave no lease behind for what is not there
+        with explained(self.directory):
+            lease = leases.take(
+                self._lease_file(commit), lambda: self._is_complete(commit)
+            )
+        if lease is None:
+            return None
+        checkout = Checkout(
+            self.folder(commit),
+            commit,
+            current.synced_at,
+            self._read_left_out(commit),
+            current.verified_by,
+            current.hold,
+        )
+        weakref.finalize(checkout, lease)
+        return checkout
+
+    def _lease_file(self, commit: str) -> Path:
+        return self._snapshots / f"{commit}{_LEASE_SUFFIX}"
+
+    def _left_out_file(self, commit: str) -> Path:
+        return self._snapshots / f"{commit}{_LEFT_OUT_SUFFIX}"
+
+    def _read_left_out(self, commit: str) -> tuple[LeftOut, ...]:
+        with explained(self.directory):
+            text = read_small(self._left_out_file(commit), _MAX_LEFT_OUT_BYTES)
+        return parse_left_out(text)
+
+    def _write_left_out(self, commit: str, left_out: Sequence[LeftOut]) -> None:
+        replace_text(self._left_out_file(commit), compose_left_out(left_out))
+
+    def _find_strays(self) -> Iterator[Path]:
+        """Iterate over leftovers among the snapshots, and what belongs to none."""
+        yield from _find_leftovers(self._snapshots)
+        for suffix in (_LEASE_SUFFIX, _LEFT_OUT_SUFFIX):
+            for path in self._snapshots.glob(f"*{suffix}"):
+                if not self._is_complete(path.name.removesuffix(suffix)):
+                    yield path
+
+    def _delete_unless_leased(self, commit: str) -> None:
+        lease = self._lease_file(commit)
+        deleted = self._snapshots / f"{DELETED_PREFIX}{uuid4().hex}"
+        with leases.held_alone(lease) as is_free, suppress(OSError):
+            if is_free:
+                # In one step: half of it under its name would pass for the whole.
+                self.folder(commit).rename(deleted)
+                self._left_out_file(commit).unlink(missing_ok=True)
+                lease.unlink()
+        delete(deleted)
+
+
+def _find_leftovers(directory: Path) -> Iterator[Path]:
+    return (path for path in directory.iterdir() if path.name.startswith(_LEFTOVERS))

@@ -1,0 +1,466 @@
+"""Commits as files: written once, compared at a glance, and put right."""
+
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from hashlib import sha1
+from pathlib import Path
+
+import pytest
+
+from skills_mcp.content.git.listing import Entry, Listing
+from skills_mcp.content.git.remote import Remote
+from skills_mcp.content.git.repository import GitRepository
+from skills_mcp.content.git.runner import DamagedStoreError
+from skills_mcp.content.policy import SyncPolicy
+from skills_mcp.content.store.export import export, flush_to_disk, repair
+from skills_mcp.skills.model import EXPORTED_TIMES_NS
+from tests.support import Upstream, write
+
+FILES = {
+    "README.md": b"Read me",
+    "ui/_index.md": b"",
+    "ui/auth.md": b"Log in",
+    "ui/auth/flow.svg": b"<svg/>",
+    "tools/run.sh": b"#!/bin/sh\n",
+}
+
+needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="modes of POSIX")
+
+
+@dataclass
+class Blobs:
+    """A store of Git's that remembers what was asked of it."""
+
+    contents: dict[str, bytes] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    calls: int = 0
+
+    @contextmanager
+    def read_blobs(self, blobs: Iterable[str]) -> Iterator[Iterator[bytes]]:
+        self.calls += 1
+        yield self._read(blobs)
+
+    def _read(self, blobs: Iterable[str]) -> Iterator[bytes]:
+        for blob in blobs:
+            self.asked.append(blob)
+            yield self.contents[blob]
+
+    def list(self, files: dict[str, bytes]) -> Listing:
+        entries = []
+        for file, data in files.items():
+            blob = sha1(data).hexdigest()  # noqa: S324 - as Git does
+            self.contents[blob] = data
+            entries.append(Entry(file, blob, len(data), file.endswith(".sh")))
+        return Listing(tuple(entries), ())
+
+
+@pytest.fixture
+def blobs() -> Blobs:
+    return Blobs()
+
+
+@pytest.fixture
+def listing(blobs: Blobs) -> Listing:
+    return blobs.list(FILES)
+
+
+@pytest.fixture
+def folder(blobs: Blobs, listing: Listing, tmp_path: Path) -> Path:
+    """A folder that is as its commit says."""
+    folder = make(tmp_path / "snapshot")
+    export(listing, blobs, folder)
+    blobs.asked.clear()
+    blobs.calls = 0
+    return folder
+
+
+def make(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+
+
+def blob_of(data: bytes) -> str:
+    return sha1(data).hexdigest()  # noqa: S324 - as Git does
+
+
+@pytest.mark.spec("9.1")
+def test_a_commit_is_written(folder: Path) -> None:
+    assert contents(folder) == FILES
+
+
+def test_a_commit_of_a_real_repository_is_written(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    commit = upstream.commit({"ui/auth.md": "Log in", "Écran.md": "Bonjour\r\n"})
+    repository = GitRepository(
+        upstream.bare, Remote(upstream.url, "main"), SyncPolicy()
+    )
+    listing = repository.list_files(commit)
+
+    export(listing, repository, make(tmp_path / "snapshot"))
+    (tmp_path / "snapshot/Écran.md").unlink()
+    wrong = repair(listing, repository, tmp_path / "snapshot")
+
+    assert wrong == ("Écran.md",)
+    assert contents(tmp_path / "snapshot") == {
+        "ui/auth.md": b"Log in",
+        "Écran.md": b"Bonjour\r\n",
+    }
+
+
+@needs_posix
+def test_what_is_written_cannot_be_edited_by_accident_and_shows_an_edit(
+    blobs: Blobs, listing: Listing, tmp_path: Path
+) -> None:
+    folder, before = make(tmp_path / "strict"), os.umask(0o077)
+    try:
+        export(listing, blobs, folder)
+    finally:
+        os.umask(before)
+
+    looks = {file: (folder / file).stat() for file in FILES}
+
+    assert all(each.st_mtime_ns in EXPORTED_TIMES_NS for each in looks.values())
+    assert len({each.st_mtime_ns for each in looks.values()}) == len(FILES)
+    assert stat.S_IMODE(looks["tools/run.sh"].st_mode) == 0o555
+    assert stat.S_IMODE(looks["ui/auth.md"].st_mode) == 0o444
+
+
+def test_progress_is_told_file_by_file(
+    blobs: Blobs, listing: Listing, tmp_path: Path
+) -> None:
+    told: list[tuple[int, int]] = []
+
+    export(
+        listing,
+        blobs,
+        make(tmp_path / "a"),
+        None,
+        lambda done, all_: told.append((done, all_)),
+    )
+
+    assert told == [(1, 5), (2, 5), (3, 5), (4, 5), (5, 5)]
+
+
+def test_a_commit_without_files_is_an_empty_folder(
+    blobs: Blobs, tmp_path: Path
+) -> None:
+    export(Listing((), ()), blobs, make(tmp_path / "empty"))
+
+    assert contents(tmp_path / "empty") == {}
+    assert blobs.calls == 0
+
+
+def test_a_file_whose_size_is_wrong_is_a_damage_of_gits_store(
+    blobs: Blobs, listing: Listing, tmp_path: Path
+) -> None:
+    blobs.contents[blob_of(b"Log in")] = b"Log"
+
+    with pytest.raises(DamagedStoreError, match=r"'ui/auth\.md' has 3 bytes .* of 6"):
+        export(listing, blobs, make(tmp_path / "torn"))
+
+
+def test_a_store_that_ends_early_is_damaged(listing: Listing, tmp_path: Path) -> None:
+    class Short(Blobs):
+        @contextmanager
+        def read_blobs(self, blobs: Iterable[str]) -> Iterator[Iterator[bytes]]:
+            del blobs
+            yield iter([b"Read me"])
+
+    with pytest.raises(DamagedStoreError):
+        export(listing, Short(), make(tmp_path / "short"))
+
+
+def test_what_is_in_the_way_is_never_written_through(
+    blobs: Blobs, listing: Listing, tmp_path: Path
+) -> None:
+    target = write(tmp_path / "theirs.md", "theirs")
+    (make(tmp_path / "trap") / "README.md").symlink_to(target)
+
+    with pytest.raises(FileExistsError):
+        export(listing, blobs, tmp_path / "trap")
+
+    assert target.read_text() == "theirs"
+
+
+def test_a_file_that_is_the_same_in_the_commit_before_gets_a_second_name(
+    blobs: Blobs, listing: Listing, folder: Path, tmp_path: Path
+) -> None:
+    changed = blobs.list({**FILES, "README.md": b"READ ME", "moved.md": b"Log in"})
+
+    export(changed, blobs, make(tmp_path / "next"), (listing, folder))
+
+    assert contents(tmp_path / "next") == {
+        **FILES,
+        "README.md": b"READ ME",
+        "moved.md": b"Log in",
+    }
+    assert blobs.asked == [blob_of(b"READ ME")]
+    assert (tmp_path / "next/ui/auth.md").samefile(folder / "ui/auth.md")
+    assert contents(folder) == FILES
+
+
+@needs_posix
+def test_a_file_whose_mode_differs_is_not_the_same(
+    blobs: Blobs, listing: Listing, folder: Path, tmp_path: Path
+) -> None:
+    flipped = tuple(
+        replace(entry, is_executable=not entry.is_executable)
+        for entry in listing.entries
+    )
+
+    export(Listing(flipped, ()), blobs, make(tmp_path / "next"), (listing, folder))
+
+    assert len(blobs.asked) == len(FILES)
+    assert os.access(tmp_path / "next/ui/auth.md", os.X_OK)
+
+
+def edit(path: Path) -> None:
+    path.chmod(0o644)
+    path.write_bytes(b"LOG IN")
+
+
+def edit_and_hide_it(path: Path) -> None:
+    mode = path.stat().st_mode
+    edit(path)
+    path.chmod(mode)
+
+
+def truncate(path: Path) -> None:
+    before = path.stat()
+    path.chmod(0o644)
+    os.truncate(path, 0)
+    os.utime(path, ns=(before.st_mtime_ns, before.st_mtime_ns))
+    path.chmod(before.st_mode)
+
+
+def touch(path: Path) -> None:
+    os.utime(path)
+
+
+def open_for_writing(path: Path) -> None:
+    path.chmod(0o644)
+
+
+def close(path: Path) -> None:
+    path.chmod(0)
+
+
+def replace_by_link(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+
+
+def replace_by_folder(path: Path) -> None:
+    path.unlink()
+    write(path / "inner/file.md", "surprise")
+
+
+def replace_by_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+DAMAGES = [
+    edit,
+    edit_and_hide_it,
+    truncate,
+    touch,
+    open_for_writing,
+    close,
+    Path.unlink,
+    replace_by_link,
+    replace_by_folder,
+    replace_by_pipe,
+]
+
+
+@needs_posix
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_file_that_somebody_has_touched_is_written_again(
+    damage: Callable[[Path], None], blobs: Blobs, listing: Listing, folder: Path
+) -> None:
+    damage(folder / "ui/auth.md")
+
+    wrong = repair(listing, blobs, folder)
+
+    assert set(wrong) >= {"ui/auth.md"}
+    assert blobs.asked == [blob_of(b"Log in")]
+    assert contents(folder) == FILES
+    assert repair(listing, blobs, folder) == ()
+
+
+@needs_posix
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_file_that_somebody_has_touched_is_not_linked(
+    damage: Callable[[Path], None],
+    blobs: Blobs,
+    listing: Listing,
+    folder: Path,
+    tmp_path: Path,
+) -> None:
+    damage(folder / "ui/auth.md")
+
+    export(listing, blobs, make(tmp_path / "next"), (listing, folder))
+
+    assert blobs.asked == [blob_of(b"Log in")]
+    assert contents(tmp_path / "next") == FILES
+
+
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - a second file system, on most machines
+
+
+@pytest.mark.skipif(not SHARED_MEMORY.is_dir(), reason="needs a second file system")
+def test_where_files_cannot_be_linked_they_are_written(
+    blobs: Blobs, listing: Listing, folder: Path
+) -> None:
+    if SHARED_MEMORY.stat().st_dev == folder.stat().st_dev:
+        pytest.skip("the shared memory is on the same file system")
+    elsewhere = make(SHARED_MEMORY / f"skills-mcp-test-{os.getpid()}")
+    try:
+        export(listing, blobs, elsewhere, (listing, folder))
+        written = contents(elsewhere)
+    finally:
+        shutil.rmtree(elsewhere)
+
+    assert written == FILES
+    assert len(blobs.asked) == len(FILES)
+
+
+@needs_posix
+def test_a_pipe_that_looks_like_an_empty_file_is_none(
+    blobs: Blobs, listing: Listing, folder: Path
+) -> None:
+    path = folder / "ui/_index.md"
+    moment = path.stat().st_mtime_ns
+    replace_by_pipe(path)
+    path.chmod(0o444)
+    os.utime(path, ns=(moment, moment))
+
+    wrong = repair(listing, blobs, folder)
+
+    assert wrong == ("ui/_index.md",)
+    assert contents(folder) == FILES
+
+
+def test_a_folder_that_is_well_is_left_alone(
+    blobs: Blobs, listing: Listing, folder: Path
+) -> None:
+    before = {path: path.lstat() for path in folder.rglob("*")}
+
+    wrong = repair(listing, blobs, folder)
+
+    assert wrong == ()
+    assert blobs.calls == 0
+    assert {path: path.lstat() for path in folder.rglob("*")} == before
+
+
+def test_what_is_not_in_the_commit_is_deleted(
+    blobs: Blobs, listing: Listing, folder: Path
+) -> None:
+    write(folder / "ui/extra.md", "extra")
+    write(folder / "new/deep/er.md", "extra")
+    make(folder / "ui/empty")
+    (folder / "away").symlink_to(folder.parent)
+
+    wrong = repair(listing, blobs, folder)
+
+    assert wrong == ("away", "new", "ui/empty", "ui/extra.md")
+    assert contents(folder) == FILES
+    assert folder.parent.is_dir()
+
+
+def test_a_folder_that_became_a_link_is_made_again_and_the_target_left_alone(
+    blobs: Blobs, listing: Listing, folder: Path, tmp_path: Path
+) -> None:
+    (folder / "ui").rename(tmp_path / "theirs")
+    (folder / "ui").symlink_to(tmp_path / "theirs")
+    write(tmp_path / "theirs/more.md", "theirs")
+
+    repair(listing, blobs, folder)
+
+    assert not (folder / "ui").is_symlink()
+    assert contents(folder) == FILES
+    assert (tmp_path / "theirs/more.md").read_text() == "theirs"
+    assert (tmp_path / "theirs/auth.md").exists()
+
+
+def test_a_folder_that_became_a_file_is_made_again(
+    blobs: Blobs, listing: Listing, folder: Path
+) -> None:
+    shutil.rmtree(folder / "ui")
+    write(folder / "ui", "a file")
+
+    wrong = repair(listing, blobs, folder)
+
+    assert wrong == ("ui", "ui/_index.md", "ui/auth.md", "ui/auth/flow.svg")
+    assert contents(folder) == FILES
+
+
+@needs_posix
+def test_a_folder_that_was_closed_is_opened_again(
+    blobs: Blobs, listing: Listing, folder: Path
+) -> None:
+    (folder / "ui/auth").chmod(0)
+    folder.chmod(0o500)
+
+    wrong = repair(listing, blobs, folder)
+
+    assert wrong == (".", "ui/auth")
+    assert stat.S_IMODE((folder / "ui/auth").stat().st_mode) == 0o700
+    assert repair(listing, blobs, folder) == ()
+
+
+def test_who_reads_a_file_while_it_is_repaired_reads_one_state_of_it(
+    blobs: Blobs, listing: Listing, folder: Path
+) -> None:
+    edit(folder / "ui/auth.md")
+
+    with (folder / "ui/auth.md").open("rb") as reader:
+        repair(listing, blobs, folder)
+        read = reader.read()
+
+    assert read == b"LOG IN"
+    assert (folder / "ui/auth.md").read_bytes() == b"Log in"
+
+
+def test_a_repair_that_fails_leaves_nothing_half_done(
+    blobs: Blobs, listing: Listing, folder: Path
+) -> None:
+    edit(folder / "ui/auth.md")
+    blobs.contents[blob_of(b"Log in")] = b"short"
+
+    with pytest.raises(DamagedStoreError):
+        repair(listing, blobs, folder)
+
+    assert contents(folder) == {**FILES, "ui/auth.md": b"LOG IN"}
+
+
+def test_an_edit_of_a_file_with_two_names_is_repaired_under_both(
+    blobs: Blobs, listing: Listing, folder: Path, tmp_path: Path
+) -> None:
+    following = make(tmp_path / "next")
+    export(listing, blobs, following, (listing, folder))
+    edit(folder / "ui/auth.md")
+
+    both = repair(listing, blobs, folder), repair(listing, blobs, following)
+
+    assert both == (("ui/auth.md",), ("ui/auth.md",))
+    assert contents(folder) == contents(following) == FILES
+
+
+def test_files_can_be_flushed_to_the_disk(folder: Path) -> None:
+    flush_to_disk(folder)
+
+    with pytest.raises(OSError, match="No such file"):
+        flush_to_disk(folder / "missing")

@@ -1,0 +1,646 @@
+"""Snapshots on disk: one whole commit for every reader, whatever happens."""
+
+import json
+import os
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from skills_mcp.content.source import Attempt, Hold, LeftOut
+from skills_mcp.content.store.pointer import Current
+from skills_mcp.content.store.snapshots import SnapshotStore
+from skills_mcp.errors import SyncError
+from tests.content.store.snapshots import (
+    FOUR,
+    ONE,
+    OTHER_PROCESS,
+    THREE,
+    TWO,
+    collect,
+    fill,
+    found,
+    make_folder,
+    make_link,
+    make_pipe,
+    opened,
+    publish,
+    snapshots,
+)
+from tests.support import running_python, write
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SnapshotStore:
+    return SnapshotStore(tmp_path / "store")
+
+
+def refuse(folder: Path) -> tuple[LeftOut, ...]:
+    raise AssertionError(folder)
+
+
+def test_what_is_published_is_opened(store: SnapshotStore) -> None:
+    publish(store, ONE, at=1_000_000.5)
+
+    checkout = opened(store)
+
+    assert checkout.revision == ONE
+    assert (checkout.directory / "a.md").read_text() == ONE
+    assert checkout.synced_at.timestamp() == 1_000_000.5
+
+
+def test_nothing_is_published_where_nothing_is(store: SnapshotStore) -> None:
+    assert store.current() is None
+    assert store.open_current() is None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes of POSIX")
+def test_the_cache_is_for_its_user_alone(store: SnapshotStore, tmp_path: Path) -> None:
+    publish(store, ONE)
+
+    assert stat.S_IMODE((tmp_path / "store").stat().st_mode) == 0o700
+
+
+@pytest.mark.spec("9.1")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        "{}",
+        f'{{"commit": "{ONE}"}}',
+        f'{{"commit": "{ONE}", "fetched_at": "yesterday"}}',
+        f'{{"commit": "{ONE}", "fetched_at": NaN}}',
+        f'{{"commit": "{ONE}", "fetched_at": 1e300}}',
+        f'{{"commit": "{TWO}", "fetched_at": 1}}',
+        '{"commit": "", "fetched_at": 1}',
+        '{"commit": "..", "fetched_at": 1}',
+        b"\xff\xfe\x00",
+    ],
+)
+def test_a_pointer_that_makes_no_sense_publishes_nothing(
+    text: str | bytes, store: SnapshotStore, tmp_path: Path
+) -> None:
+    publish(store, ONE)
+    write(tmp_path / "store" / "current.json", text)
+
+    assert store.current() is None
+    assert store.open_current() is None
+
+
+def test_a_snapshot_that_was_deleted_publishes_nothing(
+    store: SnapshotStore, tmp_path: Path
+) -> None:
+    publish(store, ONE)
+    (tmp_path / f"store/snap/{ONE}/a.md").unlink()
+    (tmp_path / f"store/snap/{ONE}").rmdir()
+
+    assert store.open_current() is None
+
+
+def test_a_commit_that_is_staged_already_is_not_written_again(
+    store: SnapshotStore,
+) -> None:
+    publish(store, ONE)
+
+    with store.exclusive(timeout_seconds=10):
+        folder = store.stage(ONE, refuse)
+
+    assert folder == store.folder(ONE)
+
+
+def test_a_commit_gets_its_name_only_when_it_is_complete(
+    store: SnapshotStore, tmp_path: Path
+) -> None:
+    def write_half(folder: Path) -> tuple[LeftOut, ...]:
+        fill(folder, "half")
+        assert snapshots(tmp_path) == [folder.name]
+        assert store.commits() == ()
+        raise OSError(28, "No space left on device")
+
+    with (
+        store.exclusive(timeout_seconds=10),
+        pytest.raises(SyncError, match="the disk is full: make room"),
+    ):
+        store.stage(ONE, write_half)
+
+    assert snapshots(tmp_path) == []
+
+
+def test_a_staging_folder_that_was_left_over_disappears_and_is_never_served(
+    store: SnapshotStore, tmp_path: Path
+) -> None:
+    publish(store, ONE)
+    write(tmp_path / "store/snap/.staging-dead/a.md", "half")
+    write(tmp_path / "store/snap/.deleted-dead/a.md", "half")
+    for leftover in (
+        ".current-dead",
+        ".new-dead",
+        "snap/.new-dead",
+        f"snap/{TWO}.lease",
+    ):
+        write(tmp_path / "store" / leftover, "{}")
+
+    served = opened(store)
+    collect(store)
+
+    assert served.revision == ONE
+    assert sorted(found(tmp_path / "store")) == [
+        "current.json",
+        "snap",
+        f"snap/{ONE}",
+        f"snap/{ONE}.lease",
+        f"snap/{ONE}.left-out",
+        f"snap/{ONE}/a.md",
+        "sync.lock",
+    ]
+
+
+def test_the_pointer_is_never_half_written(
+    store: SnapshotStore, tmp_path: Path
+) -> None:
+    publish(store, ONE)
+    publish(store, TWO)
+    seen: set[str] = set()
+    stop = threading.Event()
+
+    def read() -> None:
+        pointer = tmp_path / "store/current.json"
+        while not stop.is_set():
+            seen.add(json.loads(pointer.read_bytes())["commit"])
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for number in range(100):
+        store.publish(Current((ONE, TWO)[number % 2], 1.0))
+    stop.set()
+    reader.join()
+
+    assert seen == {ONE, TWO}
+
+
+def test_a_snapshot_that_nobody_reads_is_collected(
+    store: SnapshotStore, tmp_path: Path
+) -> None:
+    publish(store, ONE)
+    reading = opened(store)
+    publish(store, TWO)
+    del reading
+
+    collect(store)
+
+    assert snapshots(tmp_path) == [TWO]
+    assert not list((tmp_path / "store/snap").glob(f"{ONE}*"))
+
+
+def test_what_is_published_is_never_collected(
+    store: SnapshotStore, tmp_path: Path
+) -> None:
+    publish(store, ONE)
+
+    collect(store)
+
+    assert snapshots(tmp_path) == [ONE]
+
+
+def test_nothing_is_collected_while_nobody_can_tell_what_is_needed(
+    store: SnapshotStore, tmp_path: Path
+) -> None:
+    publish(store, ONE)
+    publish(store, TWO)
+    write(tmp_path / "store/current.json", "half a poin")
+
+    collect(store)
+
+    assert snapshots(tmp_path) == [ONE, TWO]
+
+
+def test_a_checkout_says_who_has_signed_it_and_whether_it_is_held(
+    store: SnapshotStore,
+) -> None:
+    publish(store, ONE)
+    hold = Hold(3.5, TWO)
+    store.publish(Current(ONE, 2.5, "ada@example.com", TWO, hold))
+
+    checkout = opened(store)
+
+    assert store.current() == Current(ONE, 2.5, "ada@example.com", TWO, hold)
+    assert checkout.verified_by == "ada@example.com"
+    assert checkout.hold == hold
+
+
+def test_the_commit_before_is_no_stand_in_for_one_that_was_deleted(
+    store: SnapshotStore,
+) -> None:
+    publish(store, ONE)
+    publish(store, TWO)
+    store.publish(Current(TWO, 1.0, previous=ONE))
+    shutil.rmtree(store.folder(TWO))
+
+    pointer = store.pointer()
+    assert pointer is not None
+    assert pointer.previous == ONE
+    assert store.current() is None
+    assert store.open_current() is None
+    assert not list((store.directory / "snap").glob("*.lease"))
+
+
+def test_what_is_left_out_is_kept_with_its_commit(store: SnapshotStore) -> None:
+    left_out = (LeftOut("a:b", "name"), LeftOut("caf\udce9.md", "collision"))
+    with store.exclusive(timeout_seconds=10):
+        store.stage(ONE, lambda folder: (*fill(folder, ONE), *left_out))
+        store.publish(Current(ONE, 1.0))
+
+    assert opened(store).left_out == left_out
+
+
+def test_what_is_left_out_can_be_said_anew(store: SnapshotStore) -> None:
+    publish(store, ONE)
+
+    store.revise(ONE, [LeftOut("large.bin", "size")])
+
+    assert opened(store).left_out == (LeftOut("large.bin", "size"),)
+
+
+@pytest.mark.parametrize(
+    "text, left_out",
+    [
+        ('["a:b"]', (LeftOut("a:b", "name"),)),
+        ("{", ()),
+        (None, ()),
+    ],
+)
+def test_a_list_of_what_is_left_out_that_is_old_or_broken_does_no_harm(
+    text: str | None, left_out: tuple[LeftOut, ...], store: SnapshotStore
+) -> None:
+    publish(store, ONE)
+    path = store.directory / f"snap/{ONE}.left-out"
+    path.unlink() if text is None else write(path, text)
+
+    assert opened(store).left_out == left_out
+
+
+def test_a_stamp_differs_as_soon_as_somebody_has_published(
+    store: SnapshotStore,
+) -> None:
+    stamps = [store.stamp()]
+    publish(store, ONE)
+    stamps.append(store.stamp())
+    store.publish(Current(ONE, 1.0))
+    stamps.append(store.stamp())
+    opened(store)
+    collect(store)
+
+    assert len(set(stamps)) == 3
+    assert store.stamp() == stamps[-1]
+
+
+def test_how_the_last_syncs_went_is_remembered_by_every_process(
+    store: SnapshotStore,
+) -> None:
+    attempt = Attempt(
+        attempted_at=1.5, failures=2, error_code="SYNC_FAILED", error_message="no"
+    )
+
+    with store.exclusive(timeout_seconds=10):
+        before = store.attempt()
+        store.remember(attempt)
+
+    assert before == Attempt()
+    assert SnapshotStore(store.directory).attempt() == attempt
+
+
+def test_what_a_pointer_names_is_kept(store: SnapshotStore) -> None:
+    for commit in (ONE, TWO, THREE, FOUR):
+        publish(store, commit)
+    store.publish(Current(TWO, 1.0, previous=ONE, hold=Hold(1.0, THREE)))
+
+    with store.exclusive(timeout_seconds=10):
+        kept = store.collect()
+
+    assert kept == store.commits() == (ONE, TWO, THREE)
+
+
+def test_the_commit_before_is_kept_even_if_the_published_one_is_gone(
+    store: SnapshotStore,
+) -> None:
+    publish(store, ONE)
+    publish(store, TWO)
+    store.publish(Current(TWO, 1.0, previous=ONE))
+    shutil.rmtree(store.folder(TWO))
+
+    collect(store)
+
+    assert store.commits() == (ONE,)
+
+
+def test_what_somebody_reads_is_among_the_commits_that_stay(
+    store: SnapshotStore,
+) -> None:
+    publish(store, ONE)
+    reading = opened(store)
+    publish(store, TWO)
+
+    with store.exclusive(timeout_seconds=10):
+        kept = store.collect()
+
+    assert kept == (ONE, TWO)
+    assert reading.revision == ONE
+
+
+def test_a_staged_commit_can_be_read_before_it_is_published(
+    store: SnapshotStore,
+) -> None:
+    publish(store, ONE)
+    with store.exclusive(timeout_seconds=10):
+        store.stage(TWO, lambda folder: fill(folder, TWO))
+        checkout = store.open_commit(TWO, Current(TWO, 5.0, "ada"))
+        while_read = store.collect()
+        published = store.current()
+        del checkout
+        afterwards = store.collect()
+
+    assert while_read == (ONE, TWO)
+    assert published == Current(ONE, 1.0)
+    assert afterwards == (ONE,)
+
+
+def test_a_staged_commit_says_what_its_pointer_is_going_to_say(
+    store: SnapshotStore,
+) -> None:
+    with store.exclusive(timeout_seconds=10):
+        folder = store.stage(ONE, lambda folder: fill(folder, ONE))
+
+    checkout = store.open_commit(ONE, Current(ONE, 5.0, "ada"))
+
+    assert checkout is not None
+    assert checkout.directory == folder
+    assert (checkout.revision, checkout.verified_by) == (ONE, "ada")
+    assert checkout.synced_at.timestamp() == 5.0
+
+
+@pytest.mark.parametrize("commit", [TWO, "..", "", "main"])
+def test_a_commit_that_is_not_here_cannot_be_read(
+    commit: str, store: SnapshotStore
+) -> None:
+    publish(store, ONE)
+    before = sorted(found(store.directory))
+
+    assert store.open_commit(commit, Current(ONE, 1.0)) is None
+    assert sorted(found(store.directory)) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="signals of POSIX")
+def test_a_collector_that_is_killed_leaves_no_half_snapshot(
+    store: SnapshotStore,
+) -> None:
+    publish(store, ONE)
+    publish(store, TWO)
+    killed = f"""{OTHER_PROCESS}
+import os, signal
+def die(event, arguments):
+    if event == "shutil.rmtree":
+        os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(die)
+with store.exclusive(timeout_seconds=20):
+    store.collect()
+"""
+
+    with running_python(killed, store.directory) as collector:
+        assert collector.wait() == -signal.SIGKILL
+    left = store.commits()
+    collect(store)
+
+    assert left == (TWO,)
+    assert not list((store.directory / "snap").glob(".*"))
+
+
+def make_garbage(path: Path) -> None:
+    write(path, b"\0\xff" * 5000)
+
+
+def make_empty(path: Path) -> None:
+    write(path, b"")
+
+
+def remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links and pipes")
+@pytest.mark.parametrize(
+    "damage", [make_folder, make_garbage, make_empty, make_link, make_pipe, remove]
+)
+@pytest.mark.parametrize(
+    "name",
+    ["current.json", "state.json", f"snap/{ONE}.lease", f"snap/{ONE}.left-out"],
+)
+def test_whatever_stands_in_the_place_of_a_file_the_next_sync_heals_it(
+    name: str, damage: Callable[[Path], None], store: SnapshotStore
+) -> None:
+    publish(store, ONE)
+    damage(store.directory / name)
+
+    before = store.open_current()
+    attempted = store.attempt()
+    with store.exclusive(timeout_seconds=10):
+        store.stage(ONE, lambda folder: fill(folder, ONE))
+        store.revise(ONE, [LeftOut("x", "size")])
+        store.remember(replace(attempted, failures=1))
+        store.publish(Current(ONE, 2.0))
+        store.collect()
+
+    assert before is None or before.revision == ONE
+    assert opened(store).left_out == (LeftOut("x", "size"),)
+    assert store.attempt().failures == 1
+    assert store.current() == Current(ONE, 2.0)
+
+
+@pytest.mark.parametrize("name", ["snap", f"snap/{ONE}"])
+def test_a_file_in_the_place_of_a_folder_is_no_obstacle(
+    name: str, store: SnapshotStore
+) -> None:
+    publish(store, ONE)
+    shutil.rmtree(store.directory / name)
+    write(store.directory / name, "in the way")
+
+    before = store.open_current()
+    publish(store, ONE)
+
+    assert before is None
+    assert opened(store).revision == ONE
+
+
+def test_what_is_being_deleted_is_no_snapshot(store: SnapshotStore) -> None:
+    publish(store, ONE)
+    store.folder(ONE).rename(store.directory / "snap/.deleted-half")
+
+    assert store.commits() == ()
+    assert store.open_current() is None
+
+
+def test_a_link_in_the_place_of_a_snapshot_is_none(
+    store: SnapshotStore, tmp_path: Path
+) -> None:
+    publish(store, ONE)
+    store.folder(ONE).rename(tmp_path / "elsewhere")
+    store.folder(ONE).symlink_to(tmp_path / "elsewhere")
+
+    before = store.open_current()
+    publish(store, ONE)
+
+    assert before is None
+    assert opened(store).directory.is_dir()
+    assert (tmp_path / "elsewhere/a.md").exists()
+
+
+def test_when_the_whole_cache_is_deleted_the_next_sync_makes_it_again(
+    store: SnapshotStore,
+) -> None:
+    publish(store, ONE)
+    reading = opened(store)
+    shutil.rmtree(store.directory)
+
+    gone = store.open_current()
+    publish(store, ONE)
+
+    assert gone is None
+    assert opened(store).revision == reading.revision
+
+
+KILLED_WHILE = {
+    "staging": "store.stage(two, lambda folder: (write(folder), die()))",
+    "staged": "store.stage(two, write); die()",
+    "published": "store.stage(two, write); store.publish(Current(two, 2.0)); die()",
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.parametrize("moment", KILLED_WHILE)
+def test_a_writer_that_is_killed_leaves_one_whole_commit_and_no_lock(
+    moment: str, store: SnapshotStore, tmp_path: Path
+) -> None:
+    publish(store, ONE)
+    code = f"""{OTHER_PROCESS}
+import os, signal
+from skills_mcp.content.store.pointer import Current
+two = "{TWO}"
+def write(folder):
+    (folder / "a.md").write_text(two)
+    return ()
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+with store.exclusive(timeout_seconds=20):
+    {KILLED_WHILE[moment]}
+"""
+
+    with running_python(code, store.directory) as writer:
+        assert writer.wait() == -signal.SIGKILL
+    served = opened(store)
+    publish(store, TWO)
+    collect(store)
+
+    assert (served.directory / "a.md").read_text() == served.revision
+    assert served.revision == (TWO if moment == "published" else ONE)
+    assert (opened(store).directory / "a.md").read_text() == TWO
+    assert not list((tmp_path / "store/snap").glob(".*"))
+
+
+def can_trace() -> bool:
+    if shutil.which("strace") is None:
+        return False
+    tried = subprocess.run(
+        ["strace", "-o", os.devnull, "true"], check=False, capture_output=True
+    )
+    return tried.returncode == 0
+
+
+needs_strace = pytest.mark.skipif(
+    not can_trace(), reason="strace is missing, or not permitted"
+)
+
+
+@needs_strace
+@pytest.mark.parametrize(
+    "call, number, words",
+    [
+        ("mkdir", "EROFS", "the disk is read-only"),
+        ("syncfs", "EIO", "the disk is failing"),
+        ("rename", "ENOSPC", "the disk is full"),
+        ("fsync", "EDQUOT", "your quota is used up"),
+    ],
+)
+def test_a_disk_that_refuses_a_call_costs_nothing_that_is_published(
+    call: str, number: str, words: str, store: SnapshotStore
+) -> None:
+    publish(store, ONE)
+    code = f"""{OTHER_PROCESS}
+from skills_mcp.content.store.pointer import Current
+from skills_mcp.errors import SyncError
+try:
+    with store.exclusive(timeout_seconds=20):
+        store.stage("{TWO}", lambda folder: ())
+        store.publish(Current("{TWO}", 1.0))
+except SyncError as error:
+    print(error)
+"""
+
+    done = subprocess.run(
+        [
+            *("strace", "-f", "-o", os.devnull, "-e", f"inject={call}:error={number}"),
+            *(sys.executable, "-c", code, store.directory),
+        ],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    served = opened(store).revision
+    publish(store, TWO)
+    collect(store)
+
+    assert words in done.stdout
+    assert served == ONE
+    assert opened(store).revision == TWO
+    assert not list((store.directory / "snap").glob(".*"))
+
+
+@needs_strace
+def test_nothing_gets_its_name_before_it_is_on_the_disk(
+    store: SnapshotStore, tmp_path: Path
+) -> None:
+    code = f"""{OTHER_PROCESS}
+from skills_mcp.content.store.pointer import Current
+with store.exclusive(timeout_seconds=20):
+    store.stage("{ONE}", lambda folder: ())
+    store.publish(Current("{ONE}", 1.0))
+"""
+    calls = "trace=syncfs,sync,rename,renameat,renameat2,fsync"
+    trace = tmp_path / "trace"
+
+    subprocess.run(
+        [
+            *("strace", "-f", "-y", "-e", calls, "-o", trace),
+            *(sys.executable, "-c", code, store.directory),
+        ],
+        check=True,
+    )
+
+    done = iter(trace.read_text().splitlines())
+    for step in (
+        ("syncfs", ".staging-"),
+        ("rename", f'snap/{ONE}"'),
+        ("fsync", "/store/snap>"),
+        ("fsync", "/store/.new-"),
+        ("rename", 'current.json"'),
+        ("fsync", "/store>"),
+    ):
+        assert any(all(word in line for word in step) for line in done), step

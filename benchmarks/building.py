@@ -5,6 +5,7 @@ The content is a branch of a Git repository on this disk, as users have it.
 
 import os
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,9 +14,9 @@ from benchmarks.figures import SKILLS, Measured, Results
 from benchmarks.timing import in_new_process, timed
 from skills_mcp.config import Settings
 from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.remote import Remote
-from skills_mcp.content.source import Content, Mount, Part
+from skills_mcp.content.source import Content, Demand, Mount, Part, accept_all
 from skills_mcp.shelf import Shelf
 from skills_mcp.snapshot import Snapshot, take_snapshot
 
@@ -76,7 +77,7 @@ def make_repository(folder: Path, text: Text, *, are_packages: bool) -> Reposito
     subprocess.run(start, cwd=repository.work, env=os.environ | _GIT, check=True)
     write_skills(repository.work, text, SKILLS, are_packages=are_packages)
     repository.commit()
-    repository.open().sync()
+    _sync(repository.open())
     return repository
 
 
@@ -140,7 +141,8 @@ def _take(content: Content, before: Snapshot | None = None) -> Snapshot:
 
 
 def _sync(source: RemoteBranch) -> Content:
-    return Content((Part(Mount(source=source), source.sync()),))
+    checkout = source.sync(Demand(time.time(), is_urgent=True), accept_all)
+    return Content((Part(Mount(source=source), checkout),))
 
 
 def _import() -> None:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -18,7 +19,14 @@ from skills_mcp.analytics.tracker import Tracker
 from skills_mcp.config import Layer, Settings
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import ContentSource, Mount
+from skills_mcp.content.source import (
+    Checkout,
+    Content,
+    ContentSource,
+    Demand,
+    Mount,
+    accept_all,
+)
 from skills_mcp.library import SkillLibrary
 from skills_mcp.scripts.runner import ScriptRunner
 from skills_mcp.shelf import Shelf
@@ -144,6 +152,18 @@ def mounted(source: ContentSource | Path) -> Mounts:
     return Mounts((Mount(source=source),))
 
 
+def sync(source: ContentSource) -> Checkout:
+    """Bring the newest content of a source here, whatever is in it."""
+    checkout = source.sync(Demand(time.time(), is_urgent=True), accept_all)
+    assert checkout is not None
+    return checkout
+
+
+def sync_all(mounts: Mounts) -> Content:
+    """Bring the newest content of every source here, whatever is in it."""
+    return mounts.sync(Demand(time.time(), is_urgent=True), accept_all)
+
+
 def open_library(  # noqa: PLR0913 - each of them is something that bootstrap wires
     source: Mounts | ContentSource | Path,
     *,
@@ -172,7 +192,7 @@ def open_library(  # noqa: PLR0913 - each of them is something that bootstrap wi
         environment=os.environ if environment is None else environment,
     )
     if load:
-        library.load(mounts.sync())
+        library.shelf.sync()
     return library
 
 

@@ -12,19 +12,27 @@ from hypothesis import strategies as st
 from skills_mcp.collection import Collection, collect
 from skills_mcp.config import Limits, Visibility
 from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
-from skills_mcp.content.remote import Remote
-from skills_mcp.content.source import Checkout, Content, ContentSource, Mount, Part
+from skills_mcp.content.source import (
+    Accept,
+    Checkout,
+    Content,
+    ContentSource,
+    Demand,
+    Mount,
+    Part,
+)
 from skills_mcp.skills import discovery
 from skills_mcp.skills.model import Problem
 from skills_mcp.skills.packing import pack
-from tests.support import Upstream, skill_text, write, write_skill
+from tests.support import Upstream, skill_text, sync, write, write_skill
 
 PACKAGE = "---\nname: pdf\ndescription: Fills forms.\n---\nBody.\n"
 
 
 def here(source: ContentSource, at: str = "") -> Content:
-    checkout = source.sync()
+    checkout = sync(source)
     assert checkout is not None
     return Content((Part(Mount(source=source, at=at), checkout),))
 
@@ -193,7 +201,7 @@ def test_an_edit_that_keeps_size_and_time_is_seen(tmp_path: Path) -> None:
 
 def test_a_commit_that_nobody_remembers_is_read_whole(tmp_path: Path) -> None:
     class Forgetful(LocalFolder):
-        def sync(self) -> Checkout:
+        def sync(self, demand: Demand, accept: Accept) -> Checkout:  # noqa: ARG002 - the protocol's
             return Checkout(tmp_path, next(revisions), datetime.now(UTC))
 
     revisions = iter(["a" * 40, "b" * 40])

@@ -1,5 +1,6 @@
 """001 §13, row by row, as a client sees it."""
 
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import anyio.to_thread
 import pytest
 
 from skills_mcp.content.branch import RemoteBranch
-from skills_mcp.content.remote import Remote
+from skills_mcp.content.git.remote import Remote
 from skills_mcp.library import SkillLibrary
 from tests.clients import ERAS, Lifeline, SlowSource, ask, connected
 from tests.support import (
@@ -17,6 +18,7 @@ from tests.support import (
     Upstream,
     open_library,
     skill_text,
+    sync,
     write,
     write_skill,
 )
@@ -32,7 +34,8 @@ async def test_if_the_network_is_down_at_startup_the_cache_is_served(
     tmp_path: Path, upstream: Upstream, era: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
-    _branch(upstream, tmp_path).sync()
+    sync(_branch(upstream, tmp_path))
+    _make_older(tmp_path)  # or the sync at the start would find it new enough
     upstream.bare.rename(tmp_path / "gone")
     library = open_library(_branch(upstream, tmp_path), load=False)
 
@@ -63,7 +66,7 @@ async def test_if_the_network_is_down_at_refresh_what_is_here_stays_until_it_is_
         recovered = await ask(client, "refresh_skills")
         after = await ask(client, "get_skill", context="two")
 
-    assert failed["error"]["code"] == "SYNC_FAILED"
+    assert failed["error"]["code"] == "REMOTE_NOT_FOUND"
     assert meanwhile["skill_path"] == "one"
     assert recovered["success"] is True
     assert after["skill_path"] == "two"
@@ -263,7 +266,8 @@ async def test_an_empty_skills_directory_is_served_and_nothing_matches(
 async def test_concurrent_refresh_attempts_share_one_sync_and_its_result(
     era: str,
 ) -> None:
-    # DESIGN §3.11: they join the one that is running instead of failing at once.
+    # DESIGN §3.11: they join the one that is running instead of failing at once. It
+    # is the second one: the server's own may have asked before what they are about.
     source = SlowSource(SKILLS_CONTENT)
     library = open_library(source, load=False)
     replies: list[dict[str, Any]] = []
@@ -282,10 +286,16 @@ async def test_concurrent_refresh_attempts_share_one_sync_and_its_result(
 
     assert len(replies) == 5
     assert all(reply["success"] for reply in replies)
-    assert source.syncs == 1
+    assert source.syncs == 2
 
 
 _CALL = {"skill_path": "login", "file": "scripts/check.sh"}
+
+
+def _make_older(folder: Path) -> None:
+    [pointer] = (folder / "cache").glob("*/current.json")
+    said = json.loads(pointer.read_text())
+    pointer.write_text(json.dumps(said | {"fetched_at": said["fetched_at"] - 3600}))
 
 
 def _branch(upstream: Upstream, folder: Path) -> RemoteBranch:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from skills_mcp.config import Config
-from skills_mcp.content.source import Content
+from skills_mcp.content.source import Content, LeftOut, LeftOutKind
 from skills_mcp.errors import SkillDisabledError
 from skills_mcp.routing.keywords import KeywordMatcher
 from skills_mcp.routing.matcher import Matcher
@@ -267,17 +267,26 @@ def test_a_repository_serves_the_skills_of_its_own_agents(tmp_path: Path) -> Non
     assert "Be kind." in compose(snapshot.index, pdf)
 
 
-@pytest.mark.parametrize("name", ["liñk.md", "a\x1b[2J.md"])
+@pytest.mark.parametrize(
+    "name, kind, rule",
+    [
+        ("liñk.md", "link", "link"),
+        ("team", "submodule", "submodule"),
+        ("a\x1b[2J.md", "name", "file-name"),
+        ("A.md", "collision", "name-collision"),
+        ("film.mp4", "size", "file-size"),
+    ],
+)
 def test_what_a_commit_has_and_no_disk_may_have_is_reported(
-    content: Path, name: str
+    content: Path, name: str, kind: LeftOutKind, rule: str
 ) -> None:
-    left_out = (f"skills/ui/{name}", "docs/other.md")
+    left_out = (LeftOut(f"skills/ui/{name}", kind), LeftOut("docs/other.md", kind))
 
     snapshot = take(part_of(content, at="web", revision="c0ffee", left_out=left_out))
 
     [problem] = snapshot.problems
     assert problem.file == f"web/ui/{name}".replace("\x1b", "\\x1b")
-    assert (problem.level, problem.rule) == ("error", "link")
+    assert (problem.level, problem.rule) == ("error", rule)
 
 
 # --- several sources ----------------------------------------------------------

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from skills_mcp.config import Limits, Visibility
+from skills_mcp.content.left_out import explain_left_out
 from skills_mcp.content.source import Content, Part
 from skills_mcp.skills.discovery import load_skills
 from skills_mcp.skills.homes import Home, find_homes
@@ -296,11 +297,7 @@ def _left_out(part: Part) -> Iterator[Problem]:
     for home in find_homes(top, part.mount.subfolder):
         inside = home.directory.relative_to(top).as_posix()
         prefix = "" if inside == "." else f"{inside}/"
-        for name in part.checkout.left_out:
-            if name.startswith(prefix):
-                shown = printable(name.removeprefix(prefix))
-                reason = (
-                    "is a link, a submodule, or has a name that is not safe everywhere"
-                )
-                hint = "put a file with a plain name in its place"
-                yield Problem(_prefix(part, home) + shown, reason, hint, rule="link")
+        for each in part.checkout.left_out:
+            if each.file.startswith(prefix):
+                shown = printable(each.file.removeprefix(prefix))
+                yield explain_left_out(_prefix(part, home) + shown, each.kind)

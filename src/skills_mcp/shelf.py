@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
@@ -10,14 +11,30 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from skills_mcp.answers import Refreshed, derive_refreshed
+from skills_mcp.changes import SkillChanges, derive_changes, is_listing_changed
 from skills_mcp.config import Config, Settings
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.refresher import Refresher
-from skills_mcp.content.source import Content
+from skills_mcp.content.source import (
+    Checkout,
+    Content,
+    ContentSource,
+    Demand,
+    Part,
+    SourceState,
+)
 from skills_mcp.embeddings.embedder import Embedder
 from skills_mcp.errors import ContentUnavailableError, SkillsError
 from skills_mcp.process_memory import give_back_memory
-from skills_mcp.snapshot import Snapshot, log_news, rebase, take_snapshot
+from skills_mcp.snapshot import (
+    Snapshot,
+    find_broken,
+    load_config,
+    log_news,
+    rebase,
+    require_readable,
+    take_snapshot,
+)
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
     from skills_mcp.basis_cache import BasisCache
@@ -55,7 +72,10 @@ class Shelf:
         self._operator = settings.resolve()
         self._snapshot: Snapshot | None = None
         self._kept: list[tuple[float, Content]] = []
-        self._refresher = Refresher(mounts, self.load, self._interval_minutes)
+        self._watchers: list[Callable[[], None]] = []
+        self._refresher = Refresher(
+            mounts, self.load, self.inspect, self._interval_minutes
+        )
 
     @property
     def config(self) -> Config:
@@ -95,6 +115,52 @@ class Shelf:
         if not self.is_ready:
             await self._refresher.wait_until_ready(timeout_seconds)
 
+    @property
+    def doing(self) -> str:
+        """What a sync is at, such as `Receiving objects 45%`; empty if none runs."""
+        return self._mounts.doing
+
+    def states(self) -> tuple[SourceState, ...]:
+        """Say how new the content of each source is.  Blocking, for a moment."""
+        content = self._snapshot.content if self._snapshot else None
+        return self._derive_states(content, self.config)
+
+    def look(self) -> tuple[SourceState, ...]:
+        """Say the same of what is here, without loading it.  Blocking.
+
+        Nothing is asked of any network.
+        """
+        content = self._mounts.look()
+        config = load_config(content, self._settings) if content else self._operator
+        return self._derive_states(content, config)
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        """Call back whenever other skills are served; on whichever thread loads."""
+        self._watchers.append(callback)
+
+    def sync(self) -> Content:
+        """Bring the newest content here and load it.  Blocking.
+
+        For programs that do this once; a server has `run`.
+
+        Raises:
+            SyncError: There is nothing at all, or the only source has failed.
+        """
+        newest = Demand(time.time(), is_urgent=True)
+        content = self._mounts.sync(newest, self.inspect)
+        self.load(content)
+        return content
+
+    def inspect(self, source: ContentSource, checkout: Checkout) -> None:
+        """Read a commit before it is published.  Blocking; see `Accept`.
+
+        Raises:
+            UnreadableContentError: It has skills, and none that can be read.
+        """
+        mounts = (each for each in self._mounts.mounts if each.source is source)
+        content = Content(tuple(Part(mount, checkout) for mount in mounts))
+        require_readable(content, self._operator, self._basis)
+
     def load(self, content: Content) -> None:
         """Make content what is served (001 §4.6).  Blocking.
 
@@ -116,6 +182,9 @@ class Shelf:
         if served:
             self._keep(served.content)
         self._snapshot = self._embed(snapshot, served)
+        if is_listing_changed(served.offer if served else None, snapshot.offer):
+            for callback in self._watchers:
+                callback()
 
     @property
     def asks_elsewhere(self) -> bool:
@@ -200,19 +269,33 @@ class Shelf:
         except SkillsError as failure:
             error = failure
         after = self._snapshot
-        changed = 0
-        if after and (before is None or before.content is not after.content):
-            changed = await anyio.to_thread.run_sync(
-                self._mounts.count_changes,
-                before.content if before else None,
-                after.content,
+
+        def compare() -> Refreshed:
+            return derive_refreshed(
+                self.states(),
+                files_changed=self._count_files(before, after),
+                skills_reindexed=len(after.index) if after else 0,
+                error=error,
+                changes=self._find_changes(before, after),
             )
-        return derive_refreshed(
-            self._mounts.derive_states(after.content if after else None),
-            files_changed=changed,
-            skills_reindexed=len(after.index) if after else 0,
-            error=error,
-        )
+
+        return await anyio.to_thread.run_sync(compare)
+
+    def _count_files(self, before: Snapshot | None, after: Snapshot | None) -> int:
+        if after is None or after is before:
+            return 0
+        old = before.content if before else None
+        return self._mounts.count_changes(old, after.content)
+
+    def _find_changes(
+        self, before: Snapshot | None, after: Snapshot | None
+    ) -> SkillChanges:
+        if after is None or after is before:
+            return SkillChanges()
+        old = before.content if before else None
+        files = self._mounts.find_changes(old, after.content)
+        changes = derive_changes(before.offer if before else None, after.offer, files)
+        return replace(changes, broken=find_broken(before, after))
 
     def close(self) -> None:
         """End a sync that is running."""
@@ -222,8 +305,16 @@ class Shelf:
         if self._embedder:
             self._embedder.close()
 
+    def _derive_states(
+        self, content: Content | None, config: Config
+    ) -> tuple[SourceState, ...]:
+        minutes = self._minutes_of(config)
+        return self._mounts.states(content, minutes * 60 if minutes else None)
+
     def _interval_minutes(self) -> float | None:
+        return self._minutes_of(self.config)
+
+    def _minutes_of(self, config: Config) -> float | None:
         """001 §9.3 knows a timer for Git only; a folder is read on request."""
-        rules = self.config.refresh
-        timed = rules.enabled and self._mounts.mode == "git"
-        return rules.interval_minutes if timed else None
+        timed = config.refresh.enabled and self._mounts.mode == "git"
+        return config.refresh.interval_minutes if timed else None

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from skills_mcp.changes import Offer
 from skills_mcp.config import Config, Settings, Visibility, read_layer
 from skills_mcp.content.source import Content, Part
-from skills_mcp.errors import ConfigError, MissingFileError
+from skills_mcp.errors import ConfigError, MissingFileError, UnreadableContentError
 from skills_mcp.process_memory import collecting_later
 from skills_mcp.routing.matcher import Matcher
 from skills_mcp.safe_path import open_inside
@@ -59,6 +60,12 @@ class Snapshot:
     def ranked(self) -> Matcher:
         """What `search_skills` ranks with.  Blocking, the first time."""
         return self._fuse(self.indexes.searched())
+
+    @property
+    def offer(self) -> Offer:
+        """What is offered, to be compared with another state."""
+        table = self.indexes.basis().collection.table
+        return Offer(table, self.index.offered.numbers)
 
     def _fuse(self, lexical: Matcher) -> Matcher:
         return self.vectors.fuse(lexical) if self.vectors else lexical
@@ -126,6 +133,36 @@ def take_snapshot(
     )
 
 
+def require_readable(content: Content, config: Config, basis: "Basis | None") -> None:
+    """Read a commit that nobody is served from yet.  Blocking.
+
+    Args:
+        content: The commit, wherever its source is mounted.
+        config: The operator's.
+        basis: What is served, of which most will be the same.
+
+    Raises:
+        UnreadableContentError: It has skills, and none that can be read.
+    """
+    from skills_mcp.collection import collect
+
+    before = basis.collection if basis else None
+    collection = collect(content, config.limits, config.visibility, before)
+    broken = [each for each in collection.problems if each.level == "error"]
+    if broken and not len(collection.table):
+        part = content.parts[0]
+        raise UnreadableContentError(
+            f"{part.mount.source.name}: no skill of {part.checkout.revision} can be "
+            f"read, so it is not published. The first of {len(broken)} problems: "
+            f"{broken[0]}. `skills-mcp validate` shows all of them in a clone"
+        )
+
+
+def load_config(content: Content, settings: Settings) -> Config:
+    """Return the settings that hold for content, without reading a skill.  Blocking."""
+    return _configure(content, settings)[0]
+
+
 def rebase(snapshot: Snapshot, basis: "Basis") -> Snapshot:
     """Return the same snapshot over arrays that lie somewhere else."""
     from skills_mcp.indexes import Indexes
@@ -134,6 +171,13 @@ def rebase(snapshot: Snapshot, basis: "Basis") -> Snapshot:
     index = SkillIndex(table, snapshot.config.visibility, rows=table.listed)
     indexes = Indexes(basis.collection, index, basis)
     return replace(snapshot, index=index, indexes=indexes)
+
+
+def find_broken(before: Snapshot | None, after: Snapshot) -> tuple[str, ...]:
+    """Return what is wrong in one state and was not in the one before."""
+    known = set(before.problems) if before else set()
+    news = (each for each in after.problems if each not in known)
+    return tuple(str(each) for each in news if each.level == "error")
 
 
 def log_news(snapshot: Snapshot, before: Snapshot | None) -> None:

@@ -2,25 +2,32 @@ import shutil
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from skills_mcp.content.branch import RemoteBranch
-from skills_mcp.content.remote import Remote
-from skills_mcp.content.source import Checkout
+from skills_mcp.content.git.remote import Remote
+from skills_mcp.content.policy import SyncPolicy
+from skills_mcp.content.source import Checkout, Demand
 from skills_mcp.errors import SyncError
-from tests.support import Upstream, git, running_python, wait_for, write
+from tests.content.git_server import serving
+from tests.support import Upstream, git, running_python, sync, wait_for, write
 
 SYNC = """
 import sys
+import time
 from pathlib import Path
 from skills_mcp.content.branch import RemoteBranch
-from skills_mcp.content.remote import Remote
-source = RemoteBranch(Remote(sys.argv[1], "main"), Path(sys.argv[2]))
+from skills_mcp.content.policy import SyncPolicy
+from skills_mcp.content.policy import SyncPolicy
+from skills_mcp.content.git.remote import Remote
+from skills_mcp.content.source import Demand, accept_all
+source = RemoteBranch(Remote(sys.argv[1], "main"), Path(sys.argv[2]), SyncPolicy())
 print("ready", flush=True)
 sys.stdin.readline()
-checkout = source.sync()
+checkout = source.sync(Demand(time.time(), is_urgent=True), accept_all)
 text = (checkout.directory / "a.md").read_text()
 print(checkout.revision, text, flush=True)
 """
@@ -34,7 +41,7 @@ def source(upstream: Upstream, tmp_path: Path) -> RemoteBranch:
 def open_branch(
     upstream: Upstream, tmp_path: Path, branch: str = "main"
 ) -> RemoteBranch:
-    return RemoteBranch(Remote(upstream.url, branch), tmp_path / "cache")
+    return RemoteBranch(Remote(upstream.url, branch), tmp_path / "cache", SyncPolicy())
 
 
 def store_of(tmp_path: Path) -> Path:
@@ -56,7 +63,7 @@ def test_the_first_sync_publishes_the_branchs_commit(
 ) -> None:
     commit = upstream.commit({"skills/_root.md": "Rules", "config.yaml": ""})
 
-    checkout = source.sync()
+    checkout = sync(source)
 
     assert checkout.revision == commit
     assert checkout.directory == store_of(tmp_path) / "snap" / commit
@@ -70,7 +77,7 @@ def test_files_of_a_snapshot_are_read_only(
 ) -> None:
     upstream.commit({"a.md": "A", "b/run.sh": "#!/bin/sh"})
 
-    directory = source.sync().directory
+    directory = sync(source).directory
 
     modes = {stat.S_IMODE(p.stat().st_mode) for p in directory.rglob("*.*")}
     assert modes == {0o444}
@@ -86,7 +93,7 @@ def test_another_server_finds_what_is_published_without_the_remote(
     upstream: Upstream, source: RemoteBranch, tmp_path: Path
 ) -> None:
     commit = upstream.commit({"a.md": "A"})
-    source.sync()
+    sync(source)
     shutil.rmtree(upstream.bare)
 
     published = open_branch(upstream, tmp_path).published()
@@ -100,10 +107,10 @@ def test_an_old_checkout_still_reads_its_old_bytes_after_the_next_sync(
     upstream: Upstream, source: RemoteBranch, tmp_path: Path
 ) -> None:
     first = upstream.commit({"a.md": "old"})
-    old = source.sync()
+    old = sync(source)
     second = upstream.commit({"a.md": "new"})
 
-    new = source.sync()
+    new = sync(source)
 
     assert (text(old), text(new)) == ("old", "new")
     assert snapshots(tmp_path) == {first, second}
@@ -112,13 +119,16 @@ def test_an_old_checkout_still_reads_its_old_bytes_after_the_next_sync(
 def test_an_old_checkout_that_nobody_holds_is_collected_by_the_next_sync(
     upstream: Upstream, source: RemoteBranch, tmp_path: Path
 ) -> None:
-    upstream.commit({"a.md": "old"})
-    source.sync()
+    first = upstream.commit({"a.md": "old"})
+    sync(source)
     second = upstream.commit({"a.md": "new"})
 
-    source.sync()
+    sync(source)
 
-    assert snapshots(tmp_path) == {second}
+    assert snapshots(tmp_path) == {first, second}  # one to go back to
+    third = upstream.commit({"a.md": "newest"})
+    sync(source)
+    assert snapshots(tmp_path) == {second, third}
 
 
 @pytest.mark.spec("9.4")
@@ -127,7 +137,7 @@ def test_a_sync_without_news_keeps_the_commit_and_moves_the_time(
 ) -> None:
     upstream.commit({"a.md": "A"})
 
-    first, second = source.sync(), source.sync()
+    first, second = sync(source), sync(source)
 
     assert first.revision == second.revision
     assert first.synced_at < second.synced_at
@@ -139,11 +149,11 @@ def test_a_force_push_converges_in_one_sync(
 ) -> None:
     base = upstream.commit({"a.md": "1"})
     upstream.commit({"a.md": "2"})
-    source.sync()
+    sync(source)
     upstream.reset(base)
     pushed = upstream.commit({"a.md": "3"})
 
-    checkout = source.sync()
+    checkout = sync(source)
 
     assert (checkout.revision, text(checkout)) == (pushed, "3")
 
@@ -154,10 +164,10 @@ def test_a_rollback_converges_in_one_sync(
 ) -> None:
     good = upstream.commit({"a.md": "good"})
     upstream.commit({"a.md": "bad", "b.md": "bad"})
-    source.sync()
+    sync(source)
     upstream.reset(good)
 
-    checkout = source.sync()
+    checkout = sync(source)
 
     assert (checkout.revision, text(checkout)) == (good, "good")
     assert not (checkout.directory / "b.md").exists()
@@ -168,7 +178,7 @@ def test_unrelated_history_converges_in_one_sync(
     upstream: Upstream, source: RemoteBranch
 ) -> None:
     upstream.commit({"a.md": "old", "gone.md": "old"})
-    source.sync()
+    sync(source)
     git("checkout", "-q", "--orphan", "fresh", cwd=upstream.work)
     git("rm", "-qrf", ".", cwd=upstream.work)
     write(upstream.work / "a.md", "new")
@@ -176,7 +186,7 @@ def test_unrelated_history_converges_in_one_sync(
     git("commit", "-qm", "Fresh", cwd=upstream.work)
     git("push", "-qf", "origin", "HEAD:main", cwd=upstream.work)
 
-    checkout = source.sync()
+    checkout = sync(source)
 
     assert [path.name for path in checkout.directory.iterdir()] == ["a.md"]
     assert text(checkout) == "new"
@@ -186,27 +196,29 @@ def test_unrelated_history_converges_in_one_sync(
 @pytest.mark.parametrize(
     "branch, breakage, advice",
     [
-        ("main", "repository", "Check its address"),
-        ("main", "branch", "Check the name of the branch"),
-        ("main", "host", "Check the network"),
+        ("main", "repository", "Check the address"),
+        ("main", "branch", "the repository is empty"),
+        ("main", "server", "Check the network"),
     ],
 )
 def test_a_sync_that_fails_says_what_to_do_and_keeps_what_is_published(
     branch: str, breakage: str, advice: str, upstream: Upstream, tmp_path: Path
 ) -> None:
     commit = upstream.commit({"a.md": "A"})
-    source = open_branch(upstream, tmp_path, branch)
-    source.sync()
-    if breakage == "repository":
-        shutil.rmtree(upstream.bare)
-    elif breakage == "branch":
-        git("update-ref", "-d", "refs/heads/main", cwd=upstream.bare)
-    else:  # the same store, whose remote is now a port that is closed
-        closed = Remote("http://127.0.0.1:1/skills.git", branch)
-        source._repository._remote = closed
-
-    with pytest.raises(SyncError, match=advice):
-        source.sync()
+    with serving(tmp_path) as server:
+        remote = Remote(f"{server.url}/upstream.git", branch)
+        source = RemoteBranch(remote, tmp_path / "cache")
+        sync(source)
+        if breakage == "repository":
+            shutil.rmtree(upstream.bare)
+        elif breakage == "branch":
+            git("update-ref", "-d", "refs/heads/main", cwd=upstream.bare)
+        if breakage != "server":
+            with pytest.raises(SyncError, match=advice):
+                sync(source)
+    if breakage == "server":
+        with pytest.raises(SyncError, match=advice):
+            sync(source)
 
     published = source.published()
     assert published is not None
@@ -221,7 +233,7 @@ def test_a_branch_that_never_was_is_said_at_the_first_sync(
     source = open_branch(upstream, tmp_path, "release")
 
     with pytest.raises(SyncError, match="no such branch"):
-        source.sync()
+        sync(source)
 
     assert source.published() is None
 
@@ -234,8 +246,8 @@ def test_another_branch_never_shares_a_store(
     git("checkout", "-q", "-b", "release", cwd=upstream.work)
     upstream.commit({"a.md": "release"})
 
-    main = open_branch(upstream, tmp_path).sync()
-    release = open_branch(upstream, tmp_path, "release").sync()
+    main = sync(open_branch(upstream, tmp_path))
+    release = sync(open_branch(upstream, tmp_path, "release"))
 
     assert (text(main), text(release)) == ("main", "release")
     assert len(list((tmp_path / "cache").iterdir())) == 2
@@ -247,9 +259,12 @@ def test_another_repository_never_shares_a_store(tmp_path: Path) -> None:
         Upstream.create(tmp_path / name).commit({"a.md": name})
 
     checkouts = [
-        RemoteBranch(
-            Remote(f"file://{tmp_path}/{name}/upstream.git", "main"), tmp_path / "cache"
-        ).sync()
+        sync(
+            RemoteBranch(
+                Remote(f"file://{tmp_path}/{name}/upstream.git", "main"),
+                tmp_path / "cache",
+            )
+        )
         for name in ("one", "two")
     ]
 
@@ -261,7 +276,7 @@ def test_lock_files_that_a_dead_git_left_behind_do_not_matter(
     upstream: Upstream, source: RemoteBranch, tmp_path: Path
 ) -> None:
     upstream.commit({"a.md": "1"})
-    source.sync()
+    sync(source)
     objects = store_of(tmp_path) / "objects.git"
     for leftover in ("shallow.lock", "config.lock", "HEAD.lock", "packed-refs.lock"):
         write(objects / leftover)
@@ -270,7 +285,7 @@ def test_lock_files_that_a_dead_git_left_behind_do_not_matter(
     write(objects / "marker", "not made anew")
     upstream.commit({"a.md": "2"})
 
-    assert text(source.sync()) == "2"
+    assert text(sync(source)) == "2"
     assert not list(objects.rglob("tmp_pack_dead"))
     assert (objects / "marker").exists()
 
@@ -283,7 +298,7 @@ def test_a_damaged_object_store_is_made_anew(
     damage: str, upstream: Upstream, source: RemoteBranch, tmp_path: Path
 ) -> None:
     upstream.commit({"a.md": "1"})
-    source.sync()
+    sync(source)
     objects = store_of(tmp_path) / "objects.git"
     match damage:
         case "no HEAD":
@@ -301,14 +316,14 @@ def test_a_damaged_object_store_is_made_anew(
             shutil.rmtree(objects / damage.removeprefix("no "))
     upstream.commit({"a.md": "2"})
 
-    assert text(source.sync()) == "2"
+    assert text(sync(source)) == "2"
 
 
 def test_a_blob_that_is_missing_heals_at_the_next_sync(
     upstream: Upstream, source: RemoteBranch, tmp_path: Path
 ) -> None:
     commit = upstream.commit({"a.md": "1"})
-    source.sync()
+    sync(source)
     store = store_of(tmp_path)
     for file in (store / "objects.git/objects/pack").iterdir():
         moved = file.rename(tmp_path / file.name)
@@ -318,7 +333,7 @@ def test_a_blob_that_is_missing_heals_at_the_next_sync(
     (store / "objects.git/objects" / blob[:2] / blob[2:]).unlink()
     shutil.rmtree(store / "snap" / commit)
 
-    assert text(source.sync()) == "1"
+    assert text(sync(source)) == "1"
 
 
 def unpack(pack: Path, repository: Path) -> None:
@@ -333,7 +348,7 @@ def test_a_damaged_pointer_heals_at_the_next_sync(
     pointer: str, upstream: Upstream, source: RemoteBranch, tmp_path: Path
 ) -> None:
     commit = upstream.commit({"a.md": "1"})
-    source.sync()
+    sync(source)
     file = store_of(tmp_path) / "current.json"
     match pointer:
         case "garbage":
@@ -344,7 +359,7 @@ def test_a_damaged_pointer_heals_at_the_next_sync(
             write(file, f'{{"commit": "{commit}", "fetched_at": 99999999999}}')
             commit = upstream.commit({"a.md": "2"})
 
-    assert source.sync().revision == commit
+    assert sync(source).revision == commit
     published = source.published()
     assert published is not None
     assert published.revision == commit
@@ -354,11 +369,11 @@ def test_a_snapshot_folder_that_was_deleted_heals_at_the_next_sync(
     upstream: Upstream, source: RemoteBranch, tmp_path: Path
 ) -> None:
     commit = upstream.commit({"a.md": "1"})
-    source.sync()
+    sync(source)
     shutil.rmtree(store_of(tmp_path) / "snap" / commit)
 
     before = source.published()
-    after = source.sync()
+    after = sync(source)
 
     assert before is None
     assert text(after) == "1"
@@ -368,10 +383,10 @@ def test_what_an_interrupted_sync_left_over_disappears(
     upstream: Upstream, source: RemoteBranch, tmp_path: Path
 ) -> None:
     commit = upstream.commit({"a.md": "1"})
-    source.sync()
+    sync(source)
     write(store_of(tmp_path) / "snap/.staging-dead/a.md", "half")
 
-    checkout = source.sync()
+    checkout = sync(source)
 
     assert checkout.revision == commit
     assert snapshots(tmp_path) == {commit}
@@ -383,8 +398,8 @@ def test_a_cache_that_cannot_be_written_is_an_error_of_the_sync(
     upstream.commit({"a.md": "1"})
     write(tmp_path / "cache", "a file where the folder should be")
 
-    with pytest.raises(SyncError, match="the cache cannot be written"):
-        open_branch(upstream, tmp_path).sync()
+    with pytest.raises(SyncError, match="cannot be written"):
+        sync(open_branch(upstream, tmp_path))
 
 
 @pytest.mark.spec("9.5")
@@ -418,7 +433,7 @@ def test_a_fetch_that_began_after_we_asked_is_shared(
     upstream: Upstream, source: RemoteBranch, tmp_path: Path
 ) -> None:
     upstream.commit({"a.md": "1"})
-    source.sync()
+    sync(source)
     [current] = store_of(tmp_path).glob("current.json")
     commit = upstream.commit({"a.md": "2"})
 
@@ -430,7 +445,7 @@ def test_a_fetch_that_began_after_we_asked_is_shared(
             other.stdin.write(b"go\n")
             other.stdin.flush()
             _wait_until_it_waits_for_the_lock(other)
-            source._fetch(lock)
+            source._delivery.run(lock, Demand(time.time()), lambda _: None)
             shutil.rmtree(upstream.bare)  # whoever fetches now, fails
         answer = other.stdout.readline().decode().split()
 
@@ -454,10 +469,10 @@ def _wait_until_it_waits_for_the_lock(process: "subprocess.Popen[bytes]") -> Non
 @pytest.mark.spec("9.4")
 def test_changes_are_counted_by_file(upstream: Upstream, source: RemoteBranch) -> None:
     upstream.commit({"same.md": "S", "changed.md": "1", "removed.md": "R"})
-    before = source.sync()
+    before = sync(source)
     upstream.commit({"changed.md": "2", "removed.md": None, "added.md": "A"})
 
-    after = source.sync()
+    after = sync(source)
 
     assert source.count_changes(before, after) == 3
     assert source.count_changes(after, after) == 0
@@ -468,7 +483,7 @@ def test_a_commit_long_forgotten_counts_as_empty(
     upstream: Upstream, source: RemoteBranch
 ) -> None:
     upstream.commit({"a.md": "1", "b.md": "1"})
-    after = source.sync()
+    after = sync(source)
     forgotten = Checkout(after.directory, "0" * 40, after.synced_at)
 
     assert source.count_changes(forgotten, after) == 2
@@ -492,10 +507,10 @@ def test_a_pinned_tag_stays_where_it_is_while_the_branch_goes_on(
     git("tag", *options, "v1", cwd=upstream.work)
     git("push", "-q", "origin", "v1", cwd=upstream.work)
     source = open_pinned(upstream, tmp_path, "v1")
-    before = source.sync()
+    before = sync(source)
     upstream.commit({"a.md": "newer"})
 
-    after = source.sync()
+    after = sync(source)
 
     assert (before.revision, after.revision) == (tagged, tagged)
     assert text(after) == "tagged"
@@ -510,8 +525,8 @@ def test_a_tag_wins_over_a_branch_of_the_same_name(
     upstream.commit({"a.md": "branch"})
     git("push", "-q", "origin", "refs/tags/both", cwd=upstream.work)
 
-    tag = open_pinned(upstream, tmp_path, "both").sync()
-    branch = open_branch(upstream, tmp_path, "both").sync()
+    tag = sync(open_pinned(upstream, tmp_path, "both"))
+    branch = sync(open_branch(upstream, tmp_path, "both"))
 
     assert (text(tag), text(branch)) == ("tagged", "branch")
 
@@ -524,7 +539,7 @@ def test_a_tag_that_somebody_moves_is_followed(
         upstream.commit({"a.md": content})
         git("tag", "-f", "v1", cwd=upstream.work)
         git("push", "-qf", "origin", "v1", cwd=upstream.work)
-        checkout = source.sync()
+        checkout = sync(source)
 
     assert text(checkout) == "new"
 
@@ -535,7 +550,7 @@ def test_a_pinned_commit_is_served_whatever_the_branch_does(
     pinned = upstream.commit({"a.md": "pinned"})
     upstream.commit({"a.md": "newer"})
 
-    checkout = open_pinned(upstream, tmp_path, pinned).sync()
+    checkout = sync(open_pinned(upstream, tmp_path, pinned))
 
     assert (checkout.revision, text(checkout)) == (pinned, "pinned")
 
@@ -544,10 +559,10 @@ def test_a_pinned_commit_that_is_here_needs_no_remote(
     upstream: Upstream, tmp_path: Path
 ) -> None:
     pinned = upstream.commit({"a.md": "pinned"})
-    open_pinned(upstream, tmp_path, pinned).sync()
+    sync(open_pinned(upstream, tmp_path, pinned))
     shutil.rmtree(upstream.bare)
 
-    again = open_pinned(upstream, tmp_path, pinned.upper()).sync()
+    again = sync(open_pinned(upstream, tmp_path, pinned.upper()))
 
     assert (again.revision, text(again)) == (pinned, "pinned")
 
@@ -556,10 +571,10 @@ def test_a_pinned_commit_that_was_deleted_is_fetched_again(
     upstream: Upstream, tmp_path: Path
 ) -> None:
     pinned = upstream.commit({"a.md": "pinned"})
-    open_pinned(upstream, tmp_path, pinned).sync()
+    sync(open_pinned(upstream, tmp_path, pinned))
     shutil.rmtree(store_of(tmp_path) / "snap" / pinned)
 
-    assert text(open_pinned(upstream, tmp_path, pinned).sync()) == "pinned"
+    assert text(sync(open_pinned(upstream, tmp_path, pinned))) == "pinned"
 
 
 @pytest.mark.parametrize("pin", ["v9", "1" * 40, "HEAD"])
@@ -569,7 +584,7 @@ def test_a_pin_that_is_not_there_is_said_with_what_to_write(
     upstream.commit({"a.md": "A"})
 
     with pytest.raises(SyncError, match="no such tag or commit") as error:
-        open_pinned(upstream, tmp_path, pin).sync()
+        sync(open_pinned(upstream, tmp_path, pin))
 
     assert "Check `ref`" in str(error.value)
     assert f"({pin})" in str(error.value)
@@ -583,7 +598,7 @@ def test_a_tag_on_something_else_than_a_commit_is_no_pin(
     git("push", "-q", "origin", "tree", cwd=upstream.work)
 
     with pytest.raises(SyncError, match="no such tag or commit"):
-        open_pinned(upstream, tmp_path, "tree").sync()
+        sync(open_pinned(upstream, tmp_path, "tree"))
 
 
 def test_pins_and_branches_never_share_a_store(
@@ -594,8 +609,8 @@ def test_pins_and_branches_never_share_a_store(
     git("tag", "v1", cwd=upstream.work)
     git("push", "-q", "origin", "refs/tags/main", "v1", cwd=upstream.work)
 
-    open_branch(upstream, tmp_path).sync()
+    sync(open_branch(upstream, tmp_path))
     for pin in ("main", "v1", commit):
-        open_pinned(upstream, tmp_path, pin).sync()
+        sync(open_pinned(upstream, tmp_path, pin))
 
     assert len(list((tmp_path / "cache").iterdir())) == 4

@@ -1,72 +1,51 @@
 """Several sources together: what each of them has, and what one that fails costs."""
 
+import math
 import shutil
 import threading
+import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
 from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import DiscoveredFolder, LocalFolder
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.remote import Remote
-from skills_mcp.content.source import Checkout, Content, ContentSource, Mount
-from skills_mcp.errors import SyncError
+from skills_mcp.content.policy import SyncPolicy
+from skills_mcp.content.source import (
+    Attempt,
+    Checkout,
+    Content,
+    ContentSource,
+    Demand,
+    Mount,
+    SourceState,
+    accept_all,
+)
+from skills_mcp.errors import AccessRefusedError, SyncError
+from tests.content.sources import FakeSource, MeetingSource, checkout_of
 from tests.support import Upstream, mounted, write
-
-
-class FakeSource:
-    """A repository that is as far away as the test says."""
-
-    mode: Literal["git"] = "git"
-
-    def __init__(self, name: str, outcome: Checkout | Exception | None = None) -> None:
-        self.name = name
-        self.outcome = outcome
-        self.here: Checkout | None = None
-        self.syncs = 0
-        self.is_closed = False
-
-    def published(self) -> Checkout | None:
-        return self.here
-
-    def sync(self) -> Checkout | None:
-        self.syncs += 1
-        if isinstance(self.outcome, Exception):
-            raise self.outcome
-        return self.outcome
-
-    def count_changes(self, before: Checkout | None, _: Checkout) -> int:
-        return 1 if before else 10
-
-    def find_changes(self, _: str | None, __: Checkout) -> None:
-        return None
-
-    def close(self) -> None:
-        self.is_closed = True
-
-
-class MeetingSource(FakeSource):
-    """A source whose sync ends only while another one is syncing, too."""
-
-    def __init__(self, name: str, meeting: threading.Barrier) -> None:
-        super().__init__(name, checkout_of(name))
-        self._meeting = meeting
-
-    def sync(self) -> Checkout | None:
-        self._meeting.wait(timeout=10)
-        return super().sync()
-
-
-def checkout_of(revision: str | None, directory: Path | None = None) -> Checkout:
-    return Checkout(directory or Path("/nowhere"), revision, datetime.now(UTC))
 
 
 def at_places(sources: Mapping[str, ContentSource]) -> Mounts:
     return Mounts([Mount(source=source, at=at) for at, source in sources.items()])
+
+
+def sync(mounts: Mounts) -> Content:
+    """Sync as a person does who wants the newest."""
+    return mounts.sync(Demand(time.time(), is_urgent=True), accept_all)
+
+
+def sync_due(mounts: Mounts) -> Content:
+    """Sync as the timer does, every quarter of an hour."""
+    return mounts.sync_due(900, accept_all)
+
+
+def states(mounts: Mounts, content: Content | None) -> tuple[SourceState, ...]:
+    return mounts.states(content, 900)
 
 
 def revisions(content: Content | None) -> dict[str, str | None]:
@@ -103,8 +82,8 @@ def folder(tmp_path: Path) -> Path:
     return write(tmp_path / "folder" / "a.md", "folder").parent
 
 
-def branch_of(upstream: Upstream, cache: Path, **pin: str) -> RemoteBranch:
-    return RemoteBranch(Remote.parse(upstream.url, "main", **pin), cache)
+def branch_of(upstream: Upstream, cache: Path) -> RemoteBranch:
+    return RemoteBranch(Remote.parse(upstream.url, "main"), cache, SyncPolicy())
 
 
 def three(one: Upstream, two: Upstream, folder: Path, cache: Path) -> Mounts:
@@ -125,7 +104,7 @@ def test_each_source_stands_at_its_place_in_the_operators_order(
     one.commit({"a.md": "one"})
     two.commit({"a.md": "two"})
 
-    content = three(one, two, folder, cache).sync()
+    content = sync(three(one, two, folder, cache))
 
     assert list(texts(content).items()) == [
         ("", "one"),
@@ -142,7 +121,7 @@ def test_a_repository_that_never_answered_leaves_the_others(
     one.commit({"a.md": "one"})
     shutil.rmtree(two.bare)
 
-    content = three(one, two, folder, cache).sync()
+    content = sync(three(one, two, folder, cache))
 
     assert texts(content) == {"": "one", "mine": "folder"}
     [failure] = content.failures
@@ -156,11 +135,11 @@ def test_a_repository_that_stopped_answering_keeps_exactly_what_it_had(
 ) -> None:
     one.commit({"a.md": "one"})
     two.commit({"a.md": "two"})
-    before = three(one, two, folder, cache).sync()
+    before = sync(three(one, two, folder, cache))
     one.commit({"a.md": "one, newer"})
     shutil.rmtree(two.bare)
 
-    content = three(one, two, folder, cache).sync()
+    content = sync(three(one, two, folder, cache))
 
     assert texts(content)[""] == "one, newer"
     assert texts(content)["teams/two"] == "two"
@@ -176,11 +155,11 @@ def test_a_force_push_to_one_repository_changes_that_one_only(
     one.commit({"a.md": "2"})
     two.commit({"a.md": "two"})
     mounts = three(one, two, folder, cache)
-    before = mounts.sync()
+    before = sync(mounts)
     one.reset(base)
     pushed = one.commit({"a.md": "3"})
 
-    after = mounts.sync()
+    after = sync(mounts)
 
     assert texts(after) == {"": "3", "mine": "folder", "teams/two": "two"}
     assert revisions(after) == revisions(before) | {"": pushed}
@@ -194,12 +173,12 @@ def test_a_failed_sync_goes_on_with_what_is_served_and_not_with_what_others_publ
     one.commit({"a.md": "one"})
     two.commit({"a.md": "served"})
     mounts = three(one, two, folder, cache)
-    served = mounts.sync()
+    served = sync(mounts)
     two.commit({"a.md": "by another process"})
-    three(one, two, folder, cache).sync()
+    sync(three(one, two, folder, cache))
     shutil.rmtree(two.bare)
 
-    content = mounts.sync()
+    content = sync(mounts)
 
     assert texts(content)["teams/two"] == "served"
     assert content.parts[2].checkout is served.parts[2].checkout
@@ -211,10 +190,10 @@ def test_a_folder_that_is_gone_is_a_failure_and_takes_its_skills_along(
     one.commit({"a.md": "one"})
     two.commit({"a.md": "two"})
     mounts = three(one, two, folder, cache)
-    mounts.sync()
+    sync(mounts)
     shutil.rmtree(folder)
 
-    content = mounts.sync()
+    content = sync(mounts)
 
     assert texts(content) == {"": "one", "teams/two": "two"}
     assert f"the folder {folder} cannot be read" in str(content.error)
@@ -227,7 +206,7 @@ def test_nothing_at_all_is_an_error_that_names_every_source(
         shutil.rmtree(missing)
 
     with pytest.raises(SyncError) as error:
-        three(one, two, folder, cache).sync()
+        sync(three(one, two, folder, cache))
 
     assert all(
         name in str(error.value) for name in (one.url, two.url, f"folder {folder}")
@@ -242,7 +221,7 @@ def test_a_message_that_does_not_name_its_source_gets_the_name() -> None:
         }
     )
 
-    assert str(mounts.sync().error) == "bad: !"
+    assert str(sync(mounts).error) == "bad: !"
 
 
 @pytest.mark.spec("13")
@@ -251,11 +230,11 @@ def test_one_source_alone_fails_as_if_there_were_no_mounts(
 ) -> None:
     one.commit({"a.md": "one"})
     mounts = mounted(branch_of(one, cache))
-    mounts.sync()
+    sync(mounts)
     shutil.rmtree(one.bare)
 
     with pytest.raises(SyncError, match="Check its address"):
-        mounts.sync()
+        sync(mounts)
 
     assert texts(mounts.published()) == {"": "one"}
 
@@ -263,7 +242,10 @@ def test_one_source_alone_fails_as_if_there_were_no_mounts(
 def test_all_sources_are_asked_at_the_same_time() -> None:
     meeting = threading.Barrier(3)
 
-    content = at_places({at: MeetingSource(at, meeting) for at in "abc"}).sync()
+    def meet() -> None:
+        meeting.wait(timeout=10)
+
+    content = sync(at_places({at: MeetingSource(at, meet) for at in "abc"}))
 
     assert revisions(content) == {"a": "a", "b": "b", "c": "c"}
 
@@ -272,7 +254,7 @@ def test_a_repository_that_is_mounted_twice_is_asked_once() -> None:
     source = FakeSource("twice", checkout_of("1"))
     mounts = at_places({"a": source, "b": source})
 
-    content = mounts.sync()
+    content = sync(mounts)
 
     assert source.syncs == 1
     assert revisions(content) == {"a": "1", "b": "1"}
@@ -285,7 +267,7 @@ def test_a_fault_of_ours_is_no_failure_of_a_source() -> None:
     )
 
     with pytest.raises(OSError, match="!"):
-        mounts.sync()
+        sync(mounts)
 
 
 def test_what_is_here_is_published_without_any_remote(
@@ -293,7 +275,7 @@ def test_what_is_here_is_published_without_any_remote(
 ) -> None:
     one.commit({"a.md": "one"})
     two.commit({"a.md": "two"})
-    three(one, two, folder, cache).sync()
+    sync(three(one, two, folder, cache))
     shutil.rmtree(one.bare)
     shutil.rmtree(two.bare)
 
@@ -307,7 +289,7 @@ def test_nothing_is_published_until_every_repository_has_something(
 ) -> None:
     one.commit({"a.md": "one"})
     two.commit({"a.md": "two"})
-    mounted(branch_of(one, cache)).sync()
+    sync(mounted(branch_of(one, cache)))
 
     assert three(one, two, folder, cache).published() is None
 
@@ -317,7 +299,7 @@ def test_a_folder_that_is_gone_does_not_keep_the_rest_from_being_published(
 ) -> None:
     one.commit({"a.md": "one"})
     two.commit({"a.md": "two"})
-    three(one, two, folder, cache).sync()
+    sync(three(one, two, folder, cache))
     shutil.rmtree(folder)
 
     content = three(one, two, folder, cache).published()
@@ -337,9 +319,9 @@ def test_folders_alone_are_never_published(folder: Path) -> None:
 def test_changes_are_those_of_all_repositories_and_none_of_what_is_the_same() -> None:
     a, b = FakeSource("a", checkout_of("1")), FakeSource("b", checkout_of("1"))
     mounts = at_places({"a": a, "b": b})
-    before = mounts.sync()
+    before = sync(mounts)
     b.outcome = checkout_of("2")
-    after = mounts.sync()
+    after = sync(mounts)
 
     assert mounts.count_changes(None, before) == 20
     assert mounts.count_changes(before, before) == 0
@@ -354,10 +336,10 @@ def test_a_folder_that_was_not_there_appears_at_a_later_sync(
         source=DiscoveredFolder(tmp_path / "late"), at=".agents/skills", scope="repo"
     )
     mounts = Mounts((Mount(source=branch_of(one, cache)), late))
-    first = mounts.sync()
+    first = sync(mounts)
     write(tmp_path / "late" / "a.md", "late")
 
-    second = mounts.sync()
+    second = sync(mounts)
 
     assert (first.error, second.error) == (None, None)
     assert texts(first) == {"": "one"}
@@ -370,8 +352,8 @@ def test_found_folders_alone_may_all_be_missing(tmp_path: Path) -> None:
         for name in ("a", "b")
     ]
 
-    assert Mounts(found).sync() == Content(())
-    assert Mounts(found[:1]).sync() == Content(())
+    assert sync(Mounts(found)) == Content(())
+    assert sync(Mounts(found[:1])) == Content(())
 
 
 def test_a_folder_that_is_found_twice_is_served_at_its_first_place(
@@ -386,16 +368,16 @@ def test_a_folder_that_is_found_twice_is_served_at_its_first_place(
         ]
     )
 
-    content = mounts.sync()
+    content = sync(mounts)
 
     assert [part.mount.at for part in content.parts] == ["a", "c"]
-    assert [state.mount for state in mounts.derive_states(content)] == ["a", "c"]
+    assert [state.mount for state in states(mounts, content)] == ["a", "c"]
 
 
 def test_a_folder_that_the_operator_lists_twice_is_served_twice(folder: Path) -> None:
     mounts = at_places({"a": LocalFolder(folder), "b": LocalFolder(folder)})
 
-    assert list(revisions(mounts.sync())) == ["a", "b"]
+    assert list(revisions(sync(mounts))) == ["a", "b"]
 
 
 def test_the_state_of_each_source_says_what_it_has_and_what_went_wrong(
@@ -404,23 +386,24 @@ def test_the_state_of_each_source_says_what_it_has_and_what_went_wrong(
     commit = one.commit({"a.md": "one"})
     shutil.rmtree(two.bare)
     mounts = three(one, two, folder, cache)
-    content = mounts.sync()
+    content = sync(mounts)
 
-    first, mine, last = mounts.derive_states(content)
+    first, mine, last = states(mounts, content)
 
     assert (first.mount, first.mode, first.commit) == ("", "git", commit)
     assert (first.name, first.error) == (f"{one.url} (main)", None)
     assert first.synced_at == content.parts[0].checkout.synced_at
     assert (mine.mount, mine.mode, mine.commit) == ("mine", "local", None)
     assert (last.mount, last.commit, last.synced_at) == ("teams/two", None, None)
-    assert last.error is content.failures[0].error
+    assert str(last.error) == str(content.failures[0].error)
+    assert [state.is_stale for state in (first, mine, last)] == [False, False, True]
 
 
 def test_before_any_content_every_named_source_has_a_state(tmp_path: Path) -> None:
     found = Mount(source=DiscoveredFolder(tmp_path / "no"), at="x", scope="repo")
     mounts = Mounts((Mount(source=LocalFolder(tmp_path)), found))
 
-    [state] = mounts.derive_states(None)
+    [state] = states(mounts, None)
 
     assert (state.mount, state.synced_at) == ("", None)
 
@@ -441,3 +424,240 @@ def test_the_name_is_short_however_many_there_are(number: int, name: str) -> Non
 
     assert mounts.name == name
     assert mounts.mode == "git"
+
+
+def test_only_sources_whose_time_has_come_are_asked() -> None:
+    early, due = FakeSource("early", checkout_of("1")), FakeSource("due")
+    mounts = at_places({"early": early, "due": due})
+    due.outcome = checkout_of("1")
+    sync(mounts)
+    early.outcome = due.outcome = checkout_of("2")
+    early.due_at, due.due_at = time.time() + 3600, time.time() - 1
+
+    content = sync_due(mounts)
+
+    assert (early.syncs, due.syncs) == (1, 2)
+    assert revisions(content) == {"early": "1", "due": "2"}
+
+
+def test_a_source_that_is_due_is_not_asked_if_another_process_has_just_done_so() -> (
+    None
+):
+    source = FakeSource("due", checkout_of("1"))
+    source.last_attempt = Attempt(attempted_at=1000.0)
+    source.due_at = 0.0
+
+    sync_due(mounted(source))
+
+    [demand] = source.demands
+    assert demand == Demand(math.nextafter(1000.0, math.inf), is_urgent=False)
+
+
+def test_a_source_that_is_not_due_brings_what_another_process_has_published() -> None:
+    idle, due = FakeSource("idle", checkout_of("1")), FakeSource("due")
+    due.outcome = checkout_of("1")
+    mounts = at_places({"idle": idle, "due": due})
+    sync(mounts)
+    idle.here, due.due_at = checkout_of("by another"), 0.0
+
+    content = sync_due(mounts)
+
+    assert revisions(content) == {"idle": "by another", "due": "1"}
+
+
+def test_a_remote_that_rests_after_a_failure_is_still_said_to_have_failed() -> None:
+    resting, due = FakeSource("resting", checkout_of("1")), FakeSource("due")
+    due.outcome = checkout_of("1")
+    mounts = at_places({"resting": resting, "due": due})
+    sync(mounts)
+    resting.last_attempt = Attempt(failures=1, error_message="no network")
+    resting.due_at, due.due_at = time.time() + 3600, 0.0
+
+    content = sync_due(mounts)
+
+    assert resting.syncs == 1
+    assert revisions(content) == {"resting": "1", "due": "1"}
+    assert str(content.error) == "resting: no network"
+    assert content.error
+    assert content.error.is_recalled
+
+
+def test_one_remote_alone_that_rests_fails_as_it_did() -> None:
+    source = FakeSource("resting", checkout_of("1"))
+    source.last_attempt = Attempt(
+        failures=1, error_code="AUTH_FAILED", error_message="wrong token"
+    )
+
+    with pytest.raises(AccessRefusedError, match="wrong token"):
+        sync_due(mounted(source))
+
+    assert source.syncs == 0
+
+
+def test_folders_are_looked_at_whenever_something_else_is_due(tmp_path: Path) -> None:
+    idle = FakeSource("idle", checkout_of("1"))
+    mounts = at_places({"": idle, "late": LocalFolder(tmp_path / "late")})
+    first = sync(mounts)
+    (tmp_path / "late").mkdir()
+
+    second = sync_due(mounts)
+
+    assert [each.mount.at for each in first.failures] == ["late"]
+    assert second.error is None
+    assert list(revisions(second)) == ["", "late"]
+    assert idle.syncs == 1
+
+
+def test_the_first_source_that_is_due_decides_when_it_is_time_again(
+    folder: Path,
+) -> None:
+    one, two = FakeSource("one"), FakeSource("two")
+    one.due_at, two.due_at = 20.0, 10.0
+    mounts = at_places({"a": one, "b": two, "c": LocalFolder(folder)})
+
+    assert mounts.next_sync_at(900) == 10.0
+    assert one.intervals == two.intervals == [900]
+    assert mounted(folder).next_sync_at(900) == math.inf
+
+
+def test_news_are_what_another_process_has_published(
+    one: Upstream, two: Upstream, folder: Path, cache: Path
+) -> None:
+    one.commit({"a.md": "1"})
+    two.commit({"a.md": "two"})
+    mine, other = (three(one, two, folder, cache) for _ in range(2))
+    before = sync(mine)
+    quiet = mine.has_news()
+    pushed = one.commit({"a.md": "2"})
+    sync(other)
+    shutil.rmtree(one.bare)
+    told = mine.has_news()
+
+    after = mine.read_news()
+
+    assert (quiet, told, mine.has_news()) == (False, True, False)
+    assert texts(after) == {"": "2", "mine": "folder", "teams/two": "two"}
+    assert revisions(after) == revisions(before) | {"": pushed}
+
+
+def test_a_published_commit_that_vanishes_is_no_news_and_is_served_on() -> None:
+    source = FakeSource("deleted", checkout_of("1"))
+    mounts = mounted(source)
+    sync(mounts)
+    source.here = None
+
+    assert mounts.has_news()
+    assert mounts.read_news() is None
+    assert not mounts.has_news()
+    assert revisions(mounts.look()) == {"": "1"}
+
+
+def test_a_look_asks_no_remote(
+    one: Upstream, two: Upstream, folder: Path, cache: Path
+) -> None:
+    one.commit({"a.md": "one"})
+    two.commit({"a.md": "two"})
+    sync(mounted(branch_of(one, cache)))
+    shutil.rmtree(one.bare)
+
+    content = three(one, two, folder, cache).look()
+
+    assert texts(content) == {"": "one", "mine": "folder"}
+
+
+def test_a_look_at_nothing_says_what_is_wrong(tmp_path: Path) -> None:
+    mounts = mounted(tmp_path / "missing")
+
+    content = mounts.look()
+
+    [state] = states(mounts, content)
+    assert content is None
+    assert state.is_stale
+    assert f"the folder {tmp_path}/missing cannot be read" in str(state.error)
+
+
+def test_a_store_that_cannot_be_read_costs_the_others_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Unreadable(FakeSource):
+        def published(self) -> Checkout | None:
+            raise SyncError("too many open files")
+
+    good = FakeSource("good")
+    good.here = checkout_of("1")
+
+    content = at_places({"good": good, "bad": Unreadable("bad")}).look()
+
+    assert revisions(content) == {"good": "1"}
+    assert "here of bad: too many open files" in caplog.text
+
+
+def test_a_failure_that_nobody_could_write_down_is_in_the_state_all_the_same() -> None:
+    source = FakeSource("full", checkout_of("1"))
+    mounts = mounted(source)
+    content = sync(mounts)
+    source.outcome = SyncError("the disk is full")
+    with pytest.raises(SyncError, match="the disk is full"):
+        sync(mounts)
+    [failed] = states(mounts, content)
+    source.outcome = checkout_of("2")
+
+    [healed] = states(mounts, sync(mounts))
+
+    assert str(failed.error) == "the disk is full"
+    assert (failed.commit, failed.is_stale) == ("1", False)
+    assert (healed.commit, healed.error) == ("2", None)
+
+
+def test_what_another_process_has_published_ends_a_failure_of_ours() -> None:
+    source = FakeSource("busy", SyncError("another sync has been running"))
+    mounts = mounted(source)
+    with pytest.raises(SyncError):
+        sync(mounts)
+    source.here = checkout_of("1")
+
+    [state] = states(mounts, mounts.read_news())
+
+    assert (state.commit, state.error) == ("1", None)
+
+
+@pytest.mark.parametrize("due_at, is_stale", [(math.inf, False), (0.0, True)])
+def test_content_that_nobody_syncs_is_old_but_never_stale(
+    due_at: float,
+    is_stale: bool,  # noqa: FBT001
+) -> None:
+    checkout = checkout_of("1")
+    old = replace(checkout, synced_at=checkout.synced_at.replace(year=2020))
+    source = FakeSource("offline", old)
+    source.due_at = due_at
+    mounts = mounted(source)
+
+    [state] = states(mounts, sync(mounts))
+
+    assert state.is_stale is is_stale
+    assert state.age_seconds
+    assert state.age_seconds > 24 * 3600
+
+
+def test_what_a_sync_is_at_is_that_of_the_first_source_that_is_busy() -> None:
+    idle, busy = FakeSource("idle"), FakeSource("busy")
+    mounts = at_places({"a": idle, "b": busy})
+    before = mounts.doing
+    busy.doing = "Receiving objects 45%"
+
+    assert (before, mounts.doing) == ("", "Receiving objects 45%")
+
+
+def test_a_commit_that_is_not_accepted_is_a_failure_of_its_source_alone() -> None:
+    def accept(source: ContentSource, _: Checkout) -> None:
+        if source.name == "bad":
+            raise SyncError("bad: no skill can be read")
+
+    mounts = at_places(
+        {name: FakeSource(name, checkout_of("1")) for name in ("good", "bad")}
+    )
+
+    content = mounts.sync(Demand(0.0), accept)
+
+    assert revisions(content) == {"good": "1"}
+    assert str(content.error) == "bad: no skill can be read"

@@ -12,7 +12,7 @@ from skills_mcp.content.project import (
     find_project_root,
 )
 from skills_mcp.content.source import Mount, Part
-from tests.support import git, write
+from tests.support import git, sync_all, write
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def parts_of(mounts: tuple[Mount, ...]) -> dict[str, Part]:
-    return {part.mount.at: part for part in Mounts(mounts).sync().parts}
+    return {part.mount.at: part for part in sync_all(Mounts(mounts)).parts}
 
 
 @pytest.mark.parametrize("marker", [".git", ".jj", ".codelia"])

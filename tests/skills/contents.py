@@ -1,42 +1,29 @@
 """Content for a test: folders that stand somewhere in the tree, and their snapshot."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from skills_mcp.config import Layer, Settings
-from skills_mcp.content.source import Checkout, Content, Mode, Mount, Part
+from skills_mcp.content.local import LocalFolder
+from skills_mcp.content.source import Checkout, Content, LeftOut, Mode, Mount, Part
 from skills_mcp.skills.model import Scope
 from skills_mcp.snapshot import Snapshot, take_snapshot
 
 
-@dataclass(frozen=True)
-class FixedSource:
+class FixedSource(LocalFolder):
     """A source that has one checkout and never gets another one."""
 
-    checkout: Checkout
-    mode: Mode
+    mode: Mode  # type: ignore[assignment]
 
-    @property
-    def name(self) -> str:
-        return str(self.checkout.directory)
+    def __init__(self, checkout: Checkout, mode: Mode) -> None:
+        super().__init__(checkout.directory)
+        self.checkout = checkout
+        self.mode = mode
 
     def published(self) -> Checkout | None:
         return self.checkout
-
-    def sync(self) -> Checkout | None:
-        return self.checkout
-
-    def count_changes(self, before: Checkout | None, after: Checkout) -> int:
-        return int(before is not after)
-
-    def find_changes(self, _: str | None, __: Checkout) -> None:
-        return None
-
-    def close(self) -> None:
-        pass
 
 
 def part_of(  # noqa: PLR0913 - what an operator can say of a source
@@ -46,7 +33,7 @@ def part_of(  # noqa: PLR0913 - what an operator can say of a source
     subfolder: str = "",
     scope: Scope = "org",
     revision: str | None = None,
-    left_out: tuple[str, ...] = (),
+    left_out: tuple[LeftOut, ...] = (),
 ) -> Part:
     """Return a folder's share of the content; with a revision it is a commit."""
     checkout = Checkout(folder, revision, datetime.now(UTC), left_out)

@@ -4,18 +4,55 @@ See DESIGN §3.7 to §3.11.
 """
 
 import hashlib
+import logging
+import math
+import os
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
-from skills_mcp.content.git import DamagedStoreError, GitRepository
-from skills_mcp.content.remote import Remote
-from skills_mcp.content.source import Checkout
-from skills_mcp.content.store import Current, SnapshotStore
-from skills_mcp.errors import SyncError
+from skills_mcp.content.disk import explained
+from skills_mcp.content.git.remote import Remote
+from skills_mcp.content.policy import SyncPolicy
+from skills_mcp.content.source import Accept, Attempt, Checkout, Demand, Hold
+from skills_mcp.content.store.attempts import is_resting
+from skills_mcp.content.store.pointer import Current
+from skills_mcp.errors import SignatureError, SyncError
 
-_FETCH_TIMEOUT_SECONDS = 120.0
+if TYPE_CHECKING:  # more modules than the first answer may wait for
+    from skills_mcp.content.delivery import Delivery
+    from skills_mcp.content.git.repository import GitRepository
+    from skills_mcp.content.store.snapshots import SnapshotStore
+
+logger = logging.getLogger(__name__)
+
+
+_USUAL = SyncPolicy()
+
+
+@dataclass(frozen=True, slots=True)
+class _Works:
+    """What a branch is made of."""
+
+    store: "SnapshotStore"
+    repository: "GitRepository"
+    delivery: "Delivery"
+
+    @classmethod
+    def open(cls, directory: Path, remote: Remote, policy: SyncPolicy) -> "_Works":
+        """Return the works of a remote whose store is in a folder."""
+        from skills_mcp.content.delivery import Delivery
+        from skills_mcp.content.git.repository import GitRepository
+        from skills_mcp.content.store.snapshots import SnapshotStore
+
+        store = SnapshotStore(directory)
+        repository = GitRepository(store.objects, remote, policy)
+        return cls(store, repository, Delivery(remote, store, repository, policy))
 
 
 class RemoteBranch:
@@ -26,42 +63,154 @@ class RemoteBranch:
 
     mode: Literal["git"] = "git"
 
-    def __init__(self, remote: Remote, cache: Path) -> None:
-        self._store = SnapshotStore(cache / _store_name(remote))
-        self._repository = GitRepository(self._store.objects, remote)
-        self._is_final = remote.commit is not None
+    def __init__(
+        self, remote: Remote, cache: Path, policy: SyncPolicy = _USUAL
+    ) -> None:
+        self._directory = cache / _store_name(remote, policy)
+        self._remote = remote
+        self._policy = policy
+        self.is_final = remote.commit is not None
+        self._seen: object = None
         self.name = str(remote)
+        self._opened: _Works | None = None
+        self._gate = threading.Lock()
+
+    @property
+    def _works(self) -> _Works:
+        with self._gate:
+            if self._opened is None:
+                self._opened = _Works.open(self._directory, self._remote, self._policy)
+            return self._opened
+
+    @property
+    def _store(self) -> "SnapshotStore":
+        return self._works.store
+
+    @property
+    def _delivery(self) -> "Delivery":
+        return self._works.delivery
+
+    @property
+    def doing(self) -> str:
+        """What a sync is at; empty if none is running."""
+        return self._opened.delivery.doing if self._opened else ""
 
     def published(self) -> Checkout | None:
-        """Return the commit that this machine has, if any."""
-        return self._store.open_current()
+        """Return the commit that this machine has.
 
-    def sync(self) -> Checkout:
-        """Fetch, stage and publish the remote's commit.
+        Raises:
+            SyncError: It may not be served, or cannot be read.
+        """
+        self._seen = self._store.stamp()  # before: what comes later is news
+        # Whoever was trusted when it was fetched may not be trusted any more.
+        verify = self._delivery.verify if self._policy.signers else None
+        checkout = self._store.open_current(verify)
+        if checkout and not os.access(checkout.directory, os.R_OK | os.X_OK):
+            raise SyncError(
+                f"{self.name}: {checkout.directory} may not be read. Give whoever runs "
+                "this the right to, with all that is in it (chmod -R a+rX)"
+            )
+        return checkout
 
-        If another process has begun a fetch since this call, its result is used:
-        however many windows ask at the same time, the remote is asked twice.
+    def sync(self, demand: Demand, accept: Accept) -> Checkout:
+        """Fetch, check, stage and publish the remote's commit.
+
+        What another process has fetched since the moment of the demand is used,
+        and so is the failure of one: however many windows ask at the same time, the
+        remote is asked twice.
 
         Raises:
             SyncError: What was published before stays published.
         """
-        # A pin has a store of its own, in which there is nothing else.
-        here = self._store.open_current() if self._is_final else None
-        return here or self._sync()
+        if self._policy.is_offline:
+            self._mend()
+            return self._require_published()
+        if self.is_final:
+            with suppress(SyncError):  # a fetch may heal what cannot be verified
+                if here := self.published():
+                    self._mend()
+                    return here
+        with self._exclusive() as lock:
+            self._delivery.run(lock, demand, partial(accept, self))
+        return self._require_published()
 
-    def _sync(self) -> Checkout:
-        asked_at = time.time()
-        try:
-            with self._store.exclusive(timeout_seconds=_FETCH_TIMEOUT_SECONDS) as lock:
-                if not self._was_fetched_since(asked_at):
-                    self._fetch(lock)
-                self._store.collect()
-            checkout = self._store.open_current()
-        except OSError as error:
-            raise SyncError(f"the cache cannot be written: {error}") from error
-        if checkout is None:
-            raise SyncError("the published commit was deleted by somebody else")
-        return checkout
+    def attempt(self) -> Attempt:
+        """Return how the last syncs on this machine went."""
+        return self._delivery.last_attempt()
+
+    def next_sync_at(self, interval_seconds: float | None) -> float:
+        """Return when it is time again: an interval after the last attempt.
+
+        After a failure it is earlier, as all windows of this machine have agreed.
+        """
+        current, attempt = self._store.current(), self.attempt()
+        is_held = current is not None and current.hold is not None
+        if is_held or self._policy.is_offline or (current and self.is_final):
+            return math.inf
+        now = time.time()
+        if attempt.failures:
+            return attempt.next_attempt_at if is_resting(attempt, now) else now
+        if interval_seconds is None:
+            return math.inf
+        last = max(attempt.attempted_at, current.fetched_at if current else 0.0)
+        # A time to come was written while the clock was wrong.
+        return last + interval_seconds if last <= now else now
+
+    def has_news(self) -> bool:
+        """Whether another process has published since this one has looked."""
+        return self._store.stamp() != self._seen
+
+    def go_back(self) -> Checkout:
+        """Publish the commit before, and hold it until `follow` is called.
+
+        Raises:
+            SyncError: There is none on this machine.
+        """
+        with self._exclusive():
+            current = self._store.current()
+            if current and current.hold:
+                raise SyncError(
+                    f"{self.name} is held at {current.commit} already. To follow it "
+                    "again: skills-mcp rollback --resume"
+                )
+            earlier = current.previous if current else None
+            if current is None or earlier is None or self._is_gone(earlier):
+                raise SyncError(
+                    f"{self.name}: this machine has no commit before the one that it "
+                    "serves, so there is nothing to go back to. Pin an older commit "
+                    "instead, with ref"
+                )
+            hold = Hold(time.time(), current.commit)
+            held = Current(
+                earlier,
+                current.fetched_at,
+                self._delivery.verify(earlier),
+                hold=hold,
+            )
+            self._delivery.mend(held)
+            self._store.publish(held)
+        return self._require_published()
+
+    def follow(self) -> None:
+        """Publish what was taken back, and follow the remote again.
+
+        Raises:
+            SyncError: Nothing is held.
+        """
+        with self._exclusive():
+            held = self._store.pointer()  # its files may be lost
+            if held is None or held.hold is None:
+                raise SyncError(f"{self.name} is followed already: nothing is held")
+            followed = replace(held, hold=None)
+            newest = held.hold.instead_of
+            # It may have been taken back because its signature counts no more.
+            with suppress(SignatureError):
+                if not self._is_gone(newest):
+                    verified_by = self._delivery.verify(newest)
+                    followed = Current(
+                        newest, held.fetched_at, verified_by, held.commit
+                    )
+            self._store.publish(followed)
 
     def count_changes(self, before: Checkout | None, after: Checkout) -> int:
         """Return how many files were added, changed or removed."""
@@ -78,41 +227,53 @@ class RemoteBranch:
         if before is None or after.revision is None:
             return None
         try:
-            return self._repository.diff(before, after.revision)
+            return self._works.repository.diff(before, after.revision)
         except SyncError:
             return None
 
     def close(self) -> None:
         """End a fetch that is running."""
-        self._repository.close()
+        self._works.repository.close()
 
-    def _was_fetched_since(self, moment: float) -> bool:
-        current = self._store.current()
-        # A time to come was written while the clock was wrong; it proves nothing.
-        return current is not None and moment <= current.fetched_at <= time.time()
+    def _mend(self) -> None:
+        """Put right what somebody has done to the files, where they are ours."""
+        if self._store.current():
+            with suppress(SyncError), self._exclusive():
+                self._delivery.mend(self._store.current())
 
-    def _fetch(self, lock: IO[Any]) -> None:
-        """Publish the remote's commit; a damaged store is made anew once."""
-        started_at = time.time()
+    @contextmanager
+    def _exclusive(self) -> Iterator[IO[Any]]:
+        timeout = self._policy.timeout_seconds
+        self._delivery.doing = "Waiting for another sync"
         try:
-            commit = self._stage(lock)
-        except DamagedStoreError:
-            self._store.discard_objects()
-            commit = self._stage(lock)
-        self._store.publish(Current(commit, started_at))
+            with (
+                explained(self._directory),
+                self._store.exclusive(timeout_seconds=timeout) as lock,
+            ):
+                self._delivery.doing = ""
+                yield lock
+        finally:
+            self._delivery.doing = ""
 
-    def _stage(self, lock: IO[Any]) -> str:
-        repository = self._repository
-        commit = repository.fetch(lock, timeout_seconds=_FETCH_TIMEOUT_SECONDS)
-        self._store.stage(commit, lambda folder: repository.write(commit, folder))
-        return commit
+    def _require_published(self) -> Checkout:
+        if checkout := self.published():
+            return checkout
+        if self._policy.is_offline:
+            raise SyncError(
+                f"{self.name} was never synced here, and sync.offline forbids to ask. "
+                "Run `skills-mcp sync` once with a network"
+            )
+        raise SyncError("the published commit was deleted by somebody else")
+
+    def _is_gone(self, commit: str) -> bool:
+        return commit not in self._store.commits()
 
     def _blobs(self, commit: str | None) -> dict[str, str] | None:
         """Return the content of each file; None for a commit long forgotten."""
         if commit is None:
             return None
         try:
-            listing = self._repository.list_files(commit)
+            listing = self._works.repository.list_files(commit, self._policy.subfolders)
         except SyncError:
             return None
         return {entry.file: entry.blob for entry in listing.entries}
@@ -123,8 +284,12 @@ def _differing(old: Mapping[str, str], new: Mapping[str, str]) -> frozenset[str]
     return frozenset(file for file in every if old.get(file) != new.get(file))
 
 
-def _store_name(remote: Remote) -> str:
-    """Name the folder so that another repository, branch or tag never shares it."""
+def _store_name(remote: Remote, policy: SyncPolicy) -> str:
+    """Name the folder so that other content never shares it.
+
+    It depends on the repository, on its branch, tag or commit, and on the parts of it
+    that are served.
+    """
     followed = f"\0{remote.wanted}" if remote.pin else remote.branch
-    identity = f"{remote.url}\0{followed}"
+    identity = "\0".join((remote.url, followed, *sorted(policy.subfolders)))
     return hashlib.sha256(identity.encode()).hexdigest()[:16]

@@ -1,11 +1,12 @@
 """Content in a plain folder: one that the operator named, or one that was found."""
 
+import math
 import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from skills_mcp.content.source import Checkout
+from skills_mcp.content.source import Accept, Attempt, Checkout, Demand
 from skills_mcp.errors import SyncError
 
 
@@ -18,9 +19,35 @@ class _Folder:
         self._directory = directory
         self.name = str(directory)
 
+    doing = ""
+    is_final = False
+
     def published(self) -> Checkout | None:
         """Return None: a folder keeps nothing older, and `sync` is as quick."""
         return None
+
+    def attempt(self) -> Attempt:
+        """Return nothing: looking is no attempt."""
+        return Attempt()
+
+    def next_sync_at(self, interval_seconds: float | None) -> float:  # noqa: ARG002 - the protocol's
+        """Return infinity: a folder is read when somebody asks (001 §9.3)."""
+        return math.inf
+
+    def has_news(self) -> bool:
+        """Return False: nobody publishes a folder."""
+        return False
+
+    def go_back(self) -> Checkout:
+        """Refuse: a folder has no past."""
+        raise SyncError(
+            f"{self.name} is a folder, which has no earlier commit. Change its files, "
+            "or serve it from a Git repository"
+        )
+
+    def follow(self) -> None:
+        """Refuse: a folder is always served as it is."""
+        raise SyncError(f"{self.name} is a folder: nothing is held")
 
     def count_changes(self, before: Checkout | None, after: Checkout) -> int:  # noqa: ARG002 - the protocol's
         """Return 0: a folder does not remember what it was."""
@@ -49,7 +76,7 @@ class LocalFolder(_Folder):
         super().__init__(directory)
         self._setting = setting
 
-    def sync(self) -> Checkout:
+    def sync(self, demand: Demand, accept: Accept) -> Checkout:  # noqa: ARG002 - the protocol's
         """Look at the folder again.
 
         Raises:
@@ -68,7 +95,7 @@ class LocalFolder(_Folder):
 class DiscoveredFolder(_Folder):
     """A folder that nobody has named, so it may as well not be there (002 §5.1)."""
 
-    def sync(self) -> Checkout | None:
+    def sync(self, demand: Demand, accept: Accept) -> Checkout | None:  # noqa: ARG002 - the protocol's
         """Look whether the folder is there by now.
 
         Raises:

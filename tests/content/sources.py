@@ -1,0 +1,130 @@
+"""A source that is as far away as a test says."""
+
+import math
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from skills_mcp.content.source import Accept, Attempt, Checkout, Demand
+from skills_mcp.errors import SyncError
+
+
+def checkout_of(revision: str | None, directory: Path | None = None) -> Checkout:
+    """Return a commit that was synced just now."""
+    return Checkout(directory or Path("/nowhere"), revision, datetime.now(UTC))
+
+
+class FakeSource:
+    """A repository.
+
+    Args:
+        name: What a log calls it.
+        outcome: How every sync ends; None finds nothing.
+    """
+
+    mode: Literal["git"] = "git"
+
+    def __init__(
+        self, name: str = "the source", outcome: Checkout | Exception | None = None
+    ) -> None:
+        self.name = name
+        self.outcome = outcome
+        self.here: Checkout | None = None
+        """What any process has published."""
+        self.last_attempt = Attempt()
+        self.due_at = math.inf
+        """The answer of `next_sync_at`."""
+        self.intervals: list[float | None] = []
+        """What `next_sync_at` was asked with."""
+        self.demands: list[Demand] = []
+        """Those of all syncs, also of one that is running."""
+        self.is_final = False
+        self.is_closed = False
+        self.doing = ""
+        self._seen: Checkout | None = None
+
+    @property
+    def syncs(self) -> int:
+        return len(self.demands)
+
+    def published(self) -> Checkout | None:
+        self._seen = self.here
+        return self.here
+
+    def sync(self, demand: Demand, accept: Accept) -> Checkout | None:
+        self.demands.append(demand)
+        outcome = self._await_outcome()
+        if isinstance(outcome, Exception):
+            raise outcome
+        if outcome and outcome is not self.here:
+            accept(self, outcome)
+        self.here = self._seen = outcome
+        return outcome
+
+    def attempt(self) -> Attempt:
+        return self.last_attempt
+
+    def next_sync_at(self, interval_seconds: float | None) -> float:
+        self.intervals.append(interval_seconds)
+        return self.due_at
+
+    def has_news(self) -> bool:
+        return self.here is not self._seen
+
+    def go_back(self) -> Checkout:
+        raise NotImplementedError
+
+    def follow(self) -> None:
+        raise NotImplementedError
+
+    def count_changes(self, before: Checkout | None, after: Checkout) -> int:
+        if before is after:
+            return 0
+        return 1 if before else 10
+
+    def find_changes(self, before: str | None, after: Checkout) -> None:
+        """Return None: nobody can tell."""
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def _await_outcome(self) -> Checkout | Exception | None:
+        return self.outcome
+
+
+class ScriptedSource(FakeSource):
+    """A source whose every sync waits for the test to say how it ends."""
+
+    def __init__(self, here: Checkout | None = None, name: str = "the source") -> None:
+        super().__init__(name)
+        self.here = here
+        self._outcomes: list[Checkout | Exception] = []
+        self._go = threading.Semaphore(0)
+
+    def finish(self, outcome: Checkout | Exception) -> None:
+        """Let one sync end like this."""
+        self._outcomes.append(outcome)
+        self._go.release()
+
+    def close(self) -> None:
+        super().close()
+        for _ in range(50):
+            self._go.release()
+
+    def _await_outcome(self) -> Checkout | Exception:
+        self._go.acquire(timeout=30)
+        return self._outcomes.pop(0) if self._outcomes else SyncError("closed")
+
+
+class MeetingSource(FakeSource):
+    """A source whose sync ends only while another one is syncing, too."""
+
+    def __init__(self, name: str, meet: Callable[[], object]) -> None:
+        super().__init__(name, checkout_of(name))
+        self._meet = meet
+
+    def _await_outcome(self) -> Checkout | Exception | None:
+        self._meet()
+        return super()._await_outcome()

@@ -1,0 +1,168 @@
+"""Promise 50: whoever asks can see how old the content is, and why."""
+
+import math
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skills_mcp.content.freshness import derive_state
+from skills_mcp.content.local import LocalFolder
+from skills_mcp.content.source import Attempt, Checkout, Hold, Mount, SourceState
+from tests.content.sources import FakeSource
+
+_NOW = 1_800_000_000.0
+_INTERVAL = 900.0
+_MINUTE = 60.0
+_DAY = 86_400.0
+
+
+def synced(seconds_ago: float, **known: Any) -> Checkout:
+    """Return a commit that was the newest there was, so long ago."""
+    checkout = Checkout(Path("/nowhere"), "1", moment(_NOW - seconds_ago))
+    return replace(checkout, **known)
+
+
+def moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
+
+
+def failed(seconds_ago: float, *, again_in: float = 30.0) -> Attempt:
+    return Attempt(
+        attempted_at=_NOW - seconds_ago,
+        failures=3,
+        next_attempt_at=_NOW + again_in,
+        error_code="SYNC_FAILED",
+        error_message="no network",
+    )
+
+
+def state_of(
+    checkout: Checkout | None,
+    attempt: Attempt | None = None,
+    *,
+    next_sync_at: float = _NOW + 30,
+    interval_seconds: float | None = _INTERVAL,
+) -> SourceState:
+    return derive_state(
+        Mount(source=FakeSource(), at="teams/web"),
+        checkout,
+        attempt or Attempt(),
+        next_sync_at=next_sync_at,
+        interval_seconds=interval_seconds,
+        now=_NOW,
+    )
+
+
+@pytest.mark.parametrize(
+    "checkout, attempt, age, is_stale, error",
+    [
+        pytest.param(None, Attempt(), None, True, None, id="never-tried"),
+        pytest.param(None, failed(10), None, True, "no network", id="offline-at-first"),
+        pytest.param(synced(60), failed(10), 60, False, "no network", id="just-lost"),
+        pytest.param(
+            synced(3 * _INTERVAL),
+            failed(10),
+            3 * _INTERVAL,
+            False,
+            "no network",
+            id="three-intervals-are-about-to-be-missed",
+        ),
+        pytest.param(
+            synced(3 * _INTERVAL + 1),
+            failed(10),
+            3 * _INTERVAL + 1,
+            True,
+            "no network",
+            id="three-intervals-are-missed",
+        ),
+        pytest.param(
+            synced(_DAY), Attempt(), _DAY, True, None, id="a-laptop-that-has-slept"
+        ),
+        pytest.param(synced(0), Attempt(), 0, False, None, id="back-again"),
+    ],
+)
+def test_an_outage_can_be_seen(
+    checkout: Checkout | None,
+    attempt: Attempt,
+    age: float | None,
+    is_stale: bool,  # noqa: FBT001
+    error: str | None,
+) -> None:
+    state = state_of(checkout, attempt)
+
+    assert (state.age_seconds, state.is_stale) == (age, is_stale)
+    assert (state.error and str(state.error)) == error
+    assert state.commit == (checkout and checkout.revision)
+    assert state.synced_at == (checkout and checkout.synced_at)
+
+
+def test_a_failure_says_when_it_was_and_when_it_is_tried_again() -> None:
+    state = state_of(synced(60), failed(10, again_in=50))
+
+    assert state.failed_at == moment(_NOW - 10)
+    assert state.next_attempt_at == moment(_NOW + 50)
+
+
+def test_without_a_failure_nothing_is_said_of_the_next_attempt() -> None:
+    state = state_of(synced(60), Attempt(attempted_at=_NOW - 60))
+
+    assert (state.error, state.failed_at, state.next_attempt_at) == (None, None, None)
+
+
+def test_a_clock_that_was_set_back_makes_no_negative_age() -> None:
+    state = state_of(synced(-3600))
+
+    assert (state.age_seconds, state.is_stale) == (0, False)
+
+
+def test_without_a_timer_nothing_is_stale_however_old_it_is() -> None:
+    state = state_of(synced(_DAY), interval_seconds=None)
+
+    assert (state.age_seconds, state.is_stale) == (_DAY, False)
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        pytest.param({"hold": Hold(_NOW - _DAY, "2")}, id="held"),
+        pytest.param({}, id="pinned-or-offline"),
+    ],
+)
+def test_what_is_not_synced_on_purpose_is_old_but_not_stale(why: Any) -> None:
+    state = state_of(synced(_DAY, **why), failed(_DAY), next_sync_at=math.inf)
+
+    assert (state.age_seconds, state.is_stale) == (_DAY, False)
+    assert state.hold == why.get("hold")
+    assert state.next_attempt_at is None
+    assert state.failed_at
+
+
+def test_nothing_at_all_is_stale_also_where_nobody_syncs() -> None:
+    assert state_of(None, next_sync_at=math.inf, interval_seconds=None).is_stale
+
+
+def test_who_has_signed_is_said() -> None:
+    assert state_of(synced(1, verified_by="ada")).verified_by == "ada"
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_folder_is_always_of_now_or_missing(
+    tmp_path: Path,
+    is_there: bool,  # noqa: FBT001
+) -> None:
+    checkout = Checkout(tmp_path, None, moment(_NOW - _DAY)) if is_there else None
+
+    state = derive_state(
+        Mount(source=LocalFolder(tmp_path)),
+        checkout,
+        Attempt(),
+        next_sync_at=math.inf,
+        interval_seconds=_INTERVAL,
+        now=_NOW,
+    )
+
+    assert (state.mode, state.age_seconds, state.commit) == ("local", None, None)
+    assert state.is_stale is not is_there

@@ -11,16 +11,16 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import anyio
 import mcp.client.session
 from mcp.client.client import Client
 from mcp_types import TextContent
 
-from skills_mcp.content.source import Checkout
+from skills_mcp.content.local import LocalFolder
+from skills_mcp.content.source import Accept, Checkout, Demand
 from skills_mcp.library import SkillLibrary
 from skills_mcp.process_group import kill_group
 from skills_mcp.server.app import create_server
@@ -83,35 +83,24 @@ class Reports:
         self._then()
 
 
-class SlowSource:
+class SlowSource(LocalFolder):
     """A folder that arrives when a test says so."""
 
-    mode: Literal["local"] = "local"
-    name = "a slow remote"
-
     def __init__(self, directory: Path) -> None:
-        self._directory = directory
+        super().__init__(directory)
+        self.name = "a slow remote"
         self._asked = threading.Event()
         self.arrived = threading.Event()
         self.syncs = 0
 
-    def published(self) -> Checkout | None:
-        return None
-
-    def sync(self) -> Checkout:
+    def sync(self, demand: Demand, accept: Accept) -> Checkout:
         self.syncs += 1
         self._asked.set()
         assert self.arrived.wait(timeout=10)
-        return Checkout(self._directory, None, datetime.now(UTC))
+        return super().sync(demand, accept)
 
     def wait_until_asked(self) -> None:
         assert self._asked.wait(timeout=10)
-
-    def count_changes(self, _: Checkout | None, __: Checkout) -> int:
-        return 0
-
-    def find_changes(self, _: str | None, __: Checkout) -> None:
-        return None
 
     def close(self) -> None:
         self.arrived.set()

@@ -4,10 +4,14 @@ from typing import Any
 import pytest
 
 from skills_mcp.answers import derive_digest, guide, load_answer
+from skills_mcp.content.source import Content
 from skills_mcp.routing.decision import Candidate
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Asset, Script, Skill, Stamp
 from tests.support import make_skill
+
+NOTHING = Content(())
+"""Skills that never were files come from no source."""
 
 
 def a_package(**fields: Any) -> Skill:
@@ -39,7 +43,7 @@ def test_a_skill_without_parents_is_its_body_character_for_character() -> None:
     body = "# Title \r\n\r\n\tcode\n=== no header ===\n日本 \U0001f600"
     skill = a_package(body=body)
 
-    loaded = load_answer(SkillIndex([skill]), skill, None)
+    loaded = load_answer(NOTHING, SkillIndex([skill]), skill, None)
 
     assert loaded.instructions == body
 
@@ -48,7 +52,7 @@ def test_the_rules_of_the_organisation_come_before_the_body() -> None:
     root = make_skill("_root", body="Never commit secrets.")
     skill = a_package()
 
-    loaded = load_answer(SkillIndex([root, skill]), skill, None)
+    loaded = load_answer(NOTHING, SkillIndex([root, skill]), skill, None)
 
     assert loaded.instructions == (
         "=== GLOBAL RULES (from _root.md) ===\n\nNever commit secrets.\n\n"
@@ -59,7 +63,7 @@ def test_the_rules_of_the_organisation_come_before_the_body() -> None:
 def test_a_skill_that_does_not_inherit_is_its_body_below_any_rules() -> None:
     skill = a_package(inherit=False)
 
-    loaded = load_answer(SkillIndex([make_skill("_root"), skill]), skill, None)
+    loaded = load_answer(NOTHING, SkillIndex([make_skill("_root"), skill]), skill, None)
 
     assert loaded.instructions == "Do it."
 
@@ -72,8 +76,10 @@ def test_only_the_current_digest_is_known() -> None:
     index = SkillIndex([skill])
     digest = derive_digest(index, skill)
 
-    known = [load_answer(index, skill, d).is_known for d in (digest, "", "x", None)]
-    guided = guide(index, Candidate(skill, Fraction(1), ()), digest)
+    known = [
+        load_answer(NOTHING, index, skill, d).is_known for d in (digest, "", "x", None)
+    ]
+    guided = guide(NOTHING, index, Candidate(skill, Fraction(1), ()), digest)
 
     assert known == [True, False, False, False]
     assert guided.is_known
@@ -83,8 +89,8 @@ def test_both_ways_to_a_skill_agree_on_its_digest() -> None:
     skill = a_package()
     index = SkillIndex([skill])
 
-    loaded = load_answer(index, skill, None)
-    guided = guide(index, Candidate(skill, Fraction(1), ()))
+    loaded = load_answer(NOTHING, index, skill, None)
+    guided = guide(NOTHING, index, Candidate(skill, Fraction(1), ()))
 
     assert loaded.digest == guided.digest
     assert not guided.is_known

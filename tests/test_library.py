@@ -16,8 +16,8 @@ import pytest
 from skills_mcp.analytics.spool import Spool
 from skills_mcp.answers import Guidance
 from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
-from skills_mcp.content.remote import Remote
 from skills_mcp.errors import (
     AgentScriptError,
     ChangedFileError,
@@ -42,6 +42,8 @@ from tests.support import (
     running,
     skill_text,
     spooled,
+    sync,
+    sync_all,
     until,
     write,
     write_skill,
@@ -326,7 +328,7 @@ async def test_a_script_that_ran_is_counted_with_names_and_without_values(
     script = content / "ui/auth/scripts/greet.sh"
     write(script, f'echo "hello $SKILL_ARG_NAME"; exit {code}')
 
-    result = await counting(content, spool).run_script(greet())
+    result = (await counting(content, spool).run_script(greet())).result
 
     assert (result.exit_code, result.stdout) == (code, "hello Ada\n")
     kind, data = event_in(spool)
@@ -374,7 +376,7 @@ async def test_a_script_sees_the_environment_of_the_server_only_in_part(
     monkeypatch.setenv("GITHUB_TOKEN", "canary")
     write(content / "ui/auth/scripts/greet.sh", "env")
 
-    result = await open_library(content).run_script(greet())
+    result = (await open_library(content).run_script(greet())).result
 
     assert "PATH=" in result.stdout
     assert "canary" not in result.stdout
@@ -387,7 +389,7 @@ async def test_closing_the_library_ends_its_scripts(content: Path) -> None:
     codes: list[int] = []
 
     async def run() -> None:
-        result = await library.run_script(greet(cwd=str(content)))
+        result = (await library.run_script(greet(cwd=str(content)))).result
         codes.append(result.exit_code)
 
     with anyio.fail_after(30):
@@ -489,6 +491,22 @@ async def test_a_refresh_of_a_repository_says_what_changed(
     }
 
 
+async def test_a_refresh_says_which_files_it_has_broken(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit({"a.md": skill_text(), "b.md": "no skill, as ever"})
+    library = open_library(branch_of(upstream, tmp_path))
+    upstream.commit({"a.md": "no skill any more", "c.md": skill_text()})
+
+    async with running(library):
+        refreshed = await library.refresh()
+        again = await library.refresh()
+
+    assert refreshed.changes.removed == ("a",)
+    assert [each.split()[0] for each in refreshed.changes.broken] == ["a.md:"]
+    assert again.changes.broken == ()
+
+
 @pytest.mark.spec("8.6")
 @pytest.mark.spec("13")
 async def test_a_refresh_that_fails_is_a_result_and_the_old_content_is_served(
@@ -555,7 +573,7 @@ def test_a_commit_that_is_served_already_is_not_read_again(
     library = open_library(source)
     before = library.snapshot
 
-    library.load(mounted(source).sync())
+    library.load(sync_all(mounted(source)))
 
     assert library.snapshot.index is before.index
     [old], [new] = before.content.parts, library.snapshot.content.parts
@@ -574,7 +592,7 @@ def test_a_commit_whose_files_somebody_has_touched_is_read_again(
     with pytest.raises(ChangedFileError, match="refresh_skills"):
         library.read_asset("a", "note.txt")
 
-    library.load(source.sync())
+    library.load(sync_all(source))
 
     assert library.read_asset("a", "note.txt").content.data == b"A note"
 
@@ -591,7 +609,7 @@ def test_the_folder_that_load_skill_names_outlives_the_next_commits(
 
     for number in range(3):
         upstream.commit({"x/SKILL.md": f"{package}{number}"})
-        library.load(source.sync())
+        library.load(sync_all(source))
 
     assert (folder / "SKILL.md").is_file()
 
@@ -683,7 +701,7 @@ def test_no_answer_mixes_two_commits_while_refreshes_run(
         thread.start()
     for number in range(1, 6):
         upstream.commit(numbered(number))
-        library.load(mounted(source).sync())
+        library.load(sync_all(mounted(source)))
     stop.set()
     for thread in threads:
         thread.join()
@@ -705,7 +723,7 @@ async def test_a_script_reads_the_commit_that_it_was_started_from(
     printed: list[str] = []
 
     async def run() -> None:
-        printed.append((await library.run_script(request)).stdout)
+        printed.append((await library.run_script(request)).result.stdout)
 
     with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
@@ -713,7 +731,7 @@ async def test_a_script_reads_the_commit_that_it_was_started_from(
             await until((tmp_path / "go.started").exists)
             for number in (2, 3):
                 upstream.commit(numbered(number))
-                library.load(mounted(source).sync())
+                library.load(sync_all(mounted(source)))
             flag.touch()
 
     assert printed == ["1"]
@@ -803,10 +821,11 @@ async def test_the_scripts_of_the_sample_content_run(
     library = open_library(SKILLS_CONTENT, settings={"scripts": {"runners": runners}})
 
     with anyio.fail_after(30):
-        result = await library.run_script(
+        ran = await library.run_script(
             ScriptRequest(skill_path=skill_path, file=file, args=args)
         )
 
+    result = ran.result
     assert result.exit_code == exit_code, result.stderr
     assert result.stdout if exit_code == 0 else result.stderr
 
@@ -850,9 +869,9 @@ def test_a_file_that_is_asset_and_script_can_be_run_and_fetched(content: Path) -
     library = open_library(content)
     request = ScriptRequest(skill_path="both", file="both.sh", args={})
 
-    result = anyio.run(library.run_script, request)
+    ran = anyio.run(library.run_script, request)
 
-    assert result.stdout == "hello\n"
+    assert ran.result.stdout == "hello\n"
     assert library.read_asset("both", "both.sh").type == "other"
 
 
@@ -865,7 +884,7 @@ def test_what_git_leaves_out_is_a_problem_also_for_the_next_process(
     (upstream.work / "elsewhere.md").symlink_to("README.md")
     upstream.commit({"skills/good.md": skill_text(), "skills/aux.md": skill_text()})
     remote = Remote(upstream.url, "main")
-    RemoteBranch(remote, tmp_path / "cache").sync()
+    sync(RemoteBranch(remote, tmp_path / "cache"))
 
     source = RemoteBranch(remote, tmp_path / "cache")
     library = open_library(source, load=False)
@@ -873,11 +892,10 @@ def test_what_git_leaves_out_is_a_problem_also_for_the_next_process(
     assert content is not None
     library.load(content)
 
-    reason = "is a link, a submodule, or has a name that is not safe everywhere"
     assert [skill.path for skill in library.snapshot.index] == ["good"]
     assert [(p.file, p.reason) for p in library.snapshot.problems] == [
-        ("aux.md", reason),
-        ("link.md", reason),
+        ("aux.md", "has a name that is not safe on every system"),
+        ("link.md", "is a link"),
     ]
 
 

@@ -47,7 +47,7 @@ from tests.packages import (
     write_package,
     write_pdf,
 )
-from tests.support import open_library, spooled, write, write_skill
+from tests.support import open_library, spooled, sync_all, write, write_skill
 
 COUNTED = {"analytics": {"enabled": True}}
 posix = pytest.mark.skipif(sys.platform == "win32", reason="programs of POSIX")
@@ -348,14 +348,14 @@ def with_examples(content: Path) -> Path:
 
 
 def loaded_titles(packages: PackageLibrary, query: str, top_k: int = 3) -> list[str]:
-    loaded = packages.load_examples("forms", query, top_k)
+    loaded = packages.load_examples("forms", query, top_k).loaded
     return [each.example.title for each in loaded.examples]
 
 
 def test_examples_are_files_and_tasks_of_the_frontmatter(with_examples: Path) -> None:
     packages = open_library(with_examples).packages
 
-    loaded = packages.load_examples("forms", "mail a customs form", 3)
+    loaded = packages.load_examples("forms", "mail a customs form", 3).loaded
 
     shown = [(each.example.file, each.score) for each in loaded.examples]
     assert shown == [("examples/letter.md", 2), (None, 2), ("examples/tax.md", 1)]
@@ -365,7 +365,7 @@ def test_examples_are_files_and_tasks_of_the_frontmatter(with_examples: Path) ->
 def test_a_skill_of_the_tree_has_its_tasks_as_examples(content: Path) -> None:
     write_skill(content, "ui/login.md", examples=["add a login", "test a logout"])
 
-    loaded = open_library(content).packages.load_examples("login", "logout", 3)
+    loaded = open_library(content).packages.load_examples("login", "logout", 3).loaded
 
     assert [each.example.text for each in loaded.examples] == ["test a logout"]
     assert loaded.total == 2
@@ -383,14 +383,14 @@ def test_without_a_fitting_example_the_first_ones_are_loaded(
 def test_one_to_ten_examples_are_loaded(content: Path, top_k: int, count: int) -> None:
     write_package(content, "forms", examples=[f"form {n}" for n in range(12)])
 
-    loaded = open_library(content).packages.load_examples("forms", "form", top_k)
+    loaded = open_library(content).packages.load_examples("forms", "form", top_k).loaded
 
     assert len(loaded.examples) == count
     assert loaded.total == 12
 
 
 def test_a_skill_without_examples_has_none(packages: PackageLibrary) -> None:
-    loaded = packages.load_examples("pdf", "form", 3)
+    loaded = packages.load_examples("pdf", "form", 3).loaded
 
     assert (loaded.examples, loaded.total, loaded.notes) == ((), 0, ())
 
@@ -401,7 +401,7 @@ def test_the_examples_of_one_answer_are_together_as_long_as_a_file(
     rules = {"files": {"max_bytes": 15}}
     packages = open_library(with_examples, settings=rules).packages
 
-    loaded = packages.load_examples("forms", "zebra", 3)
+    loaded = packages.load_examples("forms", "zebra", 3).loaded
 
     # What of the letter's file fits is the beginning of its frontmatter.
     texts = [each.example.text for each in loaded.examples]
@@ -415,7 +415,7 @@ def test_an_example_that_has_changed_costs_none_of_the_others(
     packages = open_library(with_examples).packages
     write(with_examples / "forms/examples/letter.md", "something else entirely")
 
-    loaded = packages.load_examples("forms", "mail a form", 3)
+    loaded = packages.load_examples("forms", "mail a form", 3).loaded
 
     titles = [each.example.title for each in loaded.examples]
     assert titles == ["A tax form", "fill in a customs form"]
@@ -704,7 +704,7 @@ def test_a_file_that_is_edited_is_not_read_until_the_skills_are_read_again(
 
 
 def reload(library: SkillLibrary, folder: Path) -> None:
-    library.load(Mounts((Mount(source=LocalFolder(folder)),)).sync())
+    library.load(sync_all(Mounts((Mount(source=LocalFolder(folder)),))))
 
 
 def test_a_file_that_is_inherited_is_read_with_where_it_comes_from(
@@ -824,7 +824,7 @@ def open_with_commands(
 
 async def run(library: SkillLibrary, *words: str) -> ScriptResult:
     with anyio.fail_after(30):
-        return await library.packages.run_command(a_request(*words))
+        return (await library.packages.run_command(a_request(*words))).result
 
 
 async def test_nothing_is_run_until_the_operator_allows_it(content: Path) -> None:

@@ -4,13 +4,20 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from fractions import Fraction
+from typing import Any
 
-from skills_mcp.content.source import Mode, SourceState
+from skills_mcp.analytics.events import render_time
+from skills_mcp.changes import SkillChanges
+from skills_mcp.content.source import Content, Mode, SourceState
 from skills_mcp.errors import SkillsError
+from skills_mcp.provenance import Provenance, derive_provenance
+from skills_mcp.redaction import redact
 from skills_mcp.routing.decision import Candidate
+from skills_mcp.scripts.runner import ScriptResult
 from skills_mcp.skills.assets import FileContent
+from skills_mcp.skills.examples import LoadedExamples
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.inheritance import (
     Inherited,
@@ -23,6 +30,8 @@ from skills_mcp.skills.reading import FilePart
 
 # 64 bits: it tells an old text from a new one, and guards nothing.
 _DIGEST_CHARACTERS = 16
+
+_NO_CHANGES = SkillChanges()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +46,7 @@ class Guidance:
     inherited_scripts: tuple[Inherited[Script], ...]
     digest: str
     """The same as long as the text and the files are the same."""
+    provenance: Provenance
     is_known: bool = False
     """Whether the caller has exactly this already (002 §6.3)."""
 
@@ -49,6 +59,7 @@ class LoadedSkill:
     instructions: str
     """Its own text, below the rules that it inherits, if there are any."""
     digest: str
+    provenance: Provenance
     is_known: bool
 
 
@@ -64,6 +75,8 @@ class ReadFile:
     is_line_cut: bool
     """Whether its last line is longer than a reply may be, and so not whole."""
     resolved_from: SkillPath | None
+    provenance: Provenance
+    """Of the file, which may be an ancestor's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +86,16 @@ class FoundFiles:
     skill: Skill
     files: tuple[str, ...]
     truncated: bool
+    provenance: Provenance
+    """Of the skill."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedExamples:
+    """Examples of a skill, and where the skill comes from."""
+
+    loaded: LoadedExamples
+    provenance: Provenance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +107,17 @@ class ServedFile:
     type: str
     content: FileContent
     resolved_from: SkillPath | None
+    provenance: Provenance
+    """Of the file, which may be an ancestor's."""
+
+
+@dataclass(frozen=True, slots=True)
+class RanScript:
+    """How a script or a command ended, and where it comes from."""
+
+    result: ScriptResult
+    provenance: Provenance
+    """Of the script's file; for a command, of the skill."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +134,9 @@ class Refreshed:
     synced_at: datetime | None
     error: SkillsError | None
     sources: tuple[SourceState, ...] = ()
-    """Each of them, if there are several."""
+    """Each of them, in the operator's order."""
+    changes: SkillChanges = _NO_CHANGES
+    """Since the refresh was asked for, whoever has brought them here."""
 
 
 def derive_refreshed(
@@ -109,6 +145,7 @@ def derive_refreshed(
     files_changed: int,
     skills_reindexed: int,
     error: SkillsError | None,
+    changes: SkillChanges = _NO_CHANGES,
 ) -> Refreshed:
     """Return how a refresh ended, from the states of all sources."""
     repositories = [state for state in states if state.mode == "git"]
@@ -120,12 +157,16 @@ def derive_refreshed(
         skills_reindexed=skills_reindexed,
         synced_at=first.synced_at if first else None,
         error=error,
-        sources=tuple(states) if len(states) > 1 else (),
+        sources=tuple(states),
+        changes=changes,
     )
 
 
 def guide(
-    index: SkillIndex, found: Candidate, known_digest: str | None = None
+    content: Content,
+    index: SkillIndex,
+    found: Candidate,
+    known_digest: str | None = None,
 ) -> Guidance:
     """Return a skill together with everything that it inherits."""
     skill = found.skill
@@ -138,19 +179,24 @@ def guide(
         inherited_assets=inherited_assets(index, skill),
         inherited_scripts=inherited_scripts(index, skill),
         digest=digest,
+        provenance=derive_provenance(content, index, skill),
         is_known=digest == known_digest,
     )
 
 
 def load_answer(
-    index: SkillIndex, skill: Skill, known_digest: str | None
+    content: Content, index: SkillIndex, skill: Skill, known_digest: str | None
 ) -> LoadedSkill:
     """Return a skill's text; the rules above it, if any, come first (DESIGN §4)."""
     is_alone = not skill.inherit or index.parent(skill) is None
     text = skill.body if is_alone else compose(index, skill)
     digest = derive_digest(index, skill)
     return LoadedSkill(
-        skill=skill, instructions=text, digest=digest, is_known=digest == known_digest
+        skill=skill,
+        instructions=text,
+        digest=digest,
+        provenance=derive_provenance(content, index, skill),
+        is_known=digest == known_digest,
     )
 
 
@@ -170,3 +216,32 @@ def derive_digest(index: SkillIndex, skill: Skill) -> str:
 def _said_by(skill: Skill) -> tuple[object, ...]:
     sizes = {file: stamp.size_bytes for file, stamp in skill.files.items()}
     return skill.file, skill.body, tuple(map(repr, skill.entries())), sizes
+
+
+def render_state(state: SourceState) -> dict[str, Any]:
+    """Return how a source is doing, as JSON has it; without what nobody knows."""
+    age = state.age_seconds
+    data: dict[str, Any] = {
+        "mount": state.mount,
+        "name": state.name,
+        "mode": state.mode,
+        "commit": state.commit,
+        "last_sync": render_time(state.synced_at) if state.synced_at else None,
+        "age_seconds": None if age is None else int(age),
+        "stale": state.is_stale,
+    }
+    if state.error:
+        data["error"] = render_error(state.error)
+    moments = {"failed_at": state.failed_at, "next_attempt_at": state.next_attempt_at}
+    data |= {name: render_time(moment) for name, moment in moments.items() if moment}
+    if state.verified_by:
+        data["verified_by"] = state.verified_by
+    if state.hold:
+        since = render_time(datetime.fromtimestamp(state.hold.since, UTC))
+        data["held"] = {"since": since, "instead_of": state.hold.instead_of}
+    return data
+
+
+def render_error(error: SkillsError) -> dict[str, str]:
+    """Return an error as every reply shows it, without any secret."""
+    return {"code": error.code, "message": redact(str(error))}

@@ -13,19 +13,12 @@ import anyio
 import anyio.to_thread
 
 from skills_mcp.analytics.tracker import Tracker
-from skills_mcp.answers import (
-    Guidance,
-    Refreshed,
-    ServedFile,
-    guide,
-)
+from skills_mcp.answers import Guidance, RanScript, Refreshed, ServedFile, guide
 from skills_mcp.config import Config
 from skills_mcp.content.source import Content
-from skills_mcp.errors import (
-    SkillDisabledError,
-    UndeclaredFileError,
-)
+from skills_mcp.errors import SkillDisabledError, UndeclaredFileError
 from skills_mcp.package_library import PackageLibrary
+from skills_mcp.provenance import derive_place
 from skills_mcp.routing.choosing import choose, find_candidate
 from skills_mcp.routing.decision import (
     Ambiguous,
@@ -39,10 +32,7 @@ from skills_mcp.scripts.permission import Permitted, ScriptRequest, permit
 from skills_mcp.scripts.runner import ScriptResult, ScriptRunner
 from skills_mcp.shelf import Shelf
 from skills_mcp.skills.assets import read_file
-from skills_mcp.skills.inheritance import (
-    files_in_chain,
-    find_in_chain,
-)
+from skills_mcp.skills.inheritance import files_in_chain, find_in_chain, find_script
 from skills_mcp.skills.model import Asset
 from skills_mcp.skills.scoping import EVERYWHERE, Scoping, narrow
 from skills_mcp.skills.tree import TreeNode, build_tree, find_node
@@ -138,7 +128,7 @@ class SkillLibrary:
                 self._tracker.track("ambiguous", context=context, candidates=paths)
                 return decision
             case Match(best):
-                guidance = guide(snapshot.index, best, known_digest)
+                guidance = guide(snapshot.content, snapshot.index, best, known_digest)
                 return self._serve(context, guidance, was_ambiguous=False)
 
     def explain(
@@ -200,6 +190,7 @@ class SkillLibrary:
             type=kind,
             content=read_file(located.owner, file, max_bytes=limit),
             resolved_from=located.source,
+            provenance=derive_place(snapshot.content, located.owner, file),
         )
         self._tracker.track(
             "asset_served",
@@ -211,7 +202,7 @@ class SkillLibrary:
         )
         return served
 
-    async def run_script(self, request: ScriptRequest) -> ScriptResult:
+    async def run_script(self, request: ScriptRequest) -> RanScript:
         """Run a declared script, if every rule allows it (001 §8.4).
 
         Raises:
@@ -230,7 +221,10 @@ class SkillLibrary:
             self._track_run(permitted, request, None, time.monotonic() - started)
             raise
         self._track_run(permitted, request, result, result.duration_seconds)
-        return result
+        located = find_script(snapshot.index, permitted.skill, request.file)
+        owner = located.owner if located else permitted.skill
+        place = derive_place(snapshot.content, owner, request.file)
+        return RanScript(result, place)
 
     def report(self, skill_path: str, *, useful: bool, comment: str | None) -> None:
         """Record what a caller thought of a skill (001 §8.5).
@@ -273,7 +267,7 @@ class SkillLibrary:
         alone = narrow(snapshot.index, Scoping(below=skill.path))
         own = find_candidate(snapshot.matcher, context, skill, alone)
         decision = choose(snapshot.matcher, context, snapshot.config.matching)
-        guidance = guide(snapshot.index, own, known_digest)
+        guidance = guide(snapshot.content, snapshot.index, own, known_digest)
         return self._serve(context, guidance, was_ambiguous=is_listed(skill, decision))
 
     def _serve(

@@ -12,9 +12,17 @@ import anyio
 import anyio.to_thread
 
 from skills_mcp.analytics.tracker import Tracker
-from skills_mcp.answers import FoundFiles, LoadedSkill, ReadFile, load_answer
+from skills_mcp.answers import (
+    FoundFiles,
+    LoadedSkill,
+    RanScript,
+    ReadFile,
+    ServedExamples,
+    load_answer,
+)
 from skills_mcp.config import Config
 from skills_mcp.errors import InvalidArgumentsError, UndeclaredFileError
+from skills_mcp.provenance import derive_place
 from skills_mcp.routing.search import Found, search
 from skills_mcp.routing.tokens import tokenize
 from skills_mcp.safe_path import parse_relative
@@ -111,7 +119,7 @@ class PackageLibrary:
         """
         snapshot = self._shelf.snapshot
         skill = snapshot.index.resolve(name)
-        loaded = load_answer(snapshot.index, skill, known_digest)
+        loaded = load_answer(snapshot.content, snapshot.index, skill, known_digest)
         self._tracker.track(
             "skill_served",
             context="",
@@ -139,10 +147,13 @@ class PackageLibrary:
         )
         files = tuple(islice(found, MAX_LISTED_FILES + 1))
         return FoundFiles(
-            skill, files[:MAX_LISTED_FILES], truncated=len(files) > MAX_LISTED_FILES
+            skill,
+            files[:MAX_LISTED_FILES],
+            truncated=len(files) > MAX_LISTED_FILES,
+            provenance=derive_place(snapshot.content, skill),
         )
 
-    def load_examples(self, name: str, query: str, top_k: int) -> LoadedExamples:
+    def load_examples(self, name: str, query: str, top_k: int) -> ServedExamples:
         """Return the examples of a skill that fit a query best (003).  Blocking.
 
         A file that cannot be read costs the caller none of the others.
@@ -165,7 +176,8 @@ class PackageLibrary:
         shown = tuple(cut_examples(chosen, max_bytes=limit))
         for each in shown:
             self._track_example(skill, each.example)
-        return LoadedExamples(skill, shown, len(examples), notes)
+        loaded = LoadedExamples(skill, shown, len(examples), notes)
+        return ServedExamples(loaded, derive_place(snapshot.content, skill))
 
     def read_file(self, name: str, file: str, lines: Lines | None = None) -> ReadFile:
         """Return a file of a skill, or of a skill that it inherits from.  Blocking.
@@ -192,18 +204,19 @@ class PackageLibrary:
             is_inherited=source is not None,
             size_bytes=len(part.content.data),
         )
-        is_cut = _is_line_cut(part)
-        next_line = _derive_next_line(part, snapshot.config, is_cut=is_cut)
         return ReadFile(
             skill=skill,
             file=file,
             part=part,
-            next_line=next_line,
-            is_line_cut=is_cut,
+            next_line=part.next_line(
+                max_file_bytes=snapshot.config.assets.max_size_bytes
+            ),
+            is_line_cut=part.is_line_cut,
             resolved_from=source,
+            provenance=derive_place(snapshot.content, owner, file),
         )
 
-    async def run_command(self, request: CommandRequest) -> ScriptResult:
+    async def run_command(self, request: CommandRequest) -> RanScript:
         """Run a program in a private copy of a skill's folder (000 §3.5).
 
         Raises:
@@ -226,7 +239,7 @@ class PackageLibrary:
                 self._track_run(skill, request, None, time.monotonic() - started)
                 raise
         self._track_run(skill, request, result, result.duration_seconds)
-        return result
+        return RanScript(result, derive_place(snapshot.content, skill))
 
     def _track_example(self, skill: Skill, example: Example) -> None:
         if example.file is None:
@@ -280,21 +293,6 @@ def _read_part(
         return read_beginning(owner, file, max_bytes=limit)
     longest = config.assets.max_size_bytes
     return read_lines(owner, file, lines, max_bytes=limit, max_file_bytes=longest)
-
-
-def _is_line_cut(part: FilePart) -> bool:
-    is_text = part.end_line is not None
-    return is_text and part.truncated and not part.content.data.endswith((b"\n", b"\r"))
-
-
-def _derive_next_line(part: FilePart, config: Config, *, is_cut: bool) -> int | None:
-    """Return where the text goes on, if there surely is a line that can be read."""
-    end, total = part.end_line, part.total_lines
-    is_counted = part.size_bytes <= config.assets.max_size_bytes
-    if end is None or not part.truncated or not is_counted:
-        return None
-    goes_on = not is_cut if total is None else end < total
-    return end + 1 if goes_on else None
 
 
 def _find_owner(

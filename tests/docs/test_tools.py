@@ -16,9 +16,9 @@ from mcp_types import CallToolResult, TextContent
 from skills_mcp import package_library
 from skills_mcp.config import VARIABLES, Commands, Config, Files, Search
 from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.remote import Remote
 from skills_mcp.content.source import Mount
 from skills_mcp.embeddings import fused
 from skills_mcp.library import SkillLibrary
@@ -349,7 +349,9 @@ def shown_digest(example: Example, result: CallToolResult) -> dict[str, str]:
     return {digest: json.loads(block.text).get("digest", "")} if digest else {}
 
 
-_PASSING = frozenset({"duration_ms", "commit_hash", "last_sync", "digest"})
+_PASSING = frozenset(
+    {"duration_ms", "commit_hash", "commit", "last_sync", "age_seconds", "digest"}
+)
 """Values that differ from run to run, or with the words of a class."""
 
 

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.git.remote import Remote
 from skills_mcp.library import SkillLibrary
 from tests.clients import ERAS, Lifeline
-from tests.support import SKILLS_CONTENT, open_library
+from tests.support import SKILLS_CONTENT, Upstream, open_library
 
 
 @pytest.fixture(params=ERAS, ids=list(ERAS.values()))
@@ -20,6 +22,11 @@ def era(request: pytest.FixtureRequest) -> str:
 def library() -> SkillLibrary:
     """The sample content, loaded."""
     return open_library(SKILLS_CONTENT)
+
+
+def branch_of(upstream: Upstream, folder: Path) -> RemoteBranch:
+    """Return the branch main, with a cache in a folder."""
+    return RemoteBranch(Remote(upstream.url, "main"), folder / "cache")
 
 
 @pytest.fixture

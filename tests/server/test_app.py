@@ -47,13 +47,15 @@ async def test_the_instructions_are_short_and_begin_with_what_to_call(
     assert first_sentence.startswith("Call get_skill ")
 
 
-async def test_nothing_is_advertised_but_tools(library: SkillLibrary, era: str) -> None:
+async def test_nothing_is_advertised_but_tools_and_resources(
+    library: SkillLibrary, era: str
+) -> None:
     async with connected(library, era) as client:
         capabilities = client.server_capabilities
 
     assert capabilities.tools is not None
     assert capabilities.prompts is None
-    assert capabilities.resources is None
+    assert capabilities.resources is not None
 
 
 async def test_a_client_may_keep_the_list_of_tools_for_a_day(

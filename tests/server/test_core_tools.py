@@ -9,11 +9,10 @@ import pytest
 from mcp_types import TextContent
 
 from skills_mcp.analytics.spool import Spool
-from skills_mcp.content.branch import RemoteBranch
-from skills_mcp.content.remote import Remote
 from skills_mcp.library import SkillLibrary
 from tests.clients import Lifeline, SlowSource, ask, connected
 from tests.packages import contents, write_pdf
+from tests.server.conftest import branch_of
 from tests.support import (
     SKILLS_CONTENT,
     Upstream,
@@ -44,6 +43,8 @@ async def test_a_match_has_exactly_the_documented_keys_in_their_order(
         "inherited_assets",
         "inherited_scripts",
         "digest",
+        "commit",
+        "path",
     ]
     assert reply["skill_path"] == "ui/react/auth"
     assert reply["score"] == 0.6
@@ -208,6 +209,8 @@ async def test_a_package_is_routed_with_its_files_and_an_inventory(
             "totalFiles": 5,
             "totalSizeBytes": sum(map(len, contents(tmp_path / "pdf").values())),
         },
+        "commit": None,
+        "path": "pdf/SKILL.md",
     }
 
 
@@ -293,7 +296,7 @@ async def test_the_whole_tree_is_listed(library: SkillLibrary, era: str) -> None
     async with connected(library, era) as client:
         reply = await ask(client, "list_skills")
 
-    assert list(reply) == ["tree", "algorithm"]
+    assert list(reply) == ["tree", "algorithm", "sources"]
     assert reply["algorithm"] == "keyword"
     tree = reply["tree"]
     assert list(tree) == [
@@ -368,6 +371,8 @@ async def test_a_text_asset_comes_as_text(library: SkillLibrary, era: str) -> No
         ("content", raw.decode()),
         ("size_bytes", len(raw)),
         ("type", "template"),
+        ("commit", None),
+        ("path", f"skills/ui/react/auth/{file}"),
     ]
 
 
@@ -388,6 +393,8 @@ async def test_a_binary_asset_comes_as_base64_with_its_mime_type(
         ("size_bytes", len(raw)),
         ("type", "image"),
         ("mime_type", "image/svg+xml"),
+        ("commit", None),
+        ("path", f"skills/ui/react/auth/{file}"),
     ]
 
 
@@ -403,7 +410,8 @@ async def test_an_inherited_asset_says_where_it_comes_from(
             file="assets/design-tokens.json",
         )
 
-    assert list(reply)[-1] == "resolved_from"
+    assert list(reply)[-3:] == ["resolved_from", "commit", "path"]
+    assert reply["path"] == "skills/ui/_index/assets/design-tokens.json"
     assert reply["skill_path"] == "ui/react/auth"
     assert reply["resolved_from"] == "ui/_index"
 
@@ -480,6 +488,8 @@ async def test_a_script_that_succeeds_answers_with_exactly_the_documented_fields
         ("stdout", "out np\n"),
         ("stderr", "err\n"),
         ("script", "scripts/check.sh"),
+        ("commit", None),
+        ("path", "login/scripts/check.sh"),
     ]
 
 
@@ -613,11 +623,16 @@ async def test_a_folder_is_read_again(tmp_path: Path, era: str) -> None:
         reply = await ask(client, "refresh_skills")
         found = await ask(client, "get_skill", context="two")
 
+    [source] = reply.pop("sources")
+    assert (source["mode"], source["name"]) == ("local", str(tmp_path))
     assert list(reply.items()) == [
         ("success", True),
         ("mode", "local"),
         ("skills_reindexed", 2),
         ("message", "Reindexed from local directory (no git sync configured)."),
+        ("added", ["two"]),
+        ("changed", []),
+        ("removed", []),
     ]
     assert found["skill_path"] == "two"
 
@@ -627,7 +642,7 @@ async def test_a_commit_is_fetched_and_served(
     tmp_path: Path, upstream: Upstream, era: str
 ) -> None:
     upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
-    library = open_library(_branch(upstream, tmp_path), load=False)
+    library = open_library(branch_of(upstream, tmp_path), load=False)
 
     async with connected(library, era) as client:
         await ask(client, "get_skill", context="one")
@@ -642,11 +657,16 @@ async def test_a_commit_is_fetched_and_served(
         found = await ask(client, "get_skill", context="two")
 
     last_sync = reply.pop("last_sync")
+    [source] = reply.pop("sources")
+    assert (source["commit"], source["last_sync"]) == (commit, last_sync)
     assert list(reply.items()) == [
         ("success", True),
         ("commit_hash", commit),
         ("files_changed", 3),
         ("skills_reindexed", 2),
+        ("added", ["three", "two"]),
+        ("changed", []),
+        ("removed", ["one"]),
     ]
     assert last_sync.endswith("Z")
     assert len(last_sync) == len("2026-02-18T14:30:00.000Z")
@@ -657,7 +677,7 @@ async def test_a_refresh_without_news_changes_nothing(
     tmp_path: Path, upstream: Upstream, era: str
 ) -> None:
     commit = upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
-    library = open_library(_branch(upstream, tmp_path), load=False)
+    library = open_library(branch_of(upstream, tmp_path), load=False)
 
     async with connected(library, era) as client:
         await ask(client, "get_skill", context="one")
@@ -667,12 +687,108 @@ async def test_a_refresh_without_news_changes_nothing(
     assert (reply["files_changed"], reply["skills_reindexed"]) == (0, 1)
 
 
+async def test_an_edit_that_keeps_the_size_of_a_file_is_told(
+    tmp_path: Path, upstream: Upstream, era: str
+) -> None:
+    asset = [{"file": "assets/base.txt"}]
+    upstream.commit(
+        {
+            "skills/one.md": skill_text(keywords=["one"], assets=asset),
+            "skills/one/assets/base.txt": "One",
+            "skills/two.md": skill_text(keywords=["two"]),
+        }
+    )
+    library = open_library(branch_of(upstream, tmp_path), load=False)
+
+    async with connected(library, era) as client:
+        await ask(client, "get_skill", context="one")
+        await ask(client, "refresh_skills")
+        upstream.commit({"skills/one/assets/base.txt": "Two", "README.md": "Hello"})
+        reply = await ask(client, "refresh_skills")
+
+    assert (reply["added"], reply["changed"], reply["removed"]) == ([], ["one"], [])
+
+
+async def test_every_reply_with_content_says_its_commit_and_its_file(
+    tmp_path: Path, upstream: Upstream, era: str
+) -> None:
+    files = [{"file": "run.sh", "execution": "server"}]
+    commit = upstream.commit(
+        {
+            "skills/one.md": skill_text(keywords=["one"], scripts=files),
+            "skills/one/run.sh": "echo one\n",
+        }
+    )
+    source = branch_of(upstream, tmp_path)
+    everything = {
+        "toolsets": ["core", "packages"],
+        "commands": {"enabled": True, "allowed": ["true"]},
+        "scripts": {"enabled": True},
+    }
+    script = {"skill_path": "one", "file": "run.sh"}
+    calls: dict[str, dict[str, Any]] = {
+        "get_skill": {"context": "one"},
+        "get_asset": script,
+        "run_script": {**script, "args": {}},
+        "load_skill": {"skill_name": "one"},
+        "read_skill_file": {"skill_name": "one", "file_path": "run.sh"},
+        "find_skill_files": {"skill_name": "one"},
+        "load_skill_examples": {"skill_name": "one", "query": "x"},
+        "run_skill_command": {"skill_name": "one", "command": "true"},
+    }
+
+    async with connected(
+        open_library(source, settings=everything, load=False), era
+    ) as client:
+        answers = {
+            tool: await ask(client, tool, **arguments)
+            for tool, arguments in calls.items()
+        }
+
+    places = {
+        tool: (answer["commit"], answer.get("source_path") or answer["path"])
+        for tool, answer in answers.items()
+    }
+    of_file = {"get_asset", "run_script", "read_skill_file"}
+    assert places == {
+        tool: (commit, "skills/one/run.sh" if tool in of_file else "skills/one.md")
+        for tool in calls
+    }
+
+
+@pytest.mark.spec("8.2")
+async def test_a_list_says_how_new_each_source_is(
+    tmp_path: Path, upstream: Upstream, era: str
+) -> None:
+    commit = upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
+    library = open_library(branch_of(upstream, tmp_path), load=False)
+
+    async with connected(library, era) as client:
+        whole = await ask(client, "list_skills")
+        part = await ask(client, "list_skills", path="one")
+
+    [source] = whole["sources"]
+    assert list(source)[:7] == [
+        "mount",
+        "name",
+        "mode",
+        "commit",
+        "last_sync",
+        "age_seconds",
+        "stale",
+    ]
+    assert (source["mode"], source["commit"]) == ("git", commit)
+    assert source["stale"] is False
+    assert "error" not in source
+    assert part["sources"][0]["commit"] == commit
+
+
 @pytest.mark.spec("8.6")
 async def test_a_failed_refresh_says_what_is_served_instead(
     tmp_path: Path, upstream: Upstream, era: str
 ) -> None:
     commit = upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
-    library = open_library(_branch(upstream, tmp_path), load=False)
+    library = open_library(branch_of(upstream, tmp_path), load=False)
 
     async with connected(library, era) as client:
         await ask(client, "get_skill", context="one")
@@ -686,11 +802,15 @@ async def test_a_failed_refresh_says_what_is_served_instead(
         "files_changed",
         "skills_reindexed",
         "last_sync",
+        "added",
+        "changed",
+        "removed",
+        "sources",
         "error",
     ]
     assert (reply["success"], reply["commit_hash"]) == (False, commit)
     assert (reply["files_changed"], reply["skills_reindexed"]) == (0, 1)
-    assert reply["error"]["code"] == "SYNC_FAILED"
+    assert reply["error"]["code"] == "REMOTE_NOT_FOUND"
     assert found["skill_path"] == "one"
 
 
@@ -706,7 +826,16 @@ async def test_a_failed_refresh_of_a_folder_is_an_error_too(
         content.rename(tmp_path / "gone")
         reply = await ask(client, "refresh_skills")
 
-    assert list(reply) == ["success", "mode", "skills_reindexed", "error"]
+    assert list(reply) == [
+        "success",
+        "mode",
+        "skills_reindexed",
+        "added",
+        "changed",
+        "removed",
+        "sources",
+        "error",
+    ]
     assert (reply["success"], reply["mode"]) == (False, "local")
     assert reply["error"]["code"] == "SYNC_FAILED"
 
@@ -773,13 +902,11 @@ _SCRIPT_FIELDS = [
     "stderr",
     "duration_ms",
     "script",
+    "commit",
+    "path",
 ]
 
 _Settings = dict[str, Any]
-
-
-def _branch(upstream: Upstream, folder: Path) -> RemoteBranch:
-    return RemoteBranch(Remote(upstream.url, "main"), folder / "cache")
 
 
 def _library_with_script(

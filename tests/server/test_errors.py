@@ -1,10 +1,20 @@
 import pytest
 
-from skills_mcp.errors import SkillNotFoundError
+from skills_mcp.errors import (
+    ContentUnavailableError,
+    FileTooLargeError,
+    InvalidArgumentsError,
+    InvalidPathError,
+    SkillDisabledError,
+    SkillNotFoundError,
+    SkillsError,
+    SyncError,
+    UndeclaredFileError,
+)
 from skills_mcp.library import SkillLibrary
-from skills_mcp.server.errors import answered
+from skills_mcp.server.errors import answered, derive_protocol_error
 from skills_mcp.server.replies import Reply
-from tests.clients import ask, connected
+from tests.clients import ERAS, ask, connected
 
 
 async def test_an_error_becomes_a_code_and_a_message() -> None:
@@ -17,6 +27,39 @@ async def test_an_error_becomes_a_code_and_a_message() -> None:
     assert reply.data == {
         "error": {"code": "SKILL_NOT_FOUND", "message": "There is no skill 'x'."}
     }
+
+
+async def test_what_a_client_is_told_holds_no_secret() -> None:
+    async def fail() -> Reply:
+        raise SyncError("fatal: https://ada:hunter2@git.example.com/x.git not found")
+
+    reply = await answered(fail())
+
+    assert "hunter2" not in reply.data["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "error, modern, legacy",
+    [
+        (SkillNotFoundError("x"), -32602, -32002),
+        (SkillDisabledError("x"), -32602, -32002),
+        (UndeclaredFileError("x"), -32602, -32002),
+        (InvalidPathError("x"), -32602, -32002),
+        (InvalidArgumentsError("x"), -32602, -32602),
+        (FileTooLargeError("x"), -32603, -32603),
+        (ContentUnavailableError("https://ada:hunter2@x.example"), -32603, -32603),
+    ],
+    ids=lambda value: getattr(value, "code", value),
+)
+def test_an_error_of_the_protocol_has_the_code_of_its_era_and_ours(
+    error: SkillsError, modern: int, legacy: int
+) -> None:
+    found = {era: derive_protocol_error(error, era).error for era in ERAS.values()}
+
+    assert [each.code for each in found.values()] == [modern, legacy]
+    for each in found.values():
+        assert each.data == {"code": error.code}
+        assert "hunter2" not in each.message
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from mcp_types import CallToolResult, TextContent
 
 from skills_mcp.analytics.spool import Spool
 from skills_mcp.content.branch import RemoteBranch
-from skills_mcp.content.remote import Remote
+from skills_mcp.content.git.remote import Remote
 from skills_mcp.library import SkillLibrary
 from tests.clients import Lifeline, Reports, ask, connected
 from tests.packages import (
@@ -173,6 +173,8 @@ async def test_a_load_answers_with_exactly_the_documented_fields(
             "totalFiles": 5,
             "totalSizeBytes": sum(map(len, files.values())),
         },
+        "commit": None,
+        "source_path": "pdf/SKILL.md",
     }
     assert len(digest) == 16
 
@@ -235,6 +237,8 @@ async def test_a_skill_of_the_tree_can_be_loaded_too(content: Path, era: str) ->
         "instructions": "Label every field.",
         "files": [],
         "files_truncated": False,
+        "commit": None,
+        "source_path": "ui/forms.md",
     }
 
 
@@ -320,6 +324,7 @@ async def test_who_has_the_text_gets_a_reminder(
         other = await ask(client, tool, **name, known_digest="0123456789abcdef")
 
     kept = {"name", "skill_path", "path", "score", "matched_keywords", "digest"}
+    kept |= {"commit", "source_path"}
     assert again == {
         **{key: value for key, value in whole.items() if key in kept},
         "unchanged": True,
@@ -394,6 +399,8 @@ async def test_a_text_is_read_with_exactly_the_documented_fields(
         "size_bytes": 14,
         "start_line": 1,
         "end_line": 3,
+        "commit": None,
+        "path": "pdf/references/forms.md",
     }
 
 
@@ -433,6 +440,8 @@ async def test_some_lines_are_read_with_the_number_of_the_next(
         "end_line": end,
         "total_lines": 3,
         **({"next_line": following} if following else {}),
+        "commit": None,
+        "path": "pdf/references/forms.md",
     }
 
 
@@ -492,6 +501,8 @@ async def test_a_line_that_is_cut_is_said(content: Path, era: str) -> None:
         "start_line": 1,
         "end_line": 1,
         "line_truncated": True,
+        "commit": None,
+        "path": "pdf/data.json",
     }
 
 
@@ -509,6 +520,8 @@ async def test_a_binary_file_comes_as_base64(content: Path, era: str) -> None:
         "mime_type": "image/png",
         "truncated": False,
         "size_bytes": len(PNG),
+        "commit": None,
+        "path": "pdf/logo.png",
     }
 
 
@@ -533,6 +546,8 @@ async def test_a_file_of_a_skill_above_is_read_with_where_it_comes_from(
         "start_line": 1,
         "end_line": 1,
         "resolved_from": "_root",
+        "commit": None,
+        "path": "_root/assets/note.txt",
     }
 
 
@@ -631,6 +646,8 @@ async def test_files_are_found_with_exactly_the_documented_fields(
             {"file": file, "size_bytes": len(data)} for file, data in files.items()
         ],
         "truncated": False,
+        "commit": None,
+        "path": "pdf/SKILL.md",
     }
     assert len(files) == 5
 
@@ -723,6 +740,8 @@ async def test_examples_are_loaded_with_exactly_the_documented_fields(
             },
         ],
         "total": 3,
+        "commit": None,
+        "path": "forms/SKILL.md",
     }
 
 
@@ -796,6 +815,8 @@ async def test_a_command_answers_with_exactly_the_documented_fields(
         ("exit_code", 3),
         ("timeout", False),
         ("truncated", {"stdout": False, "stderr": False}),
+        ("commit", None),
+        ("path", "pdf/SKILL.md"),
     ]
 
 
@@ -828,6 +849,8 @@ async def test_a_command_that_takes_too_long_is_an_answer_and_no_error(
         "exit_code": 137,
         "timeout": True,
         "truncated": {"stdout": False, "stderr": False},
+        "commit": None,
+        "path": "pdf/SKILL.md",
     }
 
 

@@ -7,9 +7,11 @@ from typing import Any, Literal
 import pytest
 from mcp_types import TextContent
 
-from skills_mcp.answers import Guidance, Refreshed, ServedFile
-from skills_mcp.content.source import SourceState
-from skills_mcp.errors import SyncError
+from skills_mcp.answers import Guidance, RanScript, Refreshed, ServedFile
+from skills_mcp.changes import SkillChanges
+from skills_mcp.content.source import Hold, SourceState
+from skills_mcp.errors import AccessRefusedError, SyncError
+from skills_mcp.provenance import Provenance
 from skills_mcp.routing.decision import Ambiguous, Candidate
 from skills_mcp.scripts.runner import ScriptResult
 from skills_mcp.server import replies
@@ -24,6 +26,7 @@ from skills_mcp.skills.model import (
     Skill,
     SkillPath,
 )
+from skills_mcp.skills.tree import TreeNode
 from tests.support import make_skill
 
 
@@ -69,6 +72,7 @@ def test_a_match_renders_inherited_files_with_their_source() -> None:
         inherited_assets=(Inherited(Asset("b.txt", "B", "template"), parent),),
         inherited_scripts=(Inherited(script, parent),),
         digest="0123456789abcdef",
+        provenance=Provenance("a1b2c3d", "skills/pdf/SKILL.md"),
     )
 
     data = replies.match(guidance).data
@@ -142,6 +146,8 @@ def test_what_the_caller_has_is_answered_with_a_reminder() -> None:
         "unchanged": True,
         "message": "You have the current text of pdf already: nothing has changed. "
         "Leave known_digest out to get it again.",
+        "commit": "a1b2c3d",
+        "path": "skills/pdf/SKILL.md",
     }
     assert len(_texts(reply, "markdown")) == 1
 
@@ -155,6 +161,7 @@ def a_match(skill: Skill) -> Guidance:
         inherited_assets=(),
         inherited_scripts=(),
         digest="0123456789abcdef",
+        provenance=Provenance("a1b2c3d", "skills/pdf/SKILL.md"),
     )
 
 
@@ -202,7 +209,8 @@ def test_a_duration_is_whole_milliseconds() -> None:
         exit_code=0, stdout="", stderr="", duration_seconds=0.3404, timed_out=False
     )
 
-    data = replies.script_result("s.sh", result).data
+    ran = RanScript(result, Provenance(None, "s.sh"))
+    data = replies.script_result("s.sh", ran).data
 
     assert data["duration_ms"] == 340
 
@@ -227,6 +235,10 @@ def test_a_refresh_without_any_content_has_no_commit() -> None:
         "files_changed": 0,
         "skills_reindexed": 0,
         "last_sync": None,
+        "added": [],
+        "changed": [],
+        "removed": [],
+        "sources": [],
         "error": {"code": "SYNC_FAILED", "message": "the host cannot be reached"},
     }
 
@@ -271,6 +283,7 @@ def test_with_several_sources_a_refresh_adds_a_line_for_each(
     data = dict(replies.refreshed(result).data)
     alone = dict(replies.refreshed(replace(result, sources=())).data)
 
+    assert alone.pop("sources") == []
     assert data.pop("sources") == [
         {
             "mount": "",
@@ -278,6 +291,8 @@ def test_with_several_sources_a_refresh_adds_a_line_for_each(
             "mode": "git",
             "commit": "a1b2c3d",
             "last_sync": "2026-02-18T14:30:00.000Z",
+            "age_seconds": None,
+            "stale": False,
         },
         {
             "mount": "teams/web",
@@ -285,10 +300,99 @@ def test_with_several_sources_a_refresh_adds_a_line_for_each(
             "mode": "git",
             "commit": None,
             "last_sync": None,
+            "age_seconds": None,
+            "stale": False,
             "error": {"code": "SYNC_FAILED", "message": "away"},
         },
     ]
     assert data == alone
+
+
+@pytest.mark.spec("8.6")
+def test_a_source_says_all_that_is_known_of_its_age_and_its_gates() -> None:
+    at = datetime(2026, 2, 18, 14, 30, tzinfo=UTC)
+    state = source_state(
+        "",
+        commit="a1b2c3d",
+        synced_at=at,
+        age_seconds=4000.9,
+        is_stale=True,
+        error=AccessRefusedError("the token is wrong"),
+        failed_at=at,
+        next_attempt_at=at,
+        verified_by="ops@acme.example",
+        hold=Hold(at.timestamp(), "d3c2b1a"),
+    )
+    moment = "2026-02-18T14:30:00.000Z"
+
+    [source] = replies.tree(_NODE, "ranked", [state]).data["sources"]
+
+    assert list(source.items()) == [
+        ("mount", ""),
+        ("name", "the source"),
+        ("mode", "git"),
+        ("commit", "a1b2c3d"),
+        ("last_sync", moment),
+        ("age_seconds", 4000),
+        ("stale", True),
+        ("error", {"code": "AUTH_FAILED", "message": "the token is wrong"}),
+        ("failed_at", moment),
+        ("next_attempt_at", moment),
+        ("verified_by", "ops@acme.example"),
+        ("held", {"since": moment, "instead_of": "d3c2b1a"}),
+    ]
+
+
+def test_an_error_of_a_source_holds_no_secret() -> None:
+    said = SyncError("fatal: https://ada:hunter2@git.example.com/x.git not found")
+
+    reply = replies.tree(_NODE, "ranked", [source_state("", error=said)])
+
+    assert "hunter2" not in json.dumps(reply.data)
+
+
+@pytest.mark.parametrize("total", [50, 51])
+def test_a_refresh_names_fifty_skills_of_a_kind_and_counts_the_rest(
+    total: int,
+) -> None:
+    paths = tuple(SkillPath(f"s{number}") for number in range(total))
+    result = Refreshed(
+        mode="git",
+        commit="a1b2c3d",
+        files_changed=total,
+        skills_reindexed=total,
+        synced_at=None,
+        error=None,
+        changes=SkillChanges(added=paths, changed=paths[:1], removed=paths),
+    )
+
+    data = replies.refreshed(result).data
+
+    assert data["added"] == data["removed"] == list(paths[:50])
+    assert data["changed"] == ["s0"]
+    counts = {key: value for key, value in data.items() if key.endswith("_count")}
+    cut = {"added_count": 51, "removed_count": 51}
+    assert counts == (cut if total > 50 else {})
+
+
+_NODE = TreeNode(
+    name="root",
+    path="",
+    description="",
+    keywords=(),
+    asset_count=0,
+    script_count=0,
+    children=(),
+)
+
+
+def test_the_commits_of_inherited_rules_are_there_if_they_differ() -> None:
+    others = {SkillPath("_root"): "d3c2b1a"}
+    known = a_match(make_skill("pdf"))
+    mixed = replace(known, provenance=Provenance("a1b2c3d", "pdf/SKILL.md", others))
+
+    assert "inherited_commits" not in replies.match(known).data
+    assert replies.match(mixed).data["inherited_commits"] == {"_root": "d3c2b1a"}
 
 
 def source_state(mount: str, **fields: Any) -> SourceState:
@@ -303,4 +407,5 @@ def _served(content: FileContent) -> ServedFile:
         type="other",
         content=content,
         resolved_from=None,
+        provenance=Provenance(None, "b"),
     )

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from mcp.server.caching import CacheHint
+from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
-from mcp.server.lowlevel import Server
+from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_PARAMS,
@@ -14,14 +14,17 @@ from mcp_types import (
     CallToolResult,
     ListToolsResult,
     PaginatedRequestParams,
+    ServerCapabilities,
 )
 
 from skills_mcp.about import __version__
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.arguments import NOT_AN_OBJECT, parse
 from skills_mcp.server.errors import answered
+from skills_mcp.server.notices import Notices
 from skills_mcp.server.progress import reported
 from skills_mcp.server.replies import Reply, render
+from skills_mcp.server.resources import Resources
 from skills_mcp.server.tools import instructions_for, tools_for
 from skills_mcp.server.toolspec import ToolSpec
 
@@ -34,30 +37,20 @@ _FIRST_CONTENT_SECONDS = 55.0
 # The tools are part of the program, so a client may keep the list for its life.
 _STATIC = CacheHint(ttl_ms=24 * 60 * 60 * 1000, scope="public")
 
+_STATIC_METHODS: tuple[CacheableMethod, ...] = (
+    "tools/list",
+    "server/discover",
+    "resources/templates/list",
+)
+
+_TOLD = NotificationOptions(resources_changed=True, tools_changed=True)
+
 
 def create_server(library: SkillLibrary) -> Server[Any]:
     """Return a server for both protocol eras; `library.run` must run beside it."""
-    config = library.config  # the operator's: no content can add a tool
-    specs = {spec.name: spec for spec in tools_for(config)}
-    tools = [spec.advertise() for spec in specs.values()]
-
-    async def list_tools(
-        _: _Context, __: PaginatedRequestParams | None
-    ) -> ListToolsResult:
-        return ListToolsResult(tools=tools)
-
-    async def call_tool(
-        context: _Context, params: CallToolRequestParams
-    ) -> CallToolResult:
-        spec = specs.get(params.name)
-        if spec is None:
-            known = ", ".join(specs)
-            raise MCPError(
-                code=INVALID_PARAMS,
-                message=f"Unknown tool: {params.name}. There are: {known}",
-            )
-        reply = await _call(library, spec, context, params.arguments or {})
-        return render(reply, library.config.responses.format)
+    tools, notices = _Tools(library), Notices()
+    resources = Resources(library, wait_seconds=_FIRST_CONTENT_SECONDS)
+    library.shelf.watch(notices.announce)
 
     async def wake_after_the_first_answer(
         ctx: _Context, call_next: CallNext
@@ -68,17 +61,80 @@ def create_server(library: SkillLibrary) -> Server[Any]:
         finally:
             library.shelf.wake()
 
-    server: Server[Any] = Server(
+    server = _Server(
         "skills-mcp",
         version=__version__,
         title="Skills of this organisation",
-        instructions=instructions_for(config),
-        cache_hints={"tools/list": _STATIC, "server/discover": _STATIC},
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
+        instructions=instructions_for(library.config),
+        lifespan=notices.telling,
+        cache_hints=dict.fromkeys(_STATIC_METHODS, _STATIC),
+        on_list_tools=tools.list_tools,
+        on_call_tool=tools.call_tool,
+        on_list_resources=resources.list,
+        on_list_resource_templates=resources.list_templates,
+        on_read_resource=resources.read,
+        on_subscriptions_listen=notices.listen,
     )
-    server.middleware += [wake_after_the_first_answer, _keep_arguments_readable]
+    server.middleware += [
+        wake_after_the_first_answer,
+        _keep_arguments_readable,
+        notices.remember,
+    ]
     return server
+
+
+class _Tools:
+    """The tools that the operator wants; no content can add one."""
+
+    def __init__(self, library: SkillLibrary) -> None:
+        self._library = library
+        self._specs = {spec.name: spec for spec in tools_for(library.config)}
+        self._advertised = [spec.advertise() for spec in self._specs.values()]
+
+    async def list_tools(
+        self, _: _Context, __: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        return ListToolsResult(tools=self._advertised)
+
+    async def call_tool(
+        self, context: _Context, params: CallToolRequestParams
+    ) -> CallToolResult:
+        spec = self._specs.get(params.name)
+        if spec is None:
+            known = ", ".join(self._specs)
+            raise MCPError(
+                code=INVALID_PARAMS,
+                message=f"Unknown tool: {params.name}. There are: {known}",
+            )
+        reply = await _call(self._library, spec, context, params.arguments or {})
+        return render(reply, self._library.config.responses.format)
+
+
+class _Server(Server[Any]):
+    """Says in both eras that it tells of changes, and of single files that it does not.
+
+    The SDK leaves the first to whoever starts a server, and takes the second for
+    granted where a client can listen.
+    """
+
+    def get_capabilities(
+        self,
+        notification_options: NotificationOptions | None = None,  # noqa: ARG002 - ours
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+        *,
+        protocol_version: str | None = None,
+    ) -> ServerCapabilities:
+        """Return what is served."""
+        served = super().get_capabilities(
+            _TOLD,
+            experimental_capabilities,
+            extensions,
+            protocol_version=protocol_version,
+        )
+        assert served.resources is not None, "create_server serves them"  # noqa: S101
+        resources = served.resources.model_copy(update={"subscribe": False})
+        return served.model_copy(update={"resources": resources})
 
 
 async def _keep_arguments_readable(ctx: _Context, call_next: CallNext) -> HandlerResult:
@@ -101,8 +157,14 @@ async def _call(
     if not is_waiting and not spec.is_slow:
         return await answered(_answer(library, spec, given))
     doing = "Waiting for the first sync" if is_waiting else spec.title
-    async with reported(context.session, doing):
+    async with reported(context.session, doing, lambda: _step(library, spec)):
         return await answered(_answer(library, spec, given))
+
+
+def _step(library: SkillLibrary, spec: ToolSpec) -> str:
+    """Return what the sync is at that a call waits for; a script waits for none."""
+    waits = spec.name == "refresh_skills" or not library.is_ready
+    return library.shelf.doing if waits else ""
 
 
 async def _answer(

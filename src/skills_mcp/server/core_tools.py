@@ -66,8 +66,11 @@ def _render(answer: Guidance | Ambiguous | NoMatch) -> Reply:
 
 
 async def _list_skills(library: SkillLibrary, arguments: ListSkills) -> Reply:
-    tree = await anyio.to_thread.run_sync(library.tree, arguments.path)
-    return replies.tree(tree, library.snapshot.algorithm)
+    def browse() -> Reply:
+        tree = library.tree(arguments.path)
+        return replies.tree(tree, library.snapshot.algorithm, library.shelf.states())
+
+    return await anyio.to_thread.run_sync(browse)
 
 
 async def _get_asset(library: SkillLibrary, arguments: GetAsset) -> Reply:
@@ -129,9 +132,9 @@ CORE_TOOLS = (
         title="Browse all skills",
         description=(
             "Show the tree of all skills with description, keywords and the number "
-            "of assets and scripts. Use it to see what exists or to find a "
-            "skill_path; to work on a task, call get_skill instead. With "
-            '"path", only that part of the tree.'
+            "of assets and scripts, and how new each source is. Use it to see what "
+            "exists or to find a skill_path; to work on a task, call get_skill "
+            'instead. With "path", only that part of the tree.'
         ),
         arguments=ListSkills,
         handler=_list_skills,
@@ -187,9 +190,10 @@ CORE_TOOLS = (
         name="refresh_skills",
         title="Fetch the newest skills",
         description=(
-            "Fetch the newest skills now and say which commit is served. Skills "
-            "refresh by themselves every few minutes; call this only when the user "
-            "has just merged a change or asks for it."
+            "Fetch the newest skills now and say which commit is served, and which "
+            "skills were added, changed or removed. Skills refresh by themselves "
+            "every few minutes; call this only when the user has just merged a "
+            "change or asks for it."
         ),
         arguments=RefreshSkills,
         handler=_refresh_skills,

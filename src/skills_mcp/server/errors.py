@@ -2,8 +2,31 @@
 
 from collections.abc import Awaitable
 
-from skills_mcp.errors import SkillsError
+from mcp.shared.exceptions import MCPError
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from skills_mcp.answers import render_error
+from skills_mcp.errors import (
+    AmbiguousNameError,
+    InvalidArgumentsError,
+    InvalidPathError,
+    SkillDisabledError,
+    SkillNotFoundError,
+    SkillsError,
+    UndeclaredFileError,
+)
 from skills_mcp.server.replies import Reply
+
+_NOT_FOUND_BEFORE_2026 = -32002
+
+_NOT_FOUND = (
+    AmbiguousNameError,
+    InvalidPathError,
+    SkillDisabledError,
+    SkillNotFoundError,
+    UndeclaredFileError,
+)
 
 
 async def answered(work: Awaitable[Reply]) -> Reply:
@@ -11,5 +34,20 @@ async def answered(work: Awaitable[Reply]) -> Reply:
     try:
         return await work
     except SkillsError as error:
-        code, message = error.code, str(error)
-        return Reply({"error": {"code": code, "message": message}}, is_error=True)
+        return Reply({"error": render_error(error)}, is_error=True)
+
+
+def derive_protocol_error(error: SkillsError, protocol_version: str) -> MCPError:
+    """Return the error for a resource, which has no reply to put it into.
+
+    `data` has our own code, because those of the protocol tell little apart.
+    """
+    if isinstance(error, _NOT_FOUND):
+        is_modern = protocol_version in MODERN_PROTOCOL_VERSIONS
+        code = INVALID_PARAMS if is_modern else _NOT_FOUND_BEFORE_2026
+    elif isinstance(error, InvalidArgumentsError):
+        code = INVALID_PARAMS
+    else:
+        code = INTERNAL_ERROR
+    told = render_error(error)
+    return MCPError(code=code, message=told["message"], data={"code": told["code"]})

@@ -3,14 +3,21 @@
 import base64
 from typing import Any
 
-from skills_mcp.answers import FoundFiles, LoadedSkill, ReadFile
+from skills_mcp.answers import (
+    FoundFiles,
+    LoadedSkill,
+    RanScript,
+    ReadFile,
+    ServedExamples,
+)
 from skills_mcp.package_library import MAX_LISTED_FILES
 from skills_mcp.routing.search import Found, Hit
-from skills_mcp.scripts.runner import ScriptResult
-from skills_mcp.server.replies import Reply, inventory, reminder
-from skills_mcp.skills.examples import FittingExample, LoadedExamples
+from skills_mcp.server.replies import Reply, inventory, origin, reminder
+from skills_mcp.skills.examples import FittingExample
 
 _MAX_DESCRIPTION = 1024
+
+_SOURCE_PATH = "source_path"  # `path` is SkillHub's word for the folder
 
 
 def found_skills(found: Found) -> Reply:
@@ -37,7 +44,8 @@ def loaded_skill(loaded: LoadedSkill) -> Reply:
         "digest": loaded.digest,
     }
     if loaded.is_known:
-        return Reply({**data, **reminder(skill)})
+        data |= reminder(skill)
+        return Reply(data | origin(loaded.provenance, _SOURCE_PATH))
     files = list(skill.files)
     data |= {
         "description": skill.description,
@@ -47,6 +55,7 @@ def loaded_skill(loaded: LoadedSkill) -> Reply:
         "files": files[:MAX_LISTED_FILES],
         "files_truncated": len(files) > MAX_LISTED_FILES,
         **inventory(skill.inventory),
+        **origin(loaded.provenance, _SOURCE_PATH),
     }
     return Reply(data, prose="instructions")
 
@@ -74,6 +83,7 @@ def read_file(read: ReadFile) -> Reply:
         data["line_truncated"] = True
     if read.resolved_from:
         data["resolved_from"] = read.resolved_from
+    data |= origin(read.provenance)
     return Reply(data, prose=None if part.content.is_binary else "content")
 
 
@@ -88,12 +98,14 @@ def found_files(found: FoundFiles) -> Reply:
             "skill_path": found.skill.path,
             "files": files,
             "truncated": found.truncated,
+            **origin(found.provenance),
         }
     )
 
 
-def loaded_examples(loaded: LoadedExamples) -> Reply:
+def loaded_examples(served: ServedExamples) -> Reply:
     """003, `load_skill_examples`."""
+    loaded = served.loaded
     data: dict[str, Any] = {
         "skill_path": loaded.skill.path,
         "examples": list(map(_example, loaded.examples)),
@@ -101,11 +113,12 @@ def loaded_examples(loaded: LoadedExamples) -> Reply:
     }
     if loaded.notes:
         data["notes"] = list(loaded.notes)
-    return Reply(data)
+    return Reply(data | origin(served.provenance))
 
 
-def command_result(result: ScriptResult) -> Reply:
+def command_result(ran: RanScript) -> Reply:
     """000 §3.5."""
+    result = ran.result
     return Reply(
         {
             "stdout": result.stdout,
@@ -116,6 +129,7 @@ def command_result(result: ScriptResult) -> Reply:
                 "stdout": result.truncated_stdout,
                 "stderr": result.truncated_stderr,
             },
+            **origin(ran.provenance),
         }
     )
 

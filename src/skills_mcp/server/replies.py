@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal
@@ -10,15 +10,25 @@ from typing import Any, Literal
 from mcp_types import CallToolResult, TextContent
 
 from skills_mcp.analytics.events import render_time
-from skills_mcp.answers import Guidance, Refreshed, ServedFile
+from skills_mcp.answers import (
+    Guidance,
+    RanScript,
+    Refreshed,
+    ServedFile,
+    render_error,
+    render_state,
+)
+from skills_mcp.changes import SkillChanges
 from skills_mcp.content.source import SourceState
-from skills_mcp.errors import SkillsError
 from skills_mcp.package_library import MAX_LISTED_FILES
+from skills_mcp.provenance import Provenance
 from skills_mcp.routing.decision import Ambiguous, Candidate
 from skills_mcp.routing.explanation import Explanation, render_explanation
-from skills_mcp.scripts.runner import ScriptResult
 from skills_mcp.skills.model import Asset, Inventory, Script, Skill
 from skills_mcp.skills.tree import TreeNode, render_node
+
+MAX_LISTED_CHANGES = 50
+"""Of each kind: more than anybody reads, and a first sync may bring thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +80,8 @@ def match(guidance: Guidance) -> Reply:
         "matched_keywords": list(guidance.matched_keywords),
     }
     if guidance.is_known:
-        return Reply({**data, "digest": guidance.digest, **reminder(skill)})
+        data |= {"digest": guidance.digest, **reminder(skill)}
+        return Reply(data | origin(guidance.provenance))
     data |= {
         "content": guidance.content,
         "assets": [_asset(each) for each in skill.assets[:MAX_LISTED_FILES]],
@@ -88,7 +99,7 @@ def match(guidance: Guidance) -> Reply:
     }
     if max(len(skill.assets), len(skill.scripts)) > MAX_LISTED_FILES:
         data["files_truncated"] = True
-    return Reply(data, prose="content")
+    return Reply(data | origin(guidance.provenance), prose="content")
 
 
 def explained(reply: Reply, explanation: Explanation) -> Reply:
@@ -97,9 +108,15 @@ def explained(reply: Reply, explanation: Explanation) -> Reply:
     return replace(reply, data=data)
 
 
-def tree(node: TreeNode, algorithm: str) -> Reply:
-    """001 §8.2, and what tasks are routed with (DESIGN §3.16)."""
-    return Reply({"tree": render_node(node), "algorithm": algorithm})
+def tree(node: TreeNode, algorithm: str, states: Iterable[SourceState]) -> Reply:
+    """001 §8.2, what tasks are routed with (DESIGN §3.16), and how new it all is."""
+    return Reply(
+        {
+            "tree": render_node(node),
+            "algorithm": algorithm,
+            "sources": list(map(render_state, states)),
+        }
+    )
 
 
 def asset(served: ServedFile, inline_text_max_bytes: int) -> Reply:
@@ -115,12 +132,14 @@ def asset(served: ServedFile, inline_text_max_bytes: int) -> Reply:
         data["mime_type"] = served.content.mime_type
     if served.resolved_from:
         data["resolved_from"] = served.resolved_from
+    data |= origin(served.provenance)
     is_long_text = not served.content.is_binary and size > inline_text_max_bytes
     return Reply(data, prose="content" if is_long_text else None)
 
 
-def script_result(file: str, result: ScriptResult) -> Reply:
+def script_result(file: str, ran: RanScript) -> Reply:
     """001 §8.4: success, failure and timeout."""
+    result = ran.result
     return Reply(
         {
             "success": result.success,
@@ -129,6 +148,7 @@ def script_result(file: str, result: ScriptResult) -> Reply:
             "stderr": result.stderr,
             "duration_ms": round(result.duration_seconds * 1000),
             "script": file,
+            **origin(ran.provenance),
         }
     )
 
@@ -156,10 +176,10 @@ def refreshed(result: Refreshed) -> Reply:
         }
         if result.error is None:
             data["message"] = "Reindexed from local directory (no git sync configured)."
-    if result.sources:
-        data["sources"] = [_source(state) for state in result.sources]
+    data |= _changes(result.changes)
+    data["sources"] = list(map(render_state, result.sources))
     if result.error:
-        data["error"] = _error(result.error)
+        data["error"] = render_error(result.error)
     return Reply(data, is_error=result.error is not None)
 
 
@@ -193,19 +213,29 @@ def reminder(skill: Skill) -> dict[str, Any]:
     return {"unchanged": True, "message": message}
 
 
-def _source(state: SourceState) -> dict[str, Any]:
-    data: dict[str, Any] = {
-        "mount": state.mount,
-        "name": state.name,
-        "mode": state.mode,
-        "commit": state.commit,
-        "last_sync": _time(state.synced_at),
+def origin(provenance: Provenance, path_key: str = "path") -> dict[str, Any]:
+    """Where content comes from; the commits of inherited rules where they differ."""
+    data: dict[str, Any] = {"commit": provenance.commit, path_key: provenance.path}
+    if provenance.inherited_commits:
+        data["inherited_commits"] = dict(provenance.inherited_commits)
+    return data
+
+
+def _changes(changes: SkillChanges) -> dict[str, Any]:
+    """Which skills are new, other ones or gone; how many, where a list is cut."""
+    lists: dict[str, tuple[str, ...]] = {
+        "added": changes.added,
+        "changed": changes.changed,
+        "removed": changes.removed,
     }
-    return data | ({"error": _error(state.error)} if state.error else {})
-
-
-def _error(error: SkillsError) -> dict[str, str]:
-    return {"code": error.code, "message": str(error)}
+    if changes.broken:
+        lists["broken"] = changes.broken
+    data: dict[str, Any] = {}
+    for name, paths in lists.items():
+        data[name] = list(paths[:MAX_LISTED_CHANGES])
+        if len(paths) > MAX_LISTED_CHANGES:
+            data[f"{name}_count"] = len(paths)
+    return data
 
 
 def _time(moment: datetime | None) -> str | None:

@@ -12,9 +12,11 @@ from typing import BinaryIO
 from skills_mcp.errors import (
     ChangedFileError,
     FileTooLargeError,
+    LfsPointerError,
     MissingFileError,
 )
 from skills_mcp.safe_path import open_inside, parse_relative
+from skills_mcp.skills import lfs
 from skills_mcp.skills.model import Skill, Stamp
 
 BINARY_EXTENSIONS = frozenset(
@@ -81,9 +83,10 @@ def read_file(skill: Skill, file: str, *, max_bytes: int) -> FileContent:
         InvalidPathError: `file` could leave the folder.
         MissingFileError: It is declared, but not there.
         ChangedFileError: It is not what it was when the skills were read.
+        LfsPointerError: Its content is in Git LFS.
         FileTooLargeError: It has more than `max_bytes` bytes.
     """
-    with opened(skill, file) as handle:
+    with opened_whole(skill, file) as handle:
         size = os.fstat(handle.fileno()).st_size
         if size > max_bytes:
             raise FileTooLargeError(
@@ -101,13 +104,16 @@ def locate(skill: Skill, file: str) -> Path:
         InvalidPathError: `file` could leave the folder.
         MissingFileError: It is declared, but not there.
         ChangedFileError: It is not what it was when the skills were read.
+        LfsPointerError: Its content is in Git LFS.
     """
-    with opened(skill, file):
+    with opened_whole(skill, file):
         return Path(skill.directory or "", file)
 
 
 def copy_files(skill: Skill, target: Path) -> None:
     """Copy every file of the skill into an empty folder.
+
+    One whose content is in Git LFS is copied as it is: a command need not want it.
 
     Raises:
         FileTooLargeError: All of them together are too large to be copied.
@@ -164,6 +170,24 @@ def opened(skill: Skill, file: str) -> Iterator[BinaryIO]:
         # An answer that mixes two states of the content would be worse than none.
         if found != skill.files.get(file):
             raise _changed(file)
+        yield handle
+
+
+@contextmanager
+def opened_whole(skill: Skill, file: str) -> Iterator[BinaryIO]:
+    """Open a file of the skill if its content is here.
+
+    Raises:
+        LfsPointerError: Its content is in Git LFS.
+        FileError: Everything that `opened` raises.
+    """
+    with opened(skill, file) as handle:
+        if lfs.is_pointer(handle.read(lfs.MAX_POINTER_BYTES + 1)):
+            raise LfsPointerError(
+                f"{file!r} is only a pointer: its content is in Git LFS, which is not "
+                f"fetched. Go on without it, and ask the skill's author to {lfs.HINT}"
+            )
+        handle.seek(0)
         yield handle
 
 

@@ -19,6 +19,7 @@ from skills_mcp.safe_yaml import (
     YamlError,
     parse_texts,
 )
+from skills_mcp.skills import lfs
 from skills_mcp.skills.problems import Report
 
 # What steers a terminal, and what hides or reorders text: overrides and tags.
@@ -58,6 +59,10 @@ class Document:
 
 def decode(raw: bytes, report: Report, *, lenient: bool) -> str | None:
     """Return the text of a file, or None when it is none."""
+    if lfs.is_pointer(raw):
+        reason = "is only a pointer: its content is in Git LFS, which is not fetched"
+        report.fail("frontmatter", reason, lfs.HINT)
+        return None
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:

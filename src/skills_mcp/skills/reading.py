@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from skills_mcp.errors import FileTooLargeError, InvalidArgumentsError
-from skills_mcp.skills.assets import FileContent, is_binary, mime_type, opened
+from skills_mcp.skills.assets import (
+    FileContent,
+    is_binary,
+    mime_type,
+    opened,
+    opened_whole,
+)
 from skills_mcp.skills.model import Skill
 from skills_mcp.skills.patterns import fits
 
@@ -36,6 +42,26 @@ class FilePart:
     total_lines: int | None = None
     """Of the whole file; known only if lines were asked for."""
 
+    @property
+    def is_line_cut(self) -> bool:
+        """Whether its last line is longer than a reply may be, and so not whole."""
+        is_text = self.end_line is not None
+        ends = self.content.data.endswith((b"\n", b"\r"))
+        return is_text and self.truncated and not ends
+
+    def next_line(self, *, max_file_bytes: int) -> int | None:
+        """Return where the text goes on, if there surely is a line that can be read.
+
+        Args:
+            max_file_bytes: The lines of a larger file are not counted.
+        """
+        is_counted = self.size_bytes <= max_file_bytes
+        if self.end_line is None or not self.truncated or not is_counted:
+            return None
+        total = self.total_lines
+        goes_on = not self.is_line_cut if total is None else self.end_line < total
+        return self.end_line + 1 if goes_on else None
+
 
 def read_beginning(skill: Skill, file: str, *, max_bytes: int) -> FilePart:
     """Read the first bytes of a file, up to the end of a line (000 §3.4).
@@ -43,7 +69,7 @@ def read_beginning(skill: Skill, file: str, *, max_bytes: int) -> FilePart:
     Raises:
         FileError: It cannot be handed out; the subclass says why.
     """
-    with opened(skill, file) as handle:
+    with opened_whole(skill, file) as handle:
         data = handle.read(max_bytes + 1)
     size = skill.files[file].size_bytes
     truncated = len(data) > max_bytes
@@ -73,7 +99,7 @@ def read_lines(
         FileError: It cannot be handed out; the subclass says why.
         InvalidArgumentsError: It has fewer lines, or is no text.
     """
-    with opened(skill, file) as handle:
+    with opened_whole(skill, file) as handle:
         data = handle.read(max_file_bytes + 1)
     if len(data) > max_file_bytes:
         raise FileTooLargeError(

@@ -150,6 +150,7 @@ async def play(stage: Path, console: Console) -> None:
         await fetch(transcript)
         await run(transcript)
         await refresh(transcript, stage / "clone")
+        await go_back(transcript, stage, remote["SKILLS_REPO"])
     toolsets = ("--toolsets", "core,packages")
     async with serving(stage, {"SKILLS_DIR": str(PACKAGES)}, *toolsets) as client:
         console.print()
@@ -164,6 +165,16 @@ async def play(stage: Path, console: Console) -> None:
     console.print("Your own: README.md says how.")
 
 
+def environment_in(stage: Path) -> dict[str, str]:
+    """Return what a program is started with: a home of its own, and little else."""
+    return {
+        "PATH": os.environ["PATH"],
+        "HOME": str(stage / "home"),
+        "USER": "ada",
+        "SKILLS_MCP_LOG_LEVEL": "warning",
+    }
+
+
 @asynccontextmanager
 async def serving(
     stage: Path, settings: Mapping[str, str], *options: str
@@ -172,13 +183,7 @@ async def serving(
     server = StdioServerParameters(
         command=sys.executable,
         args=["-m", "skills_mcp", *options],
-        env={
-            "PATH": os.environ["PATH"],
-            "HOME": str(stage / "home"),
-            "USER": "ada",
-            "SKILLS_MCP_LOG_LEVEL": "warning",
-            **settings,
-        },
+        env={**environment_in(stage), **settings},
         cwd=str(stage),
     )
     async with Client(stdio_client(server)) as client:
@@ -329,8 +334,28 @@ async def refresh(transcript: Transcript, clone: Path) -> None:
         f"{plural(answer['files_changed'], 'file')} changed, "
         f"{plural(answer['skills_reindexed'], 'skill')} served"
     )
+    transcript.say(f"added: {', '.join(answer['added'])}")
     after = await transcript.call("get_skill", context=task)
     say_match(transcript, after)
+
+
+async def go_back(transcript: Transcript, stage: Path, remote: str) -> None:
+    """Serve the commit before, then follow the repository again."""
+    transcript.heading("The change was wrong: this machine goes back, at once")
+    for options in ((), ("--resume",)):
+        words = ("rollback", *options, "--repo", remote)
+        transcript.say(f"[dim]$ skills-mcp {' '.join(words[:-2])}[/]")
+        await anyio.run_process(
+            [sys.executable, "-m", "skills_mcp", *words], env=environment_in(stage)
+        )
+        answer = await transcript.call("refresh_skills")
+        [source] = answer["sources"]
+        held = ", held there" if "held" in source else ""
+        transcript.say(
+            f"commit {answer['commit_hash'][:12]}{held}, "
+            f"synced {plural(source['age_seconds'], 'second')} ago, "
+            f"{plural(answer['skills_reindexed'], 'skill')} served"
+        )
 
 
 async def use_package(transcript: Transcript) -> None:

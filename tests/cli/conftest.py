@@ -1,11 +1,15 @@
-"""The program as a person runs it: in a process of its own."""
+"""The program as a person runs it."""
 
+import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
+from click.testing import CliRunner
+
+from skills_mcp.cli import program
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -26,3 +30,23 @@ def run() -> Run:
         )
 
     return run
+
+
+@pytest.fixture
+def invoke() -> Iterator[Run]:
+    """Do the same within this process, which takes a fifth of the time."""
+    root, ours = logging.getLogger(), logging.getLogger("skills_mcp")
+    handlers, levels = root.handlers[:], (root.level, ours.level)
+
+    def run(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+        done = CliRunner(catch_exceptions=False).invoke(
+            program, arguments, prog_name="skills-mcp", env=environment
+        )
+        return subprocess.CompletedProcess(
+            arguments, done.exit_code, done.stdout, done.stderr
+        )
+
+    yield run
+    root.handlers[:] = handlers
+    root.setLevel(levels[0])
+    ours.setLevel(levels[1])

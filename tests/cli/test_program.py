@@ -297,11 +297,34 @@ def test_a_repository_on_the_command_line_beats_a_folder_in_the_environment(
     assert "from-git" in done.stdout
 
 
+@pytest.mark.parametrize("command", ["serve", "sync", "test"])
+@pytest.mark.parametrize("address", ["ext::touch alarm", "git://x.invalid/a"])
+def test_an_address_that_is_never_fetched_is_a_wrong_setting(
+    invoke: Run, command: str, address: str
+) -> None:
+    done = invoke(command, SKILLS_REPO=address)
+
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"skills-mcp: '{address}' would ")
+    assert "Write https://host/path" in done.stderr
+
+
 def test_two_sources_on_the_command_line_are_wrong_usage(run: Run) -> None:
     done = run("tree", "--repo", "x", "--skills-dir", "y")
 
     assert done.returncode == 2
     assert "give one of the two" in done.stderr
+
+
+def test_a_folder_that_shall_stay_at_a_commit_is_wrong_usage(
+    invoke: Run, tmp_path: Path
+) -> None:
+    typed = invoke("sync", "--skills-dir", str(tmp_path), "--ref", "v1")
+    inherited = invoke("sync", "--skills-dir", str(tmp_path), SKILLS_REF="v1")
+
+    assert (typed.returncode, inherited.returncode) == (2, 0)
+    assert "a folder has no commit to stay at" in typed.stderr
 
 
 def test_a_token_inside_the_address_is_never_shown(run: Run) -> None:

@@ -94,7 +94,8 @@ def test_a_repository_that_is_down_shows_what_was_synced_before(
 
     assert done.returncode == 0
     assert f"1 skill served at {commit}" in done.stdout
-    assert "Showing what was synced before" in done.stderr
+    [said] = done.stderr.splitlines()  # whole, so that it can be searched for
+    assert said.startswith(f"Showing what was synced before: {upstream.url} (main): ")
 
 
 def test_without_anything_to_show_the_status_says_so(run: Run, tmp_path: Path) -> None:

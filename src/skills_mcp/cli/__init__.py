@@ -1,34 +1,27 @@
 """The program: arguments, exit codes, and what a person reads.
 
-Exit codes: 0 done, 1 `validate` or `test` found something, 2 wrong usage, 3 the
-configuration or the content cannot be used, 4 the sync failed and there is nothing
-older to show.
+Exit codes: 0 done, 1 `validate`, `test` or `status` found something, 2 wrong usage,
+3 the configuration or the content cannot be used, 4 the sync failed, and there is
+nothing older to show or nothing else was wanted.
 """
 
-import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import fields
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from skills_mcp.about import DISTRIBUTION, __version__
-from skills_mcp.bootstrap import DEFAULT_BRANCH, Application, Options, build
-from skills_mcp.cli.logs import configure_logging, shared_level
 from skills_mcp.cli.options import (
     algorithm_option,
     content_options,
     evaluation_options,
     json_option,
 )
+from skills_mcp.cli.running import build_application, read_options, readable_errors
 from skills_mcp.config import TOOLSETS
-from skills_mcp.content.remote import Remote
-from skills_mcp.errors import ConfigError, ContentError, SkillsError
 from skills_mcp.skills.index import SCOPES
 from skills_mcp.skills.model import Scope
 from skills_mcp.skills.scoping import Scoping
@@ -37,9 +30,6 @@ _HELLO = (
     "Waiting for an MCP client on standard input; Ctrl-C ends it. To see the skills "
     "yourself: skills-mcp tree"
 )
-
-_CONFIG_EXIT = 3
-_SYNC_EXIT = 4
 
 
 class _DefaultToServe(click.Group):
@@ -84,7 +74,7 @@ def _parse_toolsets(
 @content_options(log_level="info")
 def serve(**given: Any) -> None:
     """Serve MCP on standard input and output (the default)."""
-    application = _build(**given)
+    application = build_application(**given)
     import anyio
 
     from skills_mcp.server.app import create_server
@@ -104,8 +94,8 @@ def tree(*, as_json: bool, problems: bool, **given: Any) -> None:
     """Show all skills, as list_skills does."""
     from skills_mcp.cli.tree import print_tree
 
-    application = _build(**given)
-    with _readable_errors():
+    application = build_application(**given)
+    with readable_errors():
         print_tree(application, as_json=as_json, with_problems=problems)
 
 
@@ -148,9 +138,56 @@ def catalog(
     wanted = Wanted(
         style=style, scope=scope, max_entries=max_entries, max_bytes=max_bytes
     )
-    application = _build(**given)
-    with _readable_errors():
+    application = build_application(**given)
+    with readable_errors():
         print_catalog(application, wanted)
+
+
+@program.command()
+@content_options(log_level="error")
+@json_option
+@click.option(
+    "--allow-rewrite",
+    "allows_rewrite",
+    is_flag=True,
+    help="Follow a rewritten history this once.",
+)
+def sync(*, as_json: bool, **given: Any) -> None:
+    """Bring the newest skills here, once: for cron, and for images."""
+    from skills_mcp.cli.sync import print_sync
+
+    application = build_application(**given)
+    with readable_errors():
+        sys.exit(print_sync(application, as_json=as_json))
+
+
+@program.command()
+@content_options(log_level="error")
+@json_option
+def status(*, as_json: bool, **given: Any) -> None:
+    """Say what is here and how new it is, without asking the network."""
+    from skills_mcp.cli.status import print_status
+
+    application = build_application(**given)
+    with readable_errors():
+        sys.exit(print_status(application, as_json=as_json))
+
+
+@program.command()
+@content_options(log_level="error")
+@click.option("--mount", metavar="PLACE", help="Of which source, if there are several.")
+@click.option("--resume", is_flag=True, help="Follow the repository again.")
+def rollback(*, mount: str | None, resume: bool, **given: Any) -> None:
+    """Serve the commit before, until told otherwise.
+
+    Every server on this machine follows within seconds, and fetches nothing until
+    you --resume.
+    """
+    from skills_mcp.cli.rollback import print_rollback
+
+    application = build_application(**given)
+    with readable_errors():
+        print_rollback(application, mount=mount, is_resumed=resume)
 
 
 @program.command()
@@ -170,7 +207,7 @@ def validate(*, paths: tuple[Path, ...], as_json: bool, strict: bool) -> None:
     """
     from skills_mcp.cli.validate import print_validation
 
-    with _readable_errors():
+    with readable_errors():
         sys.exit(print_validation(paths, as_json=as_json, strict=strict))
 
 
@@ -185,8 +222,8 @@ def run_test(**given: Any) -> None:
     from skills_mcp.cli.test import Wanted, print_test
 
     wanted = Wanted(**{each.name: given.pop(each.name) for each in fields(Wanted)})
-    options, environment = _read_options(**given)
-    with _readable_errors():
+    with readable_errors():
+        options, environment = read_options(**given)
         sys.exit(print_test(options, environment, wanted))
 
 
@@ -212,9 +249,9 @@ def explain(
     """Say why a task gets its answer, and what would change it."""
     from skills_mcp.cli.explain import Question, print_explanation
 
-    application = _build(**given)
+    application = build_application(**given)
     question = Question(task, skill, Scoping(within, category))
-    with _readable_errors():
+    with readable_errors():
         print_explanation(application, question, as_json=as_json)
 
 
@@ -224,69 +261,3 @@ def main() -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a poor terminal costs no traceback
     program(prog_name="skills-mcp")
-
-
-def _build(**given: Any) -> Application:
-    """Wire everything up from the values of `content_options`, and log from now on."""
-    options, environment = _read_options(**given)
-    with _readable_errors():
-        return build(options, environment)
-
-
-def _read_options(*, log_level: str, **given: Any) -> tuple[Options, Mapping[str, str]]:
-    """Return what to build from, and log from now on."""
-    environment = dict(os.environ)
-    # No child of ours needs these; Git gets the token in its own way (DESIGN §3.10).
-    token, _ = os.environ.pop("GITHUB_TOKEN", None), os.environ.pop("SKILLS_REPO", None)
-    if not _is_given("log_level"):
-        log_level = shared_level(environment) or log_level
-    keys = (environment.get(name) for name in ("OPENAI_API_KEY", "GEMINI_API_KEY"))
-    secrets = (token, _secret_in(given["repo"]), *keys)
-    configure_logging(log_level, secrets=secrets)
-    if _only_repo_is_typed():
-        given["skills_dir"] = None
-    return Options(**given), environment
-
-
-def _is_given(name: str) -> bool:
-    """Whether an option is on the command line, or its variable is set."""
-    source = click.get_current_context().get_parameter_source(name)
-    return source is not ParameterSource.DEFAULT
-
-
-def _only_repo_is_typed() -> bool:
-    """Whether a repository on the command line beats a folder in the environment."""
-    context = click.get_current_context()
-    typed = {
-        name
-        for name in ("skills_dir", "repo")
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-    }
-    if len(typed) > 1:
-        raise click.UsageError("--skills-dir and --repo: give one of the two.")
-    return typed == {"repo"}
-
-
-def _secret_in(repo: str | None) -> str | None:
-    """Return the secret that a person wrote into the URL, if any."""
-    return Remote.parse(repo, DEFAULT_BRANCH).token if repo else None
-
-
-@contextmanager
-def _readable_errors() -> Iterator[None]:
-    """Turn our errors into a line on standard error and an exit code."""
-    try:
-        yield
-    except SkillsError as error:
-        click.echo(f"skills-mcp: {error}", err=True)
-        sys.exit(_exit_code(error))
-
-
-def _exit_code(error: SkillsError) -> int:
-    match error:
-        case ConfigError():
-            return _CONFIG_EXIT
-        case ContentError():
-            return _SYNC_EXIT
-        case _:
-            return 1

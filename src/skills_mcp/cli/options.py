@@ -50,7 +50,15 @@ def content_options(*, log_level: str) -> Callable[[Command], Command]:
             metavar="NAME",
             default=DEFAULT_BRANCH,
             show_default=True,
-            help="The branch to follow.",
+            help="The branch to follow; HEAD for whichever is the default.",
+        ),
+        click.option(
+            "--ref",
+            "pin",
+            envvar="SKILLS_REF",
+            metavar="NAME",
+            default="",
+            help="A tag, or a whole commit, to stay at instead.",
         ),
         click.option(
             "--discover/--no-discover",
@@ -58,6 +66,13 @@ def content_options(*, log_level: str) -> Callable[[Command], Command]:
             envvar="SKILLS_MCP_DISCOVER",
             default=None,
             help="Also serve .agents/skills of the project and of your home.",
+        ),
+        click.option(
+            "--offline/--online",
+            cls=_Switch,
+            envvar="SKILLS_MCP_OFFLINE",
+            default=None,
+            help="Ask nothing of the network.  [default: sync.offline]",
         ),
         click.option(
             "--config",

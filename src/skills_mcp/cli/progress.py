@@ -2,13 +2,40 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Timer
+from threading import Event, Thread, Timer
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from skills_mcp.bootstrap import Application
+
+_GLANCE_SECONDS = 0.2
 
 _MOMENT_SECONDS = 1.0
 """Whoever waits for longer wants to see that something happens."""
+
+
+@contextmanager
+def showing_sync(application: Application) -> Iterator[None]:
+    """Show on a terminal what a sync is at, until it ends."""
+    console = Console(stderr=True)
+    name = escape(application.mounts.name)
+    with console.status(f"Reading {name} …") as status:
+        ending = Event()
+
+        def follow() -> None:
+            while not ending.wait(_GLANCE_SECONDS):
+                doing = application.mounts.doing
+                status.update(f"Reading {name} … {escape(doing)}")
+
+        watcher = Thread(target=follow, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            ending.set()
+            watcher.join()
 
 
 @contextmanager

@@ -170,7 +170,7 @@ def _fetch_baseline(
     try:
         return _load_exactly(pinned)
     except SyncError as error:
-        branch = build(replace(options, branch=ref), environment)
+        branch = build(replace(options, branch=ref, pin=""), environment)
         try:
             return _load_exactly(branch)
         except SyncError:
@@ -179,7 +179,7 @@ def _fetch_baseline(
 
 def _load_exactly(application: Application) -> Snapshot:
     """Sync and load; what an earlier sync has left is no baseline."""
-    application.library.load(application.mounts.sync())
+    application.library.shelf.sync()
     return application.library.snapshot
 
 

@@ -10,6 +10,7 @@ from rich.tree import Tree
 
 from skills_mcp.bootstrap import Application
 from skills_mcp.cli.printing import open_console, print_json, render_problem
+from skills_mcp.cli.progress import showing_sync
 from skills_mcp.content.source import SourceState
 from skills_mcp.errors import SyncError
 from skills_mcp.skills.model import Problem
@@ -30,7 +31,7 @@ def print_tree(application: Application, *, as_json: bool, with_problems: bool) 
         return
     console = open_console()
     console.print(_branch(tree), no_wrap=True, overflow="ellipsis")
-    states = application.mounts.derive_states(snapshot.content)
+    states = application.library.shelf.states()
     console.print(_summary(snapshot, states, hint=not with_problems))
     if with_problems and snapshot.problems:
         console.print()
@@ -53,16 +54,17 @@ def load_snapshot(application: Application) -> Snapshot:
     """
     library, mounts = application.library, application.mounts
     notices = Console(stderr=True, highlight=False)
-    with notices.status(f"Reading {escape(mounts.name)} …"):
+    with showing_sync(application):
         try:
-            content = mounts.sync()
+            content = library.shelf.sync()
         except SyncError as error:
-            published = mounts.published()
+            published = mounts.look()
             if published is None:
                 raise
-            notices.print(f"Showing what was synced before: {escape(str(error))}")
+            said = f"Showing what was synced before: {escape(str(error))}"
+            notices.print(said, soft_wrap=True)
             content = published
-        library.load(content)
+            library.load(content)
     if content.error:
         said = f"Showing what there is: {escape(str(content.error))}"
         notices.print(said, soft_wrap=True)

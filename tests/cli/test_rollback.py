@@ -1,0 +1,139 @@
+"""`skills-mcp rollback`: what to do about a bad commit at three in the morning."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.support import Upstream, skill_text, write
+
+
+def sources_file(folder: Path, *sources: dict[str, str]) -> str:
+    """Write the operator's file; a JSON object is YAML, too."""
+    return str(write(folder / "mine.yaml", json.dumps({"sources": sources})))
+
+
+def push(upstream: Upstream, description: str) -> str:
+    return upstream.commit({"skills/one.md": skill_text(description=description)})
+
+
+def test_the_commit_before_is_served_until_told_otherwise(
+    invoke: Run, upstream: Upstream
+) -> None:
+    good = push(upstream, "Good")
+    invoke("sync", "--repo", upstream.url)
+    bad = push(upstream, "Bad")
+    invoke("sync", "--repo", upstream.url)
+
+    done = invoke("rollback", "--repo", upstream.url)
+    push(upstream, "Worse")
+    synced = invoke("sync", "--repo", upstream.url)
+
+    assert done.returncode == synced.returncode == 0
+    assert done.stdout.splitlines() == [
+        f"{upstream.url} (main) is held at {good} instead of {bad}.",
+        "Every server on this machine serves it within seconds.",
+        "To follow again: skills-mcp rollback --resume",
+    ]
+    assert f"at {good}, synced" in synced.stdout
+    assert f"held instead of {bad}" in synced.stdout
+
+
+def test_afterwards_the_repository_is_followed_again(
+    invoke: Run, upstream: Upstream
+) -> None:
+    push(upstream, "Good")
+    invoke("sync", "--repo", upstream.url)
+    bad = push(upstream, "Bad")
+    invoke("sync", "--repo", upstream.url)
+    invoke("rollback", "--repo", upstream.url)
+    repaired = push(upstream, "Repaired")
+
+    done = invoke("rollback", "--resume", "--repo", upstream.url)
+    synced = invoke("sync", "--repo", upstream.url)
+
+    assert done.returncode == 0
+    assert f"is followed again, and serves {bad}" in done.stdout
+    assert f"at {repaired}, synced" in synced.stdout
+    assert "held" not in synced.stdout
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ((), "no commit before the one that it serves"),
+        (("--resume",), "nothing is held"),
+    ],
+)
+def test_where_there_is_no_way_it_says_so(
+    invoke: Run, upstream: Upstream, options: tuple[str, ...], said: str
+) -> None:
+    push(upstream, "Good")
+    invoke("sync", "--repo", upstream.url)
+
+    done = invoke("rollback", *options, "--repo", upstream.url)
+
+    assert done.returncode == 4
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_folder_has_no_commit_to_go_back_to(invoke: Run, tmp_path: Path) -> None:
+    alone = invoke("rollback", "--skills-dir", str(tmp_path))
+    named = invoke("rollback", "--mount", "", "--skills-dir", str(tmp_path))
+
+    assert (alone.returncode, named.returncode) == (4, 4)
+    assert "no source is a Git repository" in alone.stderr
+    assert "serve it from a Git repository" in named.stderr
+
+
+def test_of_several_repositories_the_one_at_the_place_goes_back(
+    invoke: Run, tmp_path: Path
+) -> None:
+    one, two = (Upstream.create(tmp_path / name) for name in ("one", "two"))
+    config = sources_file(
+        tmp_path, {"repo": one.url}, {"repo": two.url, "mount": "teams/two"}
+    )
+    push(one, "Good")
+    good = push(two, "Good")
+    invoke("sync", "--config", config)
+    one_commit, bad = push(one, "Better"), push(two, "Bad")
+    invoke("sync", "--config", config)
+
+    unclear = invoke("rollback", "--config", config)
+    wrong = invoke("rollback", "--config", config, "--mount", "teams/three")
+    done = invoke("rollback", "--config", config, "--mount", "teams/two/")
+    status = json.loads(invoke("status", "--json", "--config", config).stdout)
+    shown = invoke("status", "--config", config)
+
+    assert (
+        "To end it   skills-mcp rollback --resume --mount teams/two\n" in shown.stdout
+    )
+    assert (unclear.returncode, wrong.returncode, done.returncode) == (2, 2, 0)
+    assert "--mount which source is meant: '' or 'teams/two'" in unclear.stderr
+    assert f"held at {good} instead of {bad}" in done.stdout
+    assert done.stdout.endswith("rollback --resume --mount teams/two\n")
+    first, second = status["sources"]
+    assert (first["commit"], "held" in first) == (one_commit, False)
+    assert (second["commit"], second["held"]["instead_of"]) == (good, bad)
+
+
+def test_the_way_back_is_said_so_that_it_works_at_the_top_of_several(
+    invoke: Run, tmp_path: Path
+) -> None:
+    one, two = (Upstream.create(tmp_path / name) for name in ("one", "two"))
+    config = sources_file(tmp_path, {"repo": one.url}, {"repo": two.url, "mount": "b"})
+    push(one, "Good")
+    push(two, "Good")
+    invoke("sync", "--config", config)
+    push(one, "Bad")
+    invoke("sync", "--config", config)
+
+    held = invoke("rollback", "--config", config, "--mount", "")
+    command = shlex.split(held.stdout.splitlines()[-1].partition(": ")[2])
+    resumed = invoke(*command[1:], "--config", config)
+
+    assert command == ["skills-mcp", "rollback", "--resume", "--mount", ""]
+    assert resumed.returncode == 0

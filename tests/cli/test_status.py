@@ -1,0 +1,223 @@
+"""`skills-mcp status`: what is here, how new it is, and nothing else is touched."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import portalocker
+import pytest
+
+from tests.cli.conftest import Run
+from tests.support import Upstream, skill_text, write, write_skill
+
+Known = dict[str, Any]
+
+
+@pytest.fixture
+def synced(invoke: Run, upstream: Upstream) -> str:
+    """Return the commit that is here; the remote is gone."""
+    commit = upstream.commit({"skills/one.md": skill_text()})
+    invoke("sync", "--repo", upstream.url)
+    upstream.bare.rename(upstream.bare.parent / "gone")
+    return commit
+
+
+@pytest.fixture
+def pointer(synced: str, home: Path) -> Callable[[Known], None]:
+    """Return what changes the file that says what is published."""
+    assert synced
+
+    def change(known: Known) -> None:
+        [file] = home.glob(".skills-mcp/cache/*/current.json")
+        file.write_text(json.dumps({**json.loads(file.read_text()), **known}))
+
+    return change
+
+
+def facts(text: str) -> list[Known]:
+    """Return what is said of each source."""
+    return [
+        {line[:12].strip(): line[12:] for line in each.splitlines()}
+        for each in text.split("\n\n")
+    ]
+
+
+@pytest.mark.spec("9.1")
+def test_it_says_what_is_here_without_asking_the_repository(
+    invoke: Run, upstream: Upstream, synced: str
+) -> None:
+    done = invoke("status", "--repo", upstream.url)
+
+    [said] = facts(done.stdout)
+    assert done.returncode == 0
+    assert list(said) == ["Source", "Commit", "Synced"]
+    assert (said["Source"], said["Commit"]) == (f"{upstream.url} (main)", synced)
+    assert said["Synced"] == "just now"
+    assert done.stderr == ""
+
+
+def test_programs_get_what_list_skills_says_of_the_sources(
+    invoke: Run, upstream: Upstream, synced: str
+) -> None:
+    done = invoke("status", "--json", "--repo", upstream.url)
+
+    data = json.loads(done.stdout)
+    [source] = data["sources"]
+    assert list(data) == ["sources"]
+    assert (source["commit"], source["stale"]) == (synced, False)
+    assert source["age_seconds"] >= 0
+
+
+def test_what_was_never_synced_is_missing_and_stays_untouched(
+    invoke: Run, upstream: Upstream, home: Path
+) -> None:
+    done = invoke("status", "--repo", upstream.url)
+
+    [said] = facts(done.stdout)
+    assert done.returncode == 1
+    assert (said["Commit"], said["Synced"]) == ("none yet", "never")
+    assert list(home.rglob("*.git")) == []
+
+
+def test_a_failed_sync_is_said_with_the_time_of_the_next(
+    invoke: Run, upstream: Upstream, synced: str
+) -> None:
+    invoke("sync", "--repo", upstream.url)
+
+    done = invoke("status", "--repo", upstream.url)
+
+    [said] = facts(done.stdout)
+    assert done.returncode == 0  # what is here is not old yet
+    assert said["Commit"] == synced
+    assert "no repository is there" in said["Because"]
+    assert said["Failed"] <= said["Again"]
+
+
+@pytest.mark.parametrize(
+    "settings, is_stale",
+    [
+        pytest.param({}, True, id="followed"),
+        pytest.param({"refresh": {"enabled": False}}, False, id="without-a-timer"),
+        pytest.param({"sync": {"offline": True}}, False, id="offline"),
+    ],
+)
+def test_content_that_missed_three_intervals_needs_somebodys_care(
+    invoke: Run,
+    upstream: Upstream,
+    pointer: Callable[[Known], None],
+    settings: Known,
+    is_stale: bool,  # noqa: FBT001
+) -> None:
+    pointer({"fetched_at": 1_600_000_000.0})
+    config = write(upstream.work / "mine.yaml", json.dumps(settings))
+
+    done = invoke("status", "--config", str(config), "--repo", upstream.url)
+
+    [said] = facts(done.stdout)
+    assert done.returncode == int(is_stale)
+    assert said["Synced"].endswith("days ago (stale)" if is_stale else "days ago")
+
+
+def test_the_interval_that_the_content_asks_for_decides_what_is_stale(
+    invoke: Run, upstream: Upstream, home: Path
+) -> None:
+    files = {"config.yaml": "refresh: {interval_minutes: 600}"}
+    upstream.commit({"skills/one.md": skill_text(), **files})
+    invoke("sync", "--repo", upstream.url)
+    [file] = home.glob(".skills-mcp/cache/*/current.json")
+    known = json.loads(file.read_text())
+    two_hours_ago = {"fetched_at": known["fetched_at"] - 2 * 60 * 60}
+    file.write_text(json.dumps({**known, **two_hours_ago}))
+
+    done = invoke("status", "--json", "--repo", upstream.url)
+
+    [source] = json.loads(done.stdout)["sources"]
+    assert (done.returncode, source["stale"]) == (0, False)
+    assert source["age_seconds"] >= 2 * 60 * 60
+
+
+def test_a_commit_that_is_held_is_said_with_the_way_back(
+    invoke: Run,
+    upstream: Upstream,
+    synced: str,
+    pointer: Callable[[Known], None],
+) -> None:
+    taken_back = "f" * 40
+    hold = {"since": 1_600_000_000.0, "instead_of": taken_back}
+    pointer({"hold": hold, "fetched_at": 1_600_000_000.0})
+
+    done = invoke("status", "--repo", upstream.url)
+
+    [said] = facts(done.stdout)
+    assert done.returncode == 0
+    assert (said["Commit"], said["Instead of"]) == (synced, taken_back)
+    assert said["Held"].startswith("since 2020-09-1")
+    assert said["To end it"] == "skills-mcp rollback --resume"
+
+
+def test_every_source_is_said(
+    invoke: Run, upstream: Upstream, synced: str, tmp_path: Path
+) -> None:
+    write_skill(tmp_path, "mine/notes.md")
+    sources = [
+        {"repo": upstream.url},
+        {"folder": "mine", "mount": "teams/mine"},
+        {"folder": "missing", "mount": "teams/other"},
+    ]
+    file = write(tmp_path / "mine.yaml", json.dumps({"sources": sources}))
+
+    done = invoke("status", "--config", str(file))
+
+    remote, mine, missing = facts(done.stdout)
+    assert done.returncode == 1
+    assert remote["Commit"] == synced
+    assert mine == {"Source": f"{tmp_path}/mine", "At": "teams/mine"}
+    assert "cannot be read" in missing["Because"]
+
+
+def test_where_discovery_finds_nothing_it_says_so(
+    invoke: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project" / ".git").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "project")
+
+    done = invoke("status", "--discover")
+
+    assert done.returncode == 0
+    assert done.stdout == "There is no source: no .agents/skills was found here.\n"
+
+
+@pytest.fixture
+def somebody_else_syncs(synced: str, home: Path) -> Iterator[None]:
+    assert synced
+    [lock] = home.glob(".skills-mcp/cache/*/sync.lock")
+    with portalocker.Lock(lock, "ab"):
+        yield
+
+
+@pytest.mark.usefixtures("somebody_else_syncs")
+def test_it_does_not_wait_for_a_sync_of_another_process(
+    invoke: Run, upstream: Upstream, synced: str
+) -> None:
+    done = invoke("status", "--repo", upstream.url)
+
+    assert done.returncode == 0
+    assert synced in done.stdout
+
+
+def test_it_imports_nothing_that_takes_long(upstream: Upstream, synced: str) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "skills_mcp", "status"]
+
+    done = subprocess.run(
+        [*command, "--repo", upstream.url],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert synced in done.stdout
+    assert imported & {"numpy", "httpx", "mcp", "mcp_types", "Stemmer"} == set()

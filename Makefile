@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format-check lint types arrows fix bench test-lowest clean
+.PHONY: help demo test check format-check lint types arrows fix bench soak test-lowest clean
 
 help: ## Show what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -37,6 +37,9 @@ fix: $(READY) ## Format, and repair what can be repaired
 
 bench: $(READY) $(VENV)/.bench ## Each budget and figure, against floors; ARGUMENTS=--quick
 	@$(BIN)/python -m benchmarks.run $(ARGUMENTS)
+
+soak: $(READY) ## Each promise about Git sync, in half an hour; ARGUMENTS=--quick
+	@$(BIN)/python -m soak.run $(ARGUMENTS)
 
 # What is compared with; whatever cannot be installed is left out of the table.
 $(VENV)/.bench: $(READY)

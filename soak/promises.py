@@ -1,0 +1,33 @@
+"""What is promised about synchronisation, in the order of the figures."""
+
+PROMISES = {
+    1: "A reader sees one whole commit",
+    2: "Servers start together on a cold cache",
+    3: "Servers refresh together",
+    4: "A kill never wedges",
+    5: "Stale locks of Git are recovered",
+    6: "An orphaned Git keeps the lock",
+    7: "Rewrites and rollbacks are followed",
+    8: "A lost branch or repository keeps the last good commit",
+    9: "Another address or branch never shows old content",
+    10: "A damaged store heals",
+    11: "A full disk keeps the old content",
+    12: "A hung or slow remote is bounded",
+    13: "A broken pack is never published",
+    14: "Failed fetches do not grow the disk",
+    15: "Old commits are deleted, those in use never",
+    16: "Windows share one back-off",
+    17: "The first answer waits for no network",
+    18: "A first start without a network works",
+    19: "An answer is of one commit",
+    20: "A broken file affects no other",
+    21: "Unsafe addresses and refs are refused",
+    22: "Nothing of the project's or the user's configuration runs",
+    23: "Hostile tree entries are never written",
+    24: "The token is nowhere to be found",
+    25: "The token goes to no other host",
+    26: "A new token needs no restart",
+    27: "The signature gate fails closed",
+    28: "A pin is exact, and a rewrite can be refused",
+}
+"""By the number that a `Figure` has."""

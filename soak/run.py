@@ -1,0 +1,162 @@
+"""Every promise about synchronisation, tried for as long as it takes to believe it.
+
+`make soak` runs all scenarios in at most half an hour, and prints how far each went.
+"""
+
+import argparse
+import logging
+import os
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks.report import describe_load, describe_machine
+from soak import (
+    crashing,
+    damage,
+    disk,
+    history,
+    hostile,
+    killing,
+    leasing,
+    orphans,
+    outages,
+    reading,
+    redirects,
+    refreshing,
+    secrets,
+    signing,
+    starting,
+    startup,
+    swapping,
+)
+from soak.report import Outcome, print_table, write_json, write_markdown
+from soak.scenario import Figure, Scale, Scenario, Unavailable
+
+SCENARIOS: tuple[tuple[str, Scenario], ...] = (
+    *reading.SCENARIOS,
+    *starting.SCENARIOS,
+    *refreshing.SCENARIOS,
+    *killing.SCENARIOS,
+    *crashing.SCENARIOS,
+    *damage.SCENARIOS,
+    *orphans.SCENARIOS,
+    *history.SCENARIOS,
+    *disk.SCENARIOS,
+    *outages.SCENARIOS,
+    *leasing.SCENARIOS,
+    *startup.SCENARIOS,
+    *swapping.SCENARIOS,
+    *hostile.SCENARIOS,
+    *secrets.SCENARIOS,
+    *redirects.SCENARIOS,
+    *signing.SCENARIOS,
+)
+
+# What would reach the product from the machine of whoever runs this.
+_FOREIGN = ("SKILLS_", "GIT_", "GITHUB_TOKEN", "REFRESH_", "ANALYTICS_", "EMBEDDING_")
+
+_console = Console(stderr=True)
+
+
+def main() -> None:
+    """Run what was asked for, print it, write it; 1 if a promise is broken."""
+    chosen = parse()
+    logging.getLogger().addHandler(logging.NullHandler())  # what is broken on purpose
+    busy, started = describe_load(), time.perf_counter()
+    scale = Scale.quick() if chosen.quick else Scale.full()
+    wanted = [each for each in SCENARIOS if each[0] in (chosen.only or each[0])]
+    outcomes = list(run(wanted, scale))
+    seconds = time.perf_counter() - started
+    about = {
+        "machine": describe_machine(os.cpu_count()),
+        "effort": f"{'Quick' if chosen.quick else 'Full'} run of {len(wanted)} "
+        f"scenarios in {seconds / 60:.1f} minutes; {busy} before it.",
+    }
+    print_table(outcomes, about.values())
+    if chosen.json:
+        write_json(chosen.json, outcomes, about)
+    if chosen.markdown:
+        write_markdown(chosen.markdown, outcomes, about.values())
+    sys.exit(not all(each.is_met for each in outcomes))
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return what was asked for on the command line."""
+    parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
+    parser.add_argument(
+        "--quick", action="store_true", help="as often as the tests do, in a minute"
+    )
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=[name for name, _ in SCENARIOS],
+        metavar="NAME",
+        help="run this scenario, may be repeated: %(choices)s",
+    )
+    parser.add_argument("--json", type=Path, help="a file for machines")
+    parser.add_argument(
+        "--markdown", type=Path, help="a page in which the table is replaced"
+    )
+    return parser.parse_args(arguments)
+
+
+def run(wanted: Sequence[tuple[str, Scenario]], scale: Scale) -> Iterator[Outcome]:
+    """Run one scenario after the other, each in a new folder and home."""
+    for number, (name, scenario) in enumerate(wanted, 1):
+        with (
+            tempfile.TemporaryDirectory(
+                prefix="skills-mcp-soak-", ignore_cleanup_errors=True
+            ) as folder,
+            _console.status(f"{number} of {len(wanted)}: {name} …"),
+            _sheltered(Path(folder, "home")),
+        ):
+            work = Path(folder, "work")
+            work.mkdir()
+            outcome = try_out(name, scenario, work, scale)
+        verdict = "met" if outcome.is_met else "[bold red]missed[/]"
+        verdict = "skipped" if outcome.skipped else verdict
+        _console.print(f"{name}: {verdict} in {outcome.seconds:.0f} s")
+        yield outcome
+
+
+def try_out(name: str, scenario: Scenario, folder: Path, scale: Scale) -> Outcome:
+    """Run one scenario; whatever it raises is a part of what is said about it."""
+    started = time.perf_counter()
+    figures: list[Figure] = []
+    skipped = crashed = ""
+    try:
+        figures.extend(scenario(folder, scale))
+    except Unavailable as reason:
+        skipped = str(reason)
+    except Exception as error:  # noqa: BLE001 - the other scenarios go on
+        traceback.print_exc()
+        crashed = f"{type(error).__name__}: {error}"
+    seconds = time.perf_counter() - started
+    return Outcome(name, seconds, tuple(figures), skipped, crashed)
+
+
+@contextmanager
+def _sheltered(home: Path) -> Iterator[None]:
+    """Keep out what belongs to whoever runs this, until the block ends."""
+    before = dict(os.environ)
+    home.mkdir()
+    for name in before:
+        if name.startswith(_FOREIGN):
+            del os.environ[name]
+    os.environ |= {"HOME": str(home), "SKILLS_MCP_HOME": str(home / ".skills-mcp")}
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ |= before
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""What a scenario is: it uses the product for real, and says how far a promise went.
+
+A scenario gets an empty folder of its own.  It may start processes and servers, and
+ends all of them.  What cannot be tried on this machine raises `Unavailable`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class Unavailable(Exception):  # noqa: N818 - nothing is wrong
+    """This machine does not permit what a scenario needs; the message says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """How far a promise went."""
+
+    promise: int
+    """Its number in the list of promises; those of the fault matrix have a name."""
+    what: str
+    """What was counted, in a few words."""
+    reached: str
+    target: str
+    is_met: bool
+
+    @classmethod
+    def none(cls, promise: int, what: str, count: int, of: int) -> "Figure":
+        """Return a figure that is met when it never happened in `of` cases."""
+        met = count == 0 < of
+        return cls(promise, what, f"{count:,} of {of:,}", "0", is_met=met)
+
+    @classmethod
+    def every(cls, promise: int, what: str, count: int, of: int) -> "Figure":
+        """Return a figure that is met when all of `of` cases went well."""
+        met = count == of > 0
+        return cls(promise, what, f"{count:,}/{of:,}", f"{of:,}/{of:,}", is_met=met)
+
+    @classmethod
+    def at_most(cls, promise: int, what: str, count: float, limit: float) -> "Figure":
+        """Return a figure that is met up to a limit."""
+        met = count <= limit
+        return cls(promise, what, f"{count:,g}", f"at most {limit:,g}", is_met=met)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How often something is tried: in a test, or in the long run."""
+
+    is_full: bool
+
+    @classmethod
+    def quick(cls) -> "Scale":
+        """Return the scale of `make check`: seconds."""
+        return cls(is_full=False)
+
+    @classmethod
+    def full(cls) -> "Scale":
+        """Return the scale of `make soak`: minutes."""
+        return cls(is_full=True)
+
+    def count(self, *, full: int, quick: int) -> int:
+        """Return how often; each scenario knows its two numbers."""
+        return full if self.is_full else quick
+
+
+Scenario = Callable[[Path, Scale], Iterable[Figure]]
+"""Tries something in an empty folder.
+
+Raises:
+    Unavailable: This machine does not permit it.
+"""

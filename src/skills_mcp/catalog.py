@@ -20,6 +20,7 @@ from itertools import islice
 from pathlib import PurePosixPath
 from xml.sax.saxutils import escape, quoteattr
 
+from skills_mcp.appearance import HIDING
 from skills_mcp.config import Catalog as Limits
 from skills_mcp.errors import SkillsError
 from skills_mcp.skills.index import INDEX, ROOT, SCOPES, SkillIndex
@@ -33,9 +34,7 @@ _LEGAL = frozenset({"license", "licence"})  # 004 §5.1 leaves it out, too
 
 # Control characters, what XML cannot hold, and marks that hide text from a reviewer.
 _UNFIT = re.compile(
-    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
-    "\ud800-\udfff\ufffe\uffff"
-    "\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
+    f"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff{HIDING}]"
 )
 
 _RULES = """\

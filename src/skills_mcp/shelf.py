@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
 logger = logging.getLogger(__name__)
 
 _KEPT_SECONDS = 60 * 60.0  # longer than an agent works with one skill's folder
+_MOST_KEPT = 10  # each has a file open, and whoever merges often would run out of them
 
 
 class Shelf:
@@ -250,15 +251,14 @@ class Shelf:
         return snapshot
 
     def _keep(self, content: Content) -> None:
-        """Keep files on the disk whose paths an agent may be working with.
+        """Keep files on the disk whose paths an agent may be working with (000 §3.3).
 
-        `load_skill` says where a skill lies (000 §3.3), and a commit's folder is
-        deleted as soon as nobody refers to its checkout.
+        A commit's folder is deleted as soon as nobody refers to its checkout.
         """
         if "packages" in self._operator.toolsets:
-            now = time.monotonic()
-            recent = [(t, c) for t, c in self._kept if now - t < _KEPT_SECONDS]
-            self._kept = [*recent, (now, content)]
+            now, kept = time.monotonic(), self._kept[1 - _MOST_KEPT :]
+            kept = [(t, c) for t, c in kept if now - t < _KEPT_SECONDS]
+            self._kept = [*kept, (now, content)]
 
     async def refresh(self) -> Refreshed:
         """Bring the newest content here; failure is a result, too (001 §8.6)."""

@@ -1,3 +1,8 @@
+import gc
+import weakref
+from pathlib import Path
+
+import anyio.to_thread
 import pytest
 
 from skills_mcp.errors import (
@@ -27,6 +32,37 @@ async def test_an_error_becomes_a_code_and_a_message() -> None:
     assert reply.data == {
         "error": {"code": "SKILL_NOT_FOUND", "message": "There is no skill 'x'."}
     }
+
+
+class _Held:
+    """What a function has in its hands when it fails."""
+
+
+def _refuse(held: list[weakref.ref[_Held]]) -> Reply:
+    ours = _Held()
+    held.append(weakref.ref(ours))
+    try:
+        Path("/nowhere/at/all").read_bytes()
+    except OSError as error:
+        raise SkillNotFoundError(f"There is no skill {ours!r}.") from error
+    raise AssertionError
+
+
+async def test_a_refused_call_keeps_nothing_until_the_collector_comes() -> None:
+    held: list[weakref.ref[_Held]] = []
+
+    async def fail() -> Reply:
+        return await anyio.to_thread.run_sync(_refuse, held)
+
+    gc.disable()
+    try:
+        reply = await answered(fail())
+        left = [each() for each in held]
+    finally:
+        gc.enable()
+
+    assert reply.is_error
+    assert left == [None]
 
 
 async def test_what_a_client_is_told_holds_no_secret() -> None:

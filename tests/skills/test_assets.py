@@ -16,11 +16,12 @@ from skills_mcp.errors import (
     MissingFileError,
 )
 from skills_mcp.skills.assets import (
+    _copy,
     copy_files,
     is_binary,
-    locate,
     mime_type,
     opened,
+    opened_whole,
     read_file,
 )
 from skills_mcp.skills.model import Skill, Stamp
@@ -143,7 +144,7 @@ def test_the_size_is_checked_before_anything_is_read(skill: Skill) -> None:
 
 
 @pytest.mark.spec("13")
-@pytest.mark.parametrize("operation", ["read", "locate"])
+@pytest.mark.parametrize("operation", ["read", "open"])
 @pytest.mark.parametrize(
     "file, reason",
     [
@@ -173,14 +174,14 @@ def test_a_file_that_is_not_there_is_missing_and_its_place_is_not_told(
 
 
 @pytest.mark.spec("4.5")
-@pytest.mark.parametrize("operation", ["read", "locate"])
+@pytest.mark.parametrize("operation", ["read", "open"])
 def test_a_skill_without_a_folder_has_no_files(operation: str) -> None:
     with pytest.raises(MissingFileError):
         run(operation, make_skill("a"), "x.txt")
 
 
 @pytest.mark.spec("12.1")
-@pytest.mark.parametrize("operation", ["read", "locate"])
+@pytest.mark.parametrize("operation", ["read", "open"])
 @pytest.mark.parametrize("file", ["../x", "/x", "a/../../x", "a\\x", "x\0", ""])
 @pytest.mark.parametrize("has_folder", [True, False])
 def test_a_path_out_of_the_folder_is_refused(
@@ -196,15 +197,6 @@ def test_a_path_out_of_the_folder_is_refused(
         run(operation, other, file)
 
 
-def test_a_file_that_is_there_has_an_absolute_path(skill: Skill) -> None:
-    path = put(skill, "scripts/run.sh", "")
-
-    found = locate(skill, "scripts/run.sh")
-
-    assert found == path
-    assert found.is_absolute()
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="no such files")
 def test_an_endless_file_is_not_read() -> None:
     device = make_skill("a", directory=Path("/dev"))
@@ -217,7 +209,12 @@ def run(operation: str, skill: Skill, file: str) -> None:
     if operation == "read":
         read_file(skill, file, max_bytes=100)
     else:
-        locate(skill, file)
+        open_whole(skill, file)
+
+
+def open_whole(skill: Skill, file: str) -> None:
+    with opened_whole(skill, file):
+        pass
 
 
 # --- a snapshot never shows what came after it --------------------------------
@@ -306,7 +303,7 @@ def take_all(skill: Skill, target: Path) -> None:
     "read",
     [
         lambda skill, _: read_file(skill, "notes.txt", max_bytes=99),
-        lambda skill, _: locate(skill, "notes.txt"),
+        lambda skill, _: open_whole(skill, "notes.txt"),
         lambda skill, _: read_beginning(skill, "notes.txt", max_bytes=99),
         lambda skill, _: read_lines(
             skill, "notes.txt", Lines(1, 9), max_bytes=99, max_file_bytes=99
@@ -316,7 +313,7 @@ def take_all(skill: Skill, target: Path) -> None:
         ),
         take_all,
     ],
-    ids=["read_file", "locate", "beginning", "lines", "find", "copy"],
+    ids=["read_file", "open_whole", "beginning", "lines", "find", "copy"],
 )
 def test_what_a_file_became_after_the_reading_is_never_shown(
     read_skill: Skill,
@@ -363,7 +360,7 @@ def test_a_file_that_came_later_is_not_served_although_it_is_declared(
     skill = take(tmp_path).index.require("review")
     write(tmp_path / "review/new.txt", "later")
 
-    with pytest.raises(ChangedFileError):
+    with pytest.raises(MissingFileError, match="call refresh_skills"):
         read_file(skill, "new.txt", max_bytes=99)
 
 
@@ -398,3 +395,52 @@ def test_all_files_of_a_package_are_copied(tmp_path: Path) -> None:
         "SKILL.md": b"---\ndescription: D\n---\n",
         "scripts/run.py": b"print()",
     }
+
+
+# --- while somebody else is at work -------------------------------------------
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_served(read_skill: Skill) -> None:
+    folder = read_skill.directory
+    assert folder
+
+    def read_slowly() -> None:
+        with opened(read_skill, "notes.txt") as handle:
+            handle.read(2)
+            write(folder / "notes.txt", "anew!")
+
+    with pytest.raises(ChangedFileError):
+        read_slowly()
+
+
+@pytest.mark.spec("12.1")
+@pytest.mark.skipif(sys.platform == "win32", reason="links")
+def test_the_folder_of_a_skill_may_not_become_a_link(
+    read_skill: Skill, tmp_path: Path
+) -> None:
+    assert read_skill.directory
+    # The very same files, so that only the way to them tells.
+    read_skill.directory.rename(tmp_path / "elsewhere")
+    read_skill.directory.symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+
+    with pytest.raises(ChangedFileError):
+        read_file(read_skill, "notes.txt", max_bytes=99)
+
+
+def test_a_link_on_the_way_to_the_content_is_the_operators_choice(
+    read_skill: Skill, tmp_path: Path
+) -> None:
+    assert read_skill.directory
+    (tmp_path / "current").symlink_to(read_skill.directory.parent)
+    skill = take(tmp_path / "current").index.require(read_skill.path)
+
+    assert read_file(skill, "notes.txt", max_bytes=99).data == b"first"
+
+
+def test_a_file_that_grows_is_copied_no_further_than_it_was(tmp_path: Path) -> None:
+    source = write(tmp_path / "source", "x" * 5000)
+
+    with source.open("rb") as growing, (tmp_path / "copy").open("wb") as copy:
+        _copy(growing, copy, 10)
+
+    assert (tmp_path / "copy").stat().st_size == 10

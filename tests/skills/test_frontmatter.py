@@ -457,6 +457,26 @@ def test_any_value_of_any_field_is_a_skill_or_a_problem(fields: dict[str, Any]) 
         is_skill_or_problem(f"---\n{yaml.safe_dump(values)}---\nbody")
 
 
+SEEN = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=20)
+
+
+@pytest.mark.spec("4.2")
+@settings(deadline=None)
+@given(SEEN, st.lists(SEEN, min_size=1, max_size=4, unique_by=str.casefold))
+@example("no", ["1.10", "2026-01-31", "~", "0x1F", "null", "- a", "a: b", "#c"])
+def test_what_can_be_seen_is_read_as_it_was_written(
+    description: str, keywords: list[str]
+) -> None:
+    fields = {"description": description, "keywords": keywords}
+    text = f"---\n{yaml.safe_dump(fields, allow_unicode=True)}---\nbody"
+
+    skill, _ = parse_skill(text, file="a.md", directory=None)
+
+    assert skill is not None
+    assert skill.description == description
+    assert list(skill.keywords) == keywords
+
+
 def test_control_characters_never_reach_a_terminal() -> None:
     text = '---\ndescription: "\\e[31mred"\nkeywords: ["a\\u0007b"]\n---\nBody'
 

@@ -1,5 +1,7 @@
 """Parts of a skill's files: the beginning, some lines, or those that fit."""
 
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skills_mcp.errors import (
-    ChangedFileError,
     FileTooLargeError,
     InvalidArgumentsError,
     InvalidPathError,
@@ -313,6 +314,24 @@ def test_a_pattern_that_takes_long_elsewhere_takes_no_time_here(tmp_path: Path) 
     )
 
 
+def test_a_huge_file_is_read_no_further_than_asked(tmp_path: Path) -> None:
+    skill = skill_with(tmp_path / "pdf", {"x.txt": ""})
+    assert skill.directory
+    with (skill.directory / "x.txt").open("wb") as file:
+        file.truncate(1 << 40)  # a terabyte that exists only as a number
+        stamp = Stamp.of(os.fstat(file.fileno()))
+    skill = replace(skill, files={"x.txt": stamp})
+
+    part = read_beginning(skill, "x.txt", max_bytes=9)
+
+    assert (len(part.content.data), part.size_bytes) == (9, 1 << 40)
+    with pytest.raises(FileTooLargeError):
+        read_lines(skill, "x.txt", Lines(1, 1), max_bytes=9, max_file_bytes=99)
+    assert (
+        list(find_files(skill, pattern="*.txt", contains="x", max_file_bytes=99)) == []
+    )
+
+
 # --- what is no file of the skill ---------------------------------------------
 
 
@@ -331,7 +350,6 @@ def test_a_file_that_the_skill_does_not_have_is_not_read(tmp_path: Path) -> None
     skill = skill_with(tmp_path / "pdf", {"x.txt": "x"})
     write(tmp_path / "pdf/new.txt", "new")
 
-    with pytest.raises(MissingFileError):
-        read_beginning(skill, "absent.txt", max_bytes=9)
-    with pytest.raises(ChangedFileError):
-        read_beginning(skill, "new.txt", max_bytes=9)
+    for file in ("absent.txt", "new.txt"):
+        with pytest.raises(MissingFileError):
+            read_beginning(skill, file, max_bytes=9)

@@ -89,6 +89,22 @@ def test_a_part_without_skills_is_an_error_that_says_what_there_is(
 
 
 @pytest.mark.parametrize(
+    "scoping",
+    [
+        Scoping(below="/etc/shadow"),
+        Scoping(below="file:/etc/shadow"),
+        Scoping(below="../../shadow"),
+        Scoping(category="/etc/shadow"),
+    ],
+)
+def test_a_place_on_a_disk_is_not_repeated(scoping: Scoping) -> None:
+    with pytest.raises(SkillNotFoundError) as caught:
+        narrow(INDEX, scoping)
+
+    assert "shadow" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     "scoping", [Scoping(below="ui"), Scoping(category="web"), Scoping(below="ui/a")]
 )
 def test_where_there_is_no_skill_no_part_has_one(scoping: Scoping) -> None:

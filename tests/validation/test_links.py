@@ -157,10 +157,23 @@ def test_lines_are_those_of_the_file_also_after_line_breaks() -> None:
     assert found == [("x", 6), ("y", 7), ("z", 10)]
 
 
-def test_a_text_that_is_too_long_to_parse_is_left_alone(tmp_path: Path) -> None:
-    markdown = parse_markdown(b"![" * 131_073 + b"](gone.md)")
+@pytest.mark.parametrize(
+    "text", [b"x" * 262_144 + b"[a](gone.md)", b"[" * 5_000 + b"[a](gone.md)"]
+)
+def test_a_text_that_takes_too_long_to_parse_is_left_alone(
+    tmp_path: Path, text: bytes
+) -> None:
+    markdown = parse_markdown(text)
 
     assert list(check_links(markdown, Surroundings(tmp_path, "", (".",)))) == []
+
+
+def test_of_many_wrong_links_the_first_are_reported(tmp_path: Path) -> None:
+    markdown = parse_markdown(b"[a](gone.md)\n" * 150)
+
+    found = list(check_links(markdown, Surroundings(tmp_path, "", (".",))))
+
+    assert [finding.line for finding in found] == list(range(1, 101))
 
 
 @given(st.text(alphabet="[]()!<>`\\ \n#a-\0\t|&*", max_size=60))

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
+from skills_mcp.appearance import normalize
 from skills_mcp.routing.stop_words import STOP_WORDS
 
 # "don't", "l'auth" and "qu'une" would leave one-letter tokens behind.
@@ -44,7 +45,7 @@ def tokenize(text: str) -> tuple[str, ...]:
 
 def fold(text: str) -> str:
     """Return the form in which words are compared: NFKC, case-folded."""
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return normalize("NFKC", normalize("NFKC", text).casefold())
 
 
 @lru_cache(maxsize=4096)

@@ -6,13 +6,13 @@ apart, because here a word is compared as a whole and never with a part of anoth
 
 import re
 import threading
-import unicodedata
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
 import Stemmer  # type: ignore[import-not-found]  # has no types
 
+from skills_mcp.appearance import normalize
 from skills_mcp.routing.stop_words import FILLER, STOP_WORDS
 from skills_mcp.routing.tokens import tokenize
 
@@ -119,5 +119,5 @@ def _derive_parts(text: str) -> Iterator[str]:
 def _drop_accents(word: str) -> str:
     if word.isascii():
         return word
-    bare = _ACCENTS.sub("", unicodedata.normalize("NFD", word))
-    return unicodedata.normalize("NFC", bare) or word
+    bare = _ACCENTS.sub("", normalize("NFD", word))
+    return normalize("NFC", bare) or word

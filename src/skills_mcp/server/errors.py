@@ -34,6 +34,7 @@ async def answered(work: Awaitable[Reply]) -> Reply:
     try:
         return await work
     except SkillsError as error:
+        _forget_frames(error)
         return Reply({"error": render_error(error)}, is_error=True)
 
 
@@ -49,5 +50,18 @@ def derive_protocol_error(error: SkillsError, protocol_version: str) -> MCPError
         code = INVALID_PARAMS
     else:
         code = INTERNAL_ERROR
+    _forget_frames(error)
     told = render_error(error)
     return MCPError(code=code, message=told["message"], data={"code": told["code"]})
+
+
+def _forget_frames(error: BaseException) -> None:
+    """Let go of what the functions held that have failed.
+
+    A thread's answer and the frame that waits for it refer to each other, so the
+    snapshot of a refused call, with its open files, would wait for the collector.
+    """
+    seen: BaseException | None = error
+    while seen is not None:
+        seen.__traceback__ = None
+        seen = seen.__cause__ or seen.__context__

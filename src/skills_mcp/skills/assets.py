@@ -1,7 +1,6 @@
 """Files that skills hand out: what they are, and reading them (001 §7.2, §7.4)."""
 
 import os
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from skills_mcp.errors import (
     LfsPointerError,
     MissingFileError,
 )
-from skills_mcp.safe_path import open_inside, parse_relative
+from skills_mcp.safe_path import find_name, open_inside, parse_relative
 from skills_mcp.skills import lfs
 from skills_mcp.skills.model import Skill, Stamp
 
@@ -50,6 +49,7 @@ MIME_TYPES = {
 MAX_COPY_BYTES = 64 * 1024 * 1024
 """Four times the largest public skill."""
 
+_COPIED_AT_ONCE = 1024 * 1024
 _OTHER_MIME_TYPE = "application/octet-stream"
 
 
@@ -97,19 +97,6 @@ def read_file(skill: Skill, file: str, *, max_bytes: int) -> FileContent:
     return FileContent(data, is_binary(file, data), mime_type(file))
 
 
-def locate(skill: Skill, file: str) -> Path:
-    """Return the absolute path of a file that exists in the skill's folder.
-
-    Raises:
-        InvalidPathError: `file` could leave the folder.
-        MissingFileError: It is declared, but not there.
-        ChangedFileError: It is not what it was when the skills were read.
-        LfsPointerError: Its content is in Git LFS.
-    """
-    with opened_whole(skill, file):
-        return Path(skill.directory or "", file)
-
-
 def copy_files(skill: Skill, target: Path) -> None:
     """Copy every file of the skill into an empty folder.
 
@@ -127,11 +114,11 @@ def copy_files(skill: Skill, target: Path) -> None:
             f"{skill.path} has {size:,} bytes; {MAX_COPY_BYTES:,} can be copied. Run "
             "the command in your own shell."
         )
-    for file in skill.files:
+    for file, stamp in skill.files.items():
         copy = target / file
         copy.parent.mkdir(parents=True, exist_ok=True)
-        with opened(skill, file) as handle, copy.open("wb") as written:
-            shutil.copyfileobj(handle, written)
+        with opened_listed(skill, file) as handle, copy.open("wb") as written:
+            _copy(handle, written, stamp.size_bytes)
             mode = stat.S_IMODE(os.fstat(handle.fileno()).st_mode)
         copy.chmod((mode | stat.S_IWUSR) & 0o777)
 
@@ -157,20 +144,35 @@ def opened(skill: Skill, file: str) -> Iterator[BinaryIO]:
         MissingFileError: It is declared, but not there.
         ChangedFileError: It is not what it was when the skills were read.
     """
-    parts = parse_relative(file)
-    if skill.directory is None:
+    parse_relative(file)
+    name = find_name(skill.files, file)
+    if name is None:
         raise _missing(skill, file)
-    try:
-        handle = open_inside(skill.directory, parts)
-    except MissingFileError as error:
-        was_there = file in skill.files
-        raise (_changed(file) if was_there else _missing(skill, file)) from error
-    with handle:
-        found = Stamp.of(os.fstat(handle.fileno()))
-        # An answer that mixes two states of the content would be worse than none.
-        if found != skill.files.get(file):
-            raise _changed(file)
+    with opened_listed(skill, name) as handle:
         yield handle
+
+
+@contextmanager
+def opened_listed(skill: Skill, name: str) -> Iterator[BinaryIO]:
+    """Open one of `skill.files`, without another look-up.
+
+    Raises:
+        MissingFileError: The skill has no folder.
+        ChangedFileError: It is not what it was when the skills were read.
+    """
+    if skill.directory is None:
+        raise _missing(skill, name)
+    root = skill.root or skill.directory
+    inside = skill.directory.relative_to(root).parts
+    try:
+        handle = open_inside(root, (*inside, *name.split("/")))
+    except MissingFileError as error:
+        raise _changed(name) from error
+    with handle:
+        _require_same(handle, skill.files[name], name)
+        yield handle
+        # Somebody may have written while we read.
+        _require_same(handle, skill.files[name], name)
 
 
 @contextmanager
@@ -191,6 +193,18 @@ def opened_whole(skill: Skill, file: str) -> Iterator[BinaryIO]:
         yield handle
 
 
+def _require_same(handle: BinaryIO, stamp: Stamp, file: str) -> None:
+    # An answer that mixes two states of the content would be worse than none.
+    if Stamp.of(os.fstat(handle.fileno())) != stamp:
+        raise _changed(file)
+
+
+def _copy(source: BinaryIO, target: BinaryIO, size_bytes: int) -> None:
+    """Copy as much as the file has had: it may grow faster than it is read."""
+    while size_bytes and (data := source.read(min(size_bytes, _COPIED_AT_ONCE))):
+        size_bytes -= target.write(data)
+
+
 def _changed(file: str) -> ChangedFileError:
     return ChangedFileError(
         f"{file!r} has changed since the skills were read. Call refresh_skills, then "
@@ -201,7 +215,8 @@ def _changed(file: str) -> ChangedFileError:
 def _missing(skill: Skill, file: str) -> MissingFileError:
     return MissingFileError(
         f"{skill.path} declares {file!r}, but its folder has no such file. "
-        "Go on without it, and tell the skill's author."
+        "Go on without it, and tell the skill's author; if it has come since the "
+        "skills were read, call refresh_skills."
     )
 
 

@@ -23,6 +23,7 @@ from skills_mcp.skills.package import parse_package
 from skills_mcp.skills.problems import Report, printable
 from skills_mcp.skills.records import Entry, Place, Read
 from skills_mcp.skills.records import decode as decode_record
+from skills_mcp.skills.spelling import spell_as_disk
 from skills_mcp.skills.walk import Walk
 
 MAX_SKILL_BYTES = 1024 * 1024
@@ -180,17 +181,17 @@ def _load(place: Place, found: RuleFile | Package) -> Parsed:
     root, prefix = place.directory, place.prefix
     raw = _read(root, found.file)
     if isinstance(raw, Problem):
-        return None, (raw, *_hidden(found))
+        return None, (raw, *_hidden(root, found))
     text, stamp = raw
     is_package = isinstance(found, Package)
     report = Report(found.file)
     decoded = decode(text, report, lenient=is_package)
     if decoded is None:
-        return None, (*report.problems, *_hidden(found))
+        return None, (*report.problems, *_hidden(root, found))
     if isinstance(found, Package):
         skill, problems = _load_package(root, found, decoded, stamp)
     else:
-        skill, problems = _load_rules(found, decoded)
+        skill, problems = _load_rules(root, found, decoded)
     every = (*report.problems, *problems)
     if skill is None:
         return None, every
@@ -217,21 +218,23 @@ def _load_package(root: Path, found: Package, text: str, stamp: Stamp) -> Descri
     return skill, problems
 
 
-def _load_rules(found: RuleFile, text: str) -> Described:
+def _load_rules(root: Path, found: RuleFile, text: str) -> Described:
     if _is_notice(found.file, text):
-        return None, tuple(_hidden(found))
+        return None, tuple(_hidden(root, found))
     skill, problems = parse_skill(text, file=found.file, directory=found.directory)
     if found.directory is None:
         return skill, problems
+    skill = spell_as_disk(root, skill) if skill else None
     declared = {entry.file for entry in skill.entries()} if skill else set()
-    stamps = {file: _stamp(found.directory, file) for file in sorted(declared)}
+    folder = derive_path(found.file)
+    stamps = {file: _stamp(root, f"{folder}/{file}") for file in sorted(declared)}
     files = {file: stamp for file, stamp in stamps.items() if stamp}
     if skill is not None:
         skill = replace(skill, files=files)
     return skill, (
         *problems,
         *_missing(found.file, declared - files.keys()),
-        *_hidden(found, declared),
+        *_hidden(root, found, declared),
     )
 
 
@@ -251,9 +254,9 @@ def _read(root: Path, file: str) -> tuple[bytes, Stamp] | Problem:
     return raw, Stamp.of(found)
 
 
-def _stamp(directory: Path, file: str) -> Stamp | None:
+def _stamp(root: Path, file: str) -> Stamp | None:
     try:
-        with open_inside(directory, tuple(file.split("/"))) as handle:
+        with open_inside(root, tuple(file.split("/"))) as handle:
             return Stamp.of(os.fstat(handle.fileno()))
     except (OSError, MissingFileError):
         return None
@@ -284,24 +287,25 @@ def _missing(file: str, missing: set[str]) -> Iterator[Problem]:
 
 
 def _hidden(
-    found: RuleFile | Package, declared: Collection[str] = ()
+    root: Path, found: RuleFile | Package, declared: Collection[str] = ()
 ) -> Iterator[Problem]:
     """Report skills that are taken for the files of another one."""
     if isinstance(found, Package) or found.directory is None:
         return
     for name in found.markdown:
-        if name not in declared and _looks_like_a_skill(found.directory, name):
+        file = f"{derive_path(found.file)}/{name}"
+        if name not in declared and _looks_like_a_skill(root, file):
             yield Problem(
-                printable(f"{derive_path(found.file)}/{name}"),
+                printable(file),
                 f"is not served: its folder holds the files of {found.file}",
                 f"declare it there, or move {found.file} into the folder as _index.md",
                 rule="hidden-skill",
             )
 
 
-def _looks_like_a_skill(directory: Path, name: str) -> bool:
+def _looks_like_a_skill(root: Path, file: str) -> bool:
     try:
-        with open_inside(directory, tuple(name.split("/"))) as handle:
+        with open_inside(root, tuple(file.split("/"))) as handle:
             return handle.read(3) == b"---"
     except (OSError, MissingFileError):
         return False

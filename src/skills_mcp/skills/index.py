@@ -10,11 +10,13 @@ from typing import overload
 from skills_mcp.config import Visibility
 from skills_mcp.errors import (
     AmbiguousNameError,
+    InvalidPathError,
     SkillDisabledError,
     SkillNotFoundError,
     SkillsError,
     shorten,
 )
+from skills_mcp.safe_path import parse_relative
 from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.skills.visibility import Listed, is_denied, is_enabled
 
@@ -156,16 +158,17 @@ class SkillIndex:
         """Return the error for a path or name that leads nowhere."""
         wanted = path.strip("/").casefold()
         hidden = (row for row in self._rows if row.path not in self._offered_at)
+        shown = show_asked(path, "of this name")
         if any(wanted in {r.path.casefold(), r.name.casefold()} for r in hidden):
             return SkillDisabledError(
-                f"The skill {shorten(path)} is not offered here. Go on without it, "
+                f"The skill {shown} is not offered here. Go on without it, "
                 "or ask the operator (visibility)."
             )
         similar = self._similar(path)
         hint = f"Did you mean {' or '.join(similar)}? " if similar else ""
         return SkillNotFoundError(
-            f"There is no skill {shorten(path)}. {hint}list_skills and search_skills "
-            "show what there is."
+            f"There is no skill {shown}. {hint}list_skills or search_skills "
+            "shows what there is."
         )
 
     def parent(self, skill: Skill) -> Skill | None:
@@ -220,6 +223,15 @@ class SkillIndex:
         for number, row in enumerate(self.listed):
             named[row.name.casefold()].append(number)
         return named
+
+
+def show_asked(path: str, otherwise: str) -> str:
+    """Return what was asked for, unless it is a place on a disk and no skill's."""
+    try:
+        parse_relative(path)
+    except InvalidPathError:
+        return otherwise
+    return shorten(path)
 
 
 def derive_parent_path(path: SkillPath) -> SkillPath | None:

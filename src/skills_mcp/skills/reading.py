@@ -1,6 +1,7 @@
 """Parts of a skill's files: the first bytes, some lines, or those that match (003)."""
 
 import codecs
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from skills_mcp.skills.assets import (
     FileContent,
     is_binary,
     mime_type,
-    opened,
+    opened_listed,
     opened_whole,
 )
 from skills_mcp.skills.model import Skill
@@ -70,8 +71,8 @@ def read_beginning(skill: Skill, file: str, *, max_bytes: int) -> FilePart:
         FileError: It cannot be handed out; the subclass says why.
     """
     with opened_whole(skill, file) as handle:
+        size = os.fstat(handle.fileno()).st_size
         data = handle.read(max_bytes + 1)
-    size = skill.files[file].size_bytes
     truncated = len(data) > max_bytes
     data = data[:max_bytes]
     text = _whole_characters(data) if truncated else data
@@ -100,12 +101,12 @@ def read_lines(
         InvalidArgumentsError: It has fewer lines, or is no text.
     """
     with opened_whole(skill, file) as handle:
-        data = handle.read(max_file_bytes + 1)
-    if len(data) > max_file_bytes:
-        raise FileTooLargeError(
-            f"{file!r} is larger than {max_file_bytes:,} bytes, so its lines are not "
-            "counted. Leave start_line and max_lines out to read its beginning."
-        )
+        if os.fstat(handle.fileno()).st_size > max_file_bytes:
+            raise FileTooLargeError(
+                f"{file!r} is larger than {max_file_bytes:,} bytes, so its lines are "
+                "not counted. Leave start_line and max_lines out to read its beginning."
+            )
+        data = handle.read(max_file_bytes)
     if is_binary(file, data):
         raise InvalidArgumentsError(
             f"start_line: {file!r} is no text. Leave start_line and max_lines out."
@@ -146,7 +147,7 @@ def find_files(
         if not contains:
             yield file
         elif stamp.size_bytes <= max_file_bytes:
-            with opened(skill, file) as handle:
+            with opened_listed(skill, file) as handle:
                 data = handle.read(max_file_bytes)
             if not is_binary(file, data) and _contains(data, contains):
                 yield file

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from skills_mcp.errors import SkillNotFoundError, shorten
-from skills_mcp.skills.index import ROOT, SkillIndex
+from skills_mcp.errors import SkillNotFoundError
+from skills_mcp.skills.index import ROOT, SkillIndex, show_asked
 from skills_mcp.skills.model import Scope
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
@@ -50,7 +50,7 @@ def narrow(index: SkillIndex, scoping: Scoping) -> "NDArray[np.bool_] | None":
             (_is_below(row.path, folder) for row in index.listed), bool
         )
         if not is_wanted.any():
-            raise _no_folder(index, folder)
+            raise _no_folder(index, folder, scoping.below.strip().rstrip("/"))
     if category:
         is_wanted &= np.fromiter(
             (row.category == category for row in index.listed), bool
@@ -68,11 +68,12 @@ def _is_below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder}/")
 
 
-def _no_folder(index: SkillIndex, folder: str) -> SkillNotFoundError:
+def _no_folder(index: SkillIndex, folder: str, asked: str) -> SkillNotFoundError:
     folders = {row.path.rpartition("/")[0] for row in index.listed} - {""}
     similar = get_close_matches(folder, folders) or sorted(folders)
+    shown = show_asked(asked, "this folder")
     return SkillNotFoundError(
-        f"There is no skill below {shorten(folder)}. {_named('Folders', similar)}"
+        f"There is no skill below {shown}. {_named('Folders', similar)}"
         "list_skills shows the tree."
     )
 
@@ -80,8 +81,9 @@ def _no_folder(index: SkillIndex, folder: str) -> SkillNotFoundError:
 def _no_category(index: SkillIndex, category: str, folder: str) -> SkillNotFoundError:
     categories = sorted({row.category for row in index.listed} - {""})
     where = f" below {folder}" if folder else ""
+    shown = show_asked(category, "that you name")
     return SkillNotFoundError(
-        f"There is no skill of the category {shorten(category)}{where}. "
+        f"There is no skill of the category {shown}{where}. "
         f"{_named('Categories', categories)}Leave the category out to search them all."
     )
 

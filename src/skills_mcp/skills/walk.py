@@ -1,23 +1,23 @@
 """Which files of a folder are skills: Markdown in a tree (001 §4.1), and packages.
 
-Nothing outside the folder is ever read, and no link is followed.
+Nothing outside the folder is ever read, and no link is followed, whoever puts one
+there while the walk is on its way.
 """
 
-import os
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from skills_mcp.errors import InvalidPathError
-from skills_mcp.safe_path import parse_relative
+from skills_mcp.safe_path import MAX_PARTS, find_twins, parse_relative
 from skills_mcp.skills.found import Found, Package, RuleFile, Untouched
+from skills_mcp.skills.listing import Entry, is_package, load_listing
 from skills_mcp.skills.model import Problem, Stamp
 from skills_mcp.skills.package import MAIN, is_main
 from skills_mcp.skills.problems import printable
 
-MAX_DEPTH = 32
-"""Three times the deepest public skill."""
+MAX_DEPTH = MAX_PARTS - 1
+"""As many folders as the path of a file may have."""
 
 SKIPPED = frozenset(
     {".git", ".hg", ".svn", ".jj", ".env", ".env.local", ".netrc", ".venv"}
@@ -27,7 +27,7 @@ SKIPPED = frozenset(
 
 _TO_LINK = "put what it leads to in its place"
 
-Entries = Mapping[str, "os.DirEntry[str]"]
+Entries = Mapping[str, Entry]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Walk:
         """Yield what a folder of rules holds; of a hidden one, only packages."""
         for name, entry in entries.items():
             is_hidden = packages_only or name.startswith(".")
-            if _is_folder(entry):
+            if entry.is_folder:
                 yield from self._inner(prefix + name, entries, packages_only=is_hidden)
             elif not is_hidden:
                 yield from self._markdown(prefix + name, entry, entries)
@@ -98,10 +98,10 @@ class Walk:
     ) -> Iterator[Found]:
         """Walk a folder, unless a file of its name has it for its resources."""
         owner = beside.get(f"{PurePosixPath(folder).name}.md")
-        is_owned = owner is not None and _is_file(owner) and not packages_only
+        is_owned = owner is not None and owner.is_file and not packages_only
         if not folder.isprintable():
             yield _unreadable(folder)
-        elif is_owned and not self._is_package(folder):
+        elif is_owned and not is_package(self._root, folder):
             return  # whoever loads that file looks into it
         elif folder.count("/") >= MAX_DEPTH:
             yield _too_deep(folder)
@@ -110,21 +110,19 @@ class Walk:
         else:
             yield from self._folder(f"{folder}/", packages_only=packages_only)
 
-    def _markdown(
-        self, file: str, entry: "os.DirEntry[str]", beside: Entries
-    ) -> Iterator[Found]:
+    def _markdown(self, file: str, entry: Entry, beside: Entries) -> Iterator[Found]:
         is_markdown = file.endswith(".md")
-        if not is_markdown and not _leads_to_folder(entry):
+        if not is_markdown and not entry.leads_to_folder:
             return
         if not file.isprintable():
             yield _unreadable(file)
-        elif entry.is_symlink():
+        elif entry.is_link:
             yield Problem(file, "is a link", _TO_LINK, rule="link")
         elif is_markdown:
             folder = file.removesuffix(".md")
             resources = beside.get(PurePosixPath(folder).name)
-            owns = resources is not None and _is_folder(resources)
-            if owns and _is_file(entry) and not self._is_package(folder):
+            owns = resources is not None and resources.is_folder
+            if owns and entry.is_file and not is_package(self._root, folder):
                 markdown: list[str] = []
                 for found in self._inside(folder, ""):
                     if isinstance(found, str):
@@ -132,9 +130,9 @@ class Walk:
                     else:
                         yield found
                 directory = self._root / folder
-                yield RuleFile(file, directory, tuple(markdown), _look(entry))
+                yield RuleFile(file, directory, tuple(markdown), entry.stamp)
             else:
-                yield RuleFile(file, None, (), _look(entry))
+                yield RuleFile(file, None, (), entry.stamp)
 
     def _inside(self, folder: str, below: str) -> Iterator["Found | str"]:
         """Yield the Markdown of a folder that belongs to a rule file, and packages.
@@ -144,11 +142,11 @@ class Walk:
         listed = self._list(f"{folder}/{below}")
         for name, entry in {} if isinstance(listed, Problem) else listed.items():
             inner = f"{below}{name}/"
-            if _is_folder(entry) and self._is_package(f"{folder}/{inner}"):
+            if entry.is_folder and is_package(self._root, f"{folder}/{inner}"):
                 yield from self._folder(f"{folder}/{inner}", packages_only=True)
-            elif _is_folder(entry) and inner.count("/") < MAX_DEPTH:
+            elif entry.is_folder and inner.count("/") < MAX_DEPTH:
                 yield from self._inside(folder, inner)
-            elif name.endswith(".md") and _is_file(entry):
+            elif name.endswith(".md") and entry.is_file:
                 yield below + name
 
     def _package(self, prefix: str, main: str, entries: Entries) -> Iterator[Found]:
@@ -160,18 +158,22 @@ class Walk:
                 files[found.file] = found.stamp
             else:
                 yield found
-        if entries[main].is_symlink():
+        if entries[main].is_link:
             yield Problem(prefix + main, "is a link", _TO_LINK, rule="link")
         elif not self._is_full:  # or it would look as if these were all of its files
-            ordered = dict(sorted(files.items()))
-            yield Package(prefix.rstrip("/"), main, ordered, _look(entries[main]))
+            twins = find_twins((*files, main))
+            for file in sorted(twins & files.keys()):
+                reason = "differs from another file only in how accents are encoded"
+                yield _unsafe(prefix + file, reason)
+            ordered = {file: files[file] for file in sorted(files.keys() - twins)}
+            yield Package(prefix.rstrip("/"), main, ordered, entries[main].stamp)
 
     def _files(
         self, prefix: str, below: str, entries: Entries
     ) -> Iterator["Found | _Stamped"]:
         """Yield the files of a package; a folder with its own main file is another."""
         for name, entry in entries.items():
-            if not _is_folder(entry):
+            if not entry.is_folder:
                 yield from _stamp(prefix, below + name, entry)
                 continue
             inner = f"{below}{name}/"
@@ -188,63 +190,41 @@ class Walk:
 
     def _list(self, prefix: str) -> Entries | Problem:
         """Return the entries of a folder in the order of their names."""
+        room = max(0, self._max_files - self.seen)
         try:
-            with os.scandir(self._root / prefix) as scan:
-                entries = sorted(scan, key=lambda entry: entry.name)
+            listing = load_listing(self._root, prefix, skipped=SKIPPED, most=room)
         except OSError as error:
             hint = "check its permissions"
             reason = f"cannot be listed: {error.strerror}"
             return Problem(
                 prefix or ".", reason, hint, rule="unreadable", is_passing=True
             )
-        kept = [entry for entry in entries if entry.name not in SKIPPED]
-        room = max(0, self._max_files - self.seen)
-        self.seen += len(kept)
-        if self._is_full and any(is_main(entry.name) for entry in kept):
+        self.seen += listing.count
+        if self._is_full and listing.has_main:
             return {}  # a part of a package would look like the whole
-        return {entry.name: entry for entry in kept[:room]}
+        return listing.entries
 
     @property
     def _is_full(self) -> bool:
         """Whether the limit is exceeded; nothing is looked at any more."""
         return self.seen > self._max_files
 
-    def _is_package(self, folder: str) -> bool:
-        try:
-            with os.scandir(self._root / folder) as scan:
-                return any(is_main(e.name) and not _is_folder(e) for e in scan)
-        except OSError:
-            return False
 
-
-def _stamp(
-    prefix: str, file: str, entry: "os.DirEntry[str]"
-) -> Iterator["Problem | _Stamped"]:
+def _stamp(prefix: str, file: str, entry: Entry) -> Iterator["Problem | _Stamped"]:
     shown = prefix + file
-    if entry.is_symlink():
+    if entry.is_link:
         reason = "is a link, so it is not among the files of its package"
         yield Problem(printable(shown), reason, _TO_LINK, "warning", rule="link")
         return
     try:
         parse_relative(file)
-        found = entry.stat(follow_symlinks=False)
     except InvalidPathError:
         reason = "has a name that is not safe everywhere"
-        yield Problem(
-            printable(shown), reason, "rename it", "warning", rule="file-name"
-        )
-    except OSError:
-        pass  # deleted since the folder was listed
+        yield _unsafe(shown, reason)
     else:
-        if stat.S_ISREG(found.st_mode):
-            yield _Stamped(file, Stamp.of(found))
-
-
-def _look(entry: "os.DirEntry[str]") -> Stamp | None:
-    try:
-        return Stamp.of(entry.stat(follow_symlinks=False))
-    except OSError:
-        return None
+        # Without a stamp it was deleted since the folder was listed.
+        if entry.is_file and entry.stamp:
+            yield _Stamped(file, entry.stamp)
 
 
 def _main_of(entries: Entries) -> str | None:
@@ -252,30 +232,9 @@ def _main_of(entries: Entries) -> str | None:
 
     A link and a pipe do, too: whatever lies beside them is no skill of its own.
     """
-    names = [n for n, e in entries.items() if is_main(n) and not _is_folder(e)]
-    names.sort(key=lambda name: (not _is_file(entries[name]), name != MAIN))
+    names = [n for n, e in entries.items() if is_main(n) and not e.is_folder]
+    names.sort(key=lambda name: (not entries[name].is_file, name != MAIN))
     return next(iter(names), None)
-
-
-def _is_file(entry: "os.DirEntry[str]") -> bool:
-    try:
-        return entry.is_file(follow_symlinks=False)
-    except OSError:
-        return False
-
-
-def _is_folder(entry: "os.DirEntry[str]") -> bool:
-    try:
-        return entry.is_dir(follow_symlinks=False)
-    except OSError:
-        return False
-
-
-def _leads_to_folder(entry: "os.DirEntry[str]") -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:
-        return False  # a link to itself
 
 
 def _too_deep(folder: str) -> Problem:
@@ -287,3 +246,7 @@ def _unreadable(file: str) -> Problem:
     """Report a name that nobody can type and not every terminal survives."""
     reason = "has a name with invisible characters, or one that is not UTF-8"
     return Problem(printable(file), reason, "rename it", rule="file-name")
+
+
+def _unsafe(file: str, reason: str) -> Problem:
+    return Problem(printable(file), reason, "rename it", "warning", rule="file-name")

@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -22,6 +23,12 @@ from skills_mcp.validation.rules import Finding
 
 MAX_CHARACTERS = 256 * 1024
 """Longer than nearly all real texts; a parser's worst case grows with the square."""
+
+MAX_BRACKETS = 5_000
+"""Twenty times as many as in any text known; the parser keeps some objects for each."""
+
+MAX_FINDINGS = 100
+"""Of one text: whoever has more wrong links repairs them together."""
 
 _BREAKS = frozenset({"softbreak", "hardbreak"})
 _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]+:|//|#|\?|$", re.IGNORECASE)
@@ -69,8 +76,13 @@ def find_links(markdown: Markdown) -> Iterator[Link]:
 
 def check_links(markdown: Markdown, around: Surroundings) -> Iterator[Finding]:
     """Check every link that leads to a file.  Looks which files exist."""
-    if len(markdown.body) > MAX_CHARACTERS:
+    text = markdown.body
+    if len(text) > MAX_CHARACTERS or text.count("[") > MAX_BRACKETS:
         return
+    yield from islice(_check_all(markdown, around), MAX_FINDINGS)
+
+
+def _check_all(markdown: Markdown, around: Surroundings) -> Iterator[Finding]:
     for target, line in find_links(markdown):
         if not _ELSEWHERE.match(target) and not _PLACEHOLDER.search(target):
             yield from _check(target, line, around)

@@ -8,6 +8,7 @@ from skills_mcp.errors import MissingFileError
 from skills_mcp.safe_path import open_inside
 from skills_mcp.skills.discovery import MAX_SKILL_BYTES
 
+_MARKDOWN = ".md"
 _HEAD = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
@@ -25,7 +26,8 @@ class Markdown:
 
     def line(self, *keys: str) -> int:
         """Return where the first of these keys stands in the frontmatter, from 1."""
-        head = self.text.split("\n")[: self.first_line - 1]
+        last = self.first_line - 1
+        head = self.text.split("\n", last)[:last]
         numbers = {line.partition(":")[0]: n for n, line in enumerate(head, 1)}
         return next((numbers[key] for key in keys if key in numbers), 1)
 
@@ -38,6 +40,22 @@ def read_bytes(root: Path, file: str) -> bytes | None:
     except (OSError, MissingFileError):
         return None
     return raw if len(raw) <= MAX_SKILL_BYTES else None
+
+
+def read_text(root: Path, file: str) -> str | None:
+    """Read a file below `root`; None if it is no text, too large, or unreadable.
+
+    An image may be a text, too: whatever can be read by a model counts.
+    """
+    raw = read_bytes(root, file)
+    if raw is None or (b"\0" in raw and not file.endswith(_MARKDOWN)):
+        return None
+    if file.endswith(_MARKDOWN):
+        return parse_markdown(raw).text
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
 
 
 def parse_markdown(raw: bytes) -> Markdown:

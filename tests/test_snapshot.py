@@ -109,6 +109,18 @@ def test_the_operators_settings_win_over_the_contents(content: Path) -> None:
     assert config.matching.max_results == 5
 
 
+def test_a_key_that_steers_a_terminal_is_reported_without_doing_so(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path / "config.yaml", 'matching: {"\\e]0;gotcha\\a": 1}')
+    write_skill(tmp_path, "skills/a.md")
+
+    [problem] = take(part_of(tmp_path)).problems
+
+    assert r"\x1b]0;gotcha\x07" in str(problem)
+    assert str(problem).isprintable()
+
+
 @pytest.mark.spec("12.4")
 @pytest.mark.parametrize(
     "revision, settings, trusted",

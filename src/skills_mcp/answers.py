@@ -27,6 +27,7 @@ from skills_mcp.skills.inheritance import (
 )
 from skills_mcp.skills.model import Asset, Script, Skill, SkillPath
 from skills_mcp.skills.reading import FilePart
+from skills_mcp.skills.section_headers import escape_headers
 
 # 64 bits: it tells an old text from a new one, and guards nothing.
 _DIGEST_CHARACTERS = 16
@@ -86,6 +87,8 @@ class FoundFiles:
     skill: Skill
     files: tuple[str, ...]
     truncated: bool
+    digest: str
+    """Of the skill, as `load_skill` says it: whether it is the one that was loaded."""
     provenance: Provenance
     """Of the skill."""
 
@@ -118,6 +121,10 @@ class RanScript:
     result: ScriptResult
     provenance: Provenance
     """Of the script's file; for a command, of the skill."""
+    sha256: str | None = None
+    """Of the bytes that ran; None for a command, which is a program of the machine."""
+    words: tuple[str, ...] = ()
+    """What a command was started as, without what a sandbox puts around it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +196,7 @@ def load_answer(
 ) -> LoadedSkill:
     """Return a skill's text; the rules above it, if any, come first (DESIGN §4)."""
     is_alone = not skill.inherit or index.parent(skill) is None
-    text = skill.body if is_alone else compose(index, skill)
+    text = escape_headers(skill.body) if is_alone else compose(index, skill)
     digest = derive_digest(index, skill)
     return LoadedSkill(
         skill=skill,
@@ -209,7 +216,7 @@ def derive_digest(index: SkillIndex, skill: Skill) -> str:
     """
     chain = index.lineage(skill) if skill.inherit else (skill,)
     about = (skill.path, skill.name, skill.description, skill.category, skill.inherit)
-    whole = json.dumps([about, *map(_said_by, chain)])
+    whole = json.dumps([(*about, *skill.entry), *map(_said_by, chain)])
     return hashlib.sha256(whole.encode()).hexdigest()[:_DIGEST_CHARACTERS]
 
 

@@ -1,9 +1,11 @@
 """Where what is served comes from: which commit of its source, and which file there.
 
 A skill's own source decides. What it inherits may come from other sources, so their
-commits are told beside it where they differ.
+commits are told beside it where they differ. What is handed out can be checked: by the
+digest that stands beside it, and by the file at that commit.
 """
 
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -47,6 +49,16 @@ def derive_place(content: Content, skill: Skill, file: str | None = None) -> Pro
         return Provenance(None, file or skill.file)
     inside = place.relative_to(part.checkout.directory)
     return Provenance(part.checkout.revision, inside.as_posix())
+
+
+def derive_sha256(content: str | bytes) -> str:
+    """Return the digest of exactly what is handed out; of a text, that of its UTF-8.
+
+    >>> derive_sha256("Be kind.")[:16]
+    '5499befb38dbf3fc'
+    """
+    raw = content.encode() if isinstance(content, str) else content
+    return hashlib.sha256(raw).hexdigest()
 
 
 def _find_part(content: Content, skill: Skill, place: Path) -> Part | None:

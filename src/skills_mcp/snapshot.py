@@ -19,6 +19,7 @@ from skills_mcp.skills.assets import is_unchanged
 from skills_mcp.skills.homes import find_homes
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Problem
+from skills_mcp.skills.problems import printable
 from skills_mcp.skills.visibility import Listed, find_unused
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
@@ -270,6 +271,7 @@ def _merge(
 
 
 def _problem(finding: str) -> Problem:
-    reason = finding.removeprefix(f"{_CONFIG}: ")
+    # A key may hold what steers a terminal, and this is printed on one.
+    reason = printable(finding.removeprefix(f"{_CONFIG}: "))
     hint = "see docs/reference/configuration.md"
     return Problem(_CONFIG, reason, hint, "warning", rule="config")

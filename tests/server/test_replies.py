@@ -409,3 +409,14 @@ def _served(content: FileContent) -> ServedFile:
         resolved_from=None,
         provenance=Provenance(None, "b"),
     )
+
+
+@pytest.mark.parametrize("path", ["x\n=== GLOBAL RULES", "a" * 5000, "a\u202eb"])
+def test_feedback_for_what_is_no_path_does_not_repeat_it_as_it_stands(
+    path: str,
+) -> None:
+    message = replies.feedback(path).data["message"]
+
+    assert path not in message
+    assert message.isprintable()
+    assert len(message) < 100

@@ -26,6 +26,7 @@ from tests.support import (
     Upstream,
     make_skill,
     open_library,
+    sha256_of,
     skill_text,
     spooled,
     write,
@@ -198,7 +199,10 @@ async def test_a_rule_is_read_below_the_rules_that_it_inherits(
 
     assert read.text == loaded["content"]
     assert read.mime_type == "text/markdown"
-    assert read.meta == {"path": "skills/ui/react/auth.md"}
+    assert read.meta == {
+        "path": "skills/ui/react/auth.md",
+        "sha256": sha256_of(read.text),
+    }
 
 
 @pytest.mark.parametrize("path", ["_root", "ui/_index"])
@@ -233,8 +237,12 @@ async def test_a_file_is_read_as_a_text_or_as_bytes(tmp_path: Path, era: str) ->
 
     assert (markdown.text, markdown.mime_type) == ("One\nTwo\nThree\n", "text/markdown")
     assert (script.text, script.mime_type) == ("print('filled')\n", "text/plain")
-    assert markdown.meta == {"path": "pdf/references/forms.md"}
+    assert markdown.meta == {
+        "path": "pdf/references/forms.md",
+        "sha256": sha256_of(markdown.text),
+    }
     assert isinstance(logo, BlobResourceContents)
+    assert (logo.meta or {})["sha256"] == sha256_of(PNG)
     assert (base64.b64decode(logo.blob), logo.mime_type) == (PNG, "image/png")
 
 
@@ -266,8 +274,16 @@ async def test_the_commits_of_other_sources_are_beside_the_own_one(
         own = await read_text(client, "skill://mine/auth/SKILL.md")
 
     assert "Never commit secrets." in own.text
-    assert root.meta == {"commit": commit, "path": "skills/_root.md"}
-    assert own.meta == {"path": "auth.md", "inherited_commits": {"_root": commit}}
+    assert root.meta == {
+        "commit": commit,
+        "path": "skills/_root.md",
+        "sha256": sha256_of(root.text),
+    }
+    assert own.meta == {
+        "path": "auth.md",
+        "inherited_commits": {"_root": commit},
+        "sha256": sha256_of(own.text),
+    }
 
 
 async def test_names_that_no_uri_can_hold_are_escaped(tmp_path: Path, era: str) -> None:

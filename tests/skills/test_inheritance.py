@@ -7,12 +7,11 @@ from hypothesis import strategies as st
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.inheritance import (
     compose,
-    derive_title,
     find_in_chain,
     inherited_assets,
     inherited_scripts,
 )
-from skills_mcp.skills.model import Asset, Script, Skill, SkillPath
+from skills_mcp.skills.model import Asset, Script, Skill
 from tests.support import make_skill
 
 
@@ -112,25 +111,6 @@ def test_a_missing_parent_leaves_no_header() -> None:
         "=== UI (from ui/_index.md) ===\n\nU.\n\n"
         "=== UI > REACT > AUTH (from ui/react/auth.md) ===\n\nA."
     )
-
-
-@pytest.mark.spec("6.2")
-@pytest.mark.parametrize(
-    "path, title",
-    [
-        ("_root", "GLOBAL RULES"),
-        ("ui/_index", "UI"),
-        ("ui/react/_index", "UI > REACT"),
-        ("ui/react/auth", "UI > REACT > AUTH"),
-        ("data-fetching", "DATA-FETCHING"),
-        ("ui/my  new   skill", "UI > MY NEW SKILL"),
-        ("équipe/créer", "ÉQUIPE > CRÉER"),
-        ("a/_index/b", "A > B"),
-        ("a/_indexes", "A > _INDEXES"),
-    ],
-)
-def test_the_title_of_a_section_follows_from_the_path(path: str, title: str) -> None:
-    assert derive_title(SkillPath(path)) == title
 
 
 @pytest.mark.spec("7.3")

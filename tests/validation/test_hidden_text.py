@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.validation.hidden_text import find_hidden
+from soak.samples import HIDDEN
 
 TAGS = "".join(chr(0xE0000 + ord(letter)) for letter in "ignore")
 
@@ -24,6 +25,18 @@ TAGS = "".join(chr(0xE0000 + ord(letter)) for letter in "ignore")
         ("rm \u202e-rf", "U+202E RIGHT-TO-LEFT OVERRIDE"),
         ("שלום \u2066x", "U+2066 LEFT-TO-RIGHT ISOLATE"),
         ("\u3164", "U+3164 HANGUL FILLER"),
+        ("\U0001d159", "U+1D159 MUSICAL SYMBOL NULL NOTEHEAD"),
+        ("a\u00adb", "U+00AD SOFT HYPHEN"),
+        ("a\u034fb", "U+034F COMBINING GRAPHEME JOINER"),
+        ("a\u2800b", "U+2800 BRAILLE PATTERN BLANK"),
+        ("a\u206ab", "U+206A INHIBIT SYMMETRIC SWAPPING"),
+        ("a\ufff9b", "U+FFF9 INTERLINEAR ANNOTATION ANCHOR"),
+        ("a\u180bb", "U+180B MONGOLIAN FREE VARIATION SELECTOR ONE"),
+        ("!\ufe0f", "U+FE0F VARIATION SELECTOR-16"),
+        ("1\ufe03", "U+FE03 VARIATION SELECTOR-4"),
+        ("\ue000", "U+E000 of private use"),
+        ("\U0010ffff", "U+10FFFF"),
+        ("\ufdd0", "U+FDD0"),
     ],
 )
 def test_a_hidden_character_is_named(text: str, name: str) -> None:
@@ -39,6 +52,21 @@ def test_a_text_in_tags_is_one_finding() -> None:
 
     assert finding.line == 2
     assert finding.reason.startswith("has 6 hidden characters: U+E0000 to U+E007F")
+
+
+def test_bytes_in_selectors_are_one_finding() -> None:
+    data = "".join(chr(0xE0100 + byte) for byte in range(200))
+
+    [finding] = find_hidden(f"\N{GRINNING FACE}{data}")
+
+    assert finding.reason.startswith("has 200 hidden characters: U+E0100")
+
+
+@pytest.mark.parametrize("text", HIDDEN.values(), ids=HIDDEN)
+def test_nothing_hidden_is_overlooked(text: str) -> None:
+    real = text.encode().decode("unicode_escape") if "\\u" in text else text
+
+    assert list(find_hidden(real))
 
 
 def test_many_of_one_kind_are_counted() -> None:
@@ -63,6 +91,9 @@ def test_many_of_one_kind_are_counted() -> None:
         "שלום (x)\u200f.",
         "ภาษา\u200bไทย",
         "葛\U000e0100",
+        "⠓⠑\u2800⠺",
+        "ᠠ\u180b",
+        "0\ufe00 and ≨\ufe00",
     ],
 )
 def test_what_a_language_or_an_emoji_needs_is_no_finding(text: str) -> None:

@@ -20,8 +20,9 @@ from skills_mcp.answers import (
 )
 from skills_mcp.changes import SkillChanges
 from skills_mcp.content.source import SourceState
+from skills_mcp.errors import shorten
 from skills_mcp.package_library import MAX_LISTED_FILES
-from skills_mcp.provenance import Provenance
+from skills_mcp.provenance import Provenance, derive_sha256
 from skills_mcp.routing.decision import Ambiguous, Candidate
 from skills_mcp.routing.explanation import Explanation, render_explanation
 from skills_mcp.skills.model import Asset, Inventory, Script, Skill
@@ -29,6 +30,8 @@ from skills_mcp.skills.tree import TreeNode, render_node
 
 MAX_LISTED_CHANGES = 50
 """Of each kind: more than anybody reads, and a first sync may bring thousands."""
+
+_LONGEST_PATH = 1024  # more than a path of a skill can have
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,7 @@ def match(guidance: Guidance) -> Reply:
         ],
         "digest": guidance.digest,
         **inventory(skill.inventory),
+        "sha256": derive_sha256(guidance.content),
     }
     if max(len(skill.assets), len(skill.scripts)) > MAX_LISTED_FILES:
         data["files_truncated"] = True
@@ -132,13 +136,14 @@ def asset(served: ServedFile, inline_text_max_bytes: int) -> Reply:
         data["mime_type"] = served.content.mime_type
     if served.resolved_from:
         data["resolved_from"] = served.resolved_from
+    data |= {"sha256": derive_sha256(served.content.data)}
     data |= origin(served.provenance)
     is_long_text = not served.content.is_binary and size > inline_text_max_bytes
     return Reply(data, prose="content" if is_long_text else None)
 
 
 def script_result(file: str, ran: RanScript) -> Reply:
-    """001 §8.4: success, failure and timeout."""
+    """001 §8.4: success, failure and timeout; then what held it, and what ran."""
     result = ran.result
     return Reply(
         {
@@ -148,14 +153,25 @@ def script_result(file: str, ran: RanScript) -> Reply:
             "stderr": result.stderr,
             "duration_ms": round(result.duration_seconds * 1000),
             "script": file,
+            "timed_out": result.timed_out,
+            "sandbox": result.sandbox,
+            "sha256": ran.sha256,
+            "stdout_bytes": result.stdout_bytes,
+            "stderr_bytes": result.stderr_bytes,
+            "truncated": {
+                "stdout": result.truncated_stdout,
+                "stderr": result.truncated_stderr,
+            },
             **origin(ran.provenance),
         }
     )
 
 
 def feedback(skill_path: str) -> Reply:
-    """001 §8.5."""
-    return Reply({"recorded": True, "message": f"Feedback recorded for {skill_path}"})
+    """001 §8.5; what is no path is not repeated as it stands."""
+    is_plain = skill_path.isprintable() and len(skill_path) <= _LONGEST_PATH
+    shown = skill_path if is_plain else shorten(skill_path)
+    return Reply({"recorded": True, "message": f"Feedback recorded for {shown}"})
 
 
 def refreshed(result: Refreshed) -> Reply:

@@ -35,7 +35,7 @@ from skills_mcp.errors import (
     shorten,
 )
 from skills_mcp.library import SkillLibrary
-from skills_mcp.provenance import Provenance, derive_provenance
+from skills_mcp.provenance import Provenance, derive_provenance, derive_sha256
 from skills_mcp.server.errors import derive_protocol_error
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Skill
@@ -147,7 +147,7 @@ def find_resource(index: SkillIndex, uri: str) -> tuple[str, str]:
         return named[0]
     if not places:
         raise SkillNotFoundError(
-            f"{shorten(uri)} is no address of a skill. They look like "
+            f"This is no address of a skill. They look like "
             f"{_SCHEME}ui/react/auth/{MAIN}; resources/list has them."
         )
     errors = [index.not_found(path) for path, _ in places]
@@ -213,10 +213,12 @@ def _render(
 ) -> TextResourceContents | BlobResourceContents:
     meta = _meta(read.provenance)
     if isinstance(read, LoadedSkill):
+        meta["sha256"] = derive_sha256(read.instructions)
         return TextResourceContents(
             uri=uri, mime_type=_MARKDOWN, text=read.instructions, _meta=meta
         )
     content = read.content
+    meta["sha256"] = derive_sha256(content.data)
     if content.is_binary:
         blob = base64.b64encode(content.data).decode("ascii")
         return BlobResourceContents(

@@ -13,6 +13,7 @@ from functools import cache
 from textwrap import dedent
 from typing import Any
 
+from skills_mcp.appearance import HIDING
 from skills_mcp.safe_yaml import (
     MAX_YAML_CHARACTERS,
     Texts,
@@ -22,10 +23,8 @@ from skills_mcp.safe_yaml import (
 from skills_mcp.skills import lfs
 from skills_mcp.skills.problems import Report
 
-# What steers a terminal, and what hides or reorders text: overrides and tags.
-_CONTROLS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
-)
+# What steers a terminal, and what hides text.
+_CONTROLS = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{HIDING}]")
 _BLANK_LINES = re.compile(r"\A(?:[ \t]*\n)+")  # but not the indent below them
 _INVISIBLE = "\ufeff\u200b"
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)

@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from skills_mcp.skills.index import INDEX, ROOT, SkillIndex
+from skills_mcp.safe_path import find_name
+from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Asset, Script, Skill, SkillPath
+from skills_mcp.skills.section_headers import escape_headers, render_header
 
 Entry = TypeVar("Entry", Asset, Script)
 
@@ -34,27 +36,12 @@ class Located:
 def compose(index: SkillIndex, skill: Skill) -> str:
     """Return the rules that apply, from the most general to the skill's own.
 
-    A skill that does not inherit is returned as it is, without a header.
+    A skill that does not inherit is returned alone, without a header. Lines of a body
+    that only look like headers are escaped, see `section_headers`.
     """
     if not skill.inherit:
-        return skill.body
-    return "\n\n".join(
-        f"=== {derive_title(member.path)} (from {member.file}) ===\n\n{member.body}"
-        for member in index.lineage(skill)
-    )
-
-
-def derive_title(path: SkillPath) -> str:
-    """Return the title of a section (001 §6.2).
-
-    >>> derive_title(SkillPath("ui/react/_index"))
-    'UI > REACT'
-    """
-    if path == ROOT:
-        return "GLOBAL RULES"
-    parts = [part.upper() for part in path.split("/") if part != INDEX]
-    title = " > ".join(" ".join(part.split()) for part in parts)
-    return title or path.upper()  # an _index.md at the top has no folder to name
+        return escape_headers(skill.body)
+    return "\n\n".join(map(_render_section, index.lineage(skill)))
 
 
 def inherited_assets(index: SkillIndex, skill: Skill) -> tuple[Inherited[Asset], ...]:
@@ -83,6 +70,10 @@ def files_in_chain(index: SkillIndex, skill: Skill) -> list[str]:
     return list(dict.fromkeys(e.file for member in chain for e in member.entries()))
 
 
+def _render_section(skill: Skill) -> str:
+    return f"{render_header(skill.path, skill.file)}\n\n{escape_headers(skill.body)}"
+
+
 def _find(
     index: SkillIndex,
     skill: Skill,
@@ -90,10 +81,10 @@ def _find(
     entries: Callable[[Skill], Iterable[Asset | Script]],
 ) -> Located | None:
     for member in _chain(index, skill):
-        for entry in entries(member):
-            if entry.file == file:
-                source = None if member.path == skill.path else member.path
-                return Located(entry, member, source)
+        listed = {entry.file: entry for entry in reversed(tuple(entries(member)))}
+        if name := find_name(listed, file):
+            source = None if member.path == skill.path else member.path
+            return Located(listed[name], member, source)
     return None
 
 

@@ -6,15 +6,21 @@ from pathlib import Path, PurePosixPath
 from skills_mcp.skills.found import Package
 from skills_mcp.skills.model import Problem, Skill
 from skills_mcp.skills.package import classify
+from skills_mcp.validation.entry_command import check_entry
 from skills_mcp.validation.head import parse_strictly
-from skills_mcp.validation.hidden_text import find_hidden
 from skills_mcp.validation.layout import check_length, check_undeclared
 from skills_mcp.validation.links import Surroundings, check_links
-from skills_mcp.validation.markdown import Markdown, parse_markdown, read_bytes
+from skills_mcp.validation.markdown import (
+    Markdown,
+    parse_markdown,
+    read_bytes,
+    read_text,
+)
 from skills_mcp.validation.packages import check_package
 from skills_mcp.validation.places import is_repository
 from skills_mcp.validation.rivals import MAX_SKILLS, SharedKeywords, check_findable
 from skills_mcp.validation.rules import Finding
+from skills_mcp.validation.texts import check_body, check_fields, check_text
 from skills_mcp.validation.tree import Entry, Tree
 
 _MARKDOWN = ".md"
@@ -44,10 +50,16 @@ class EntryChecker:
     def _check_main(
         self, entry: Entry, raw: bytes, markdown: Markdown
     ) -> Iterator[Finding]:
+        found = [*check_text(markdown.text)]
+        said = {finding.rule for finding in found}
         if isinstance(entry.found, Package):
             reading = parse_strictly(raw, markdown)
-            yield from check_package(reading, entry.found.main, _folder_name(entry))
-        yield from find_hidden(markdown.text)
+            main, folder = entry.found.main, _folder_name(entry)
+            strict = check_package(reading, main, folder)
+            # Of what steers a terminal, the reader says only that there is some.
+            yield from (each for each in strict if each.rule not in said)
+        yield from found
+        yield from check_body(markdown.body, markdown.first_line)
         yield from check_links(markdown, _surroundings(entry))
         if entry.skill is not None:
             yield from self._check_skill(entry.skill, markdown)
@@ -55,10 +67,12 @@ class EntryChecker:
     def _check_skill(self, skill: Skill, markdown: Markdown) -> Iterator[Finding]:
         index = self._snapshot.index
         yield from self._shared.check(skill, markdown.line(*_KEYWORDS))
+        yield from check_fields(skill, markdown.text, markdown.line("description"))
         if len(index) <= MAX_SKILLS:
             line = markdown.line("keywords", "description")
             yield from check_findable(self._snapshot, skill, line)
         yield from check_length(index, skill)
+        yield from check_entry(skill, markdown.line("entry", "metadata"))
         if skill.inventory is None:
             line = markdown.line("assets", "scripts")
             yield from check_undeclared(skill, line, self._reported)
@@ -70,28 +84,28 @@ def _folder_name(entry: Entry) -> str | None:
 
 
 def _check_others(entry: Entry) -> Iterator[tuple[Path, Finding]]:
-    """Check the Markdown files that agents read after the main one."""
+    """Check the texts that agents read after the main one."""
     for file in _other_files(entry):
         path = entry.resources / file
-        raw = read_bytes(entry.resources, file)
-        if raw is None:
+        text = read_text(entry.resources, file)
+        if text is None:
             continue
-        markdown = parse_markdown(raw)
-        for finding in find_hidden(markdown.text):
+        for finding in check_text(text):
             yield path, finding
-        if _is_reference(file):
+        if file.endswith(_MARKDOWN) and _is_reference(file):
+            markdown = parse_markdown(text.encode())
             folder = PurePosixPath(file).parent.as_posix()
             for finding in check_links(markdown, _surroundings(entry, folder)):
                 yield path, finding
 
 
 def _other_files(entry: Entry) -> Iterator[str]:
-    """Iterate over the Markdown files that can be asked for."""
+    """Iterate over the files that can be asked for."""
     files: Iterable[str] = entry.skill.files if entry.skill else ()
     main = ""
     if isinstance(entry.found, Package):
         files, main = entry.found.files, entry.found.main
-    yield from (file for file in files if file != main and file.endswith(_MARKDOWN))
+    yield from (file for file in files if file != main)
 
 
 def _is_reference(file: str) -> bool:

@@ -25,7 +25,7 @@ MAX_COMPATIBILITY = 500
 
 _SHOWN = 3
 
-_OURS = frozenset({"keywords", "tags", "category", "inherit", "priority"})
+_OURS = frozenset({"keywords", "tags", "category", "inherit", "priority", "entry"})
 _CLAUDE = frozenset(
     {"agent", "argument-hint", "context", "disable-model-invocation", "hooks"}
     | {"model", "user-invocable", "when_to_use"}

@@ -1,9 +1,9 @@
 """The name of a package, and the folder that has to be called the same."""
 
 import re
-import unicodedata
 from collections.abc import Iterator
 
+from skills_mcp.appearance import normalize
 from skills_mcp.skills.fields import text_of
 from skills_mcp.validation.head import Head
 from skills_mcp.validation.kinds import name_kind, write_as_text
@@ -24,7 +24,7 @@ def check_name(head: Head, folder: str | None) -> Iterator[Finding]:
             as with the top of a repository.
     """
     line = head.line("name")
-    name = unicodedata.normalize("NFKC", text_of(head.texts, "name"))
+    name = normalize("NFKC", text_of(head.texts, "name"))
     suggestion = derive_name(name or folder or "")
     if not name:
         kind = name_kind(head.values.get("name"))
@@ -35,7 +35,7 @@ def check_name(head: Head, folder: str | None) -> Iterator[Finding]:
     if kind := name_kind(head.values.get("name")):
         hint = write_as_text("name", head.values["name"], name)
         yield Finding("name", f"has a name that is {kind}, not a text", hint, line)
-    folder = folder and unicodedata.normalize("NFKC", folder)
+    folder = folder and normalize("NFKC", folder)
     misspelt = tuple(_spelling(name, _advise(suggestion, folder), line))
     yield from misspelt
     if folder and not misspelt:  # or the advice says what the folder shall be called
@@ -48,7 +48,7 @@ def derive_name(text: str) -> str:
     >>> derive_name("Créer des PDF_Files")
     'creer-des-pdf-files'
     """
-    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    plain = normalize("NFKD", text).encode("ascii", "ignore").decode()
     return _SEPARATORS.sub("-", plain.lower()).strip("-")[:MAX_NAME].rstrip("-")
 
 

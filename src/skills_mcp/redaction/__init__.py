@@ -13,7 +13,10 @@ import threading
 from collections.abc import Iterator
 from urllib.parse import quote
 
-HIDDEN = "***"
+from skills_mcp.redaction.kinds import ASSIGNMENT, HIDDEN, PRIVATE_KEY, TOKEN
+from skills_mcp.redaction.likeness import is_password
+
+__all__ = ["HIDDEN", "redact", "redact_remembered", "remember_secret"]
 
 # Shorter ones are in too many words: a log without the letter `a` helps nobody.
 _MIN_CHARACTERS = 4
@@ -56,12 +59,6 @@ _AUTHORIZATION = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 
-# Tokens that say what they are, of whomever: GitHub, GitLab, Slack, AWS.
-_TOKENS = re.compile(
-    r"\b(?:gh[oprsu]_\w{4,}|github_pat_\w{4,}|glpat-[\w-]{4,}|xox[abeprs]-[\w-]{4,}"
-    r"|A[KS]IA[A-Z0-9]{12,})"
-)
-
 
 def remember_secret(secret: str) -> None:
     """Take a secret out of everything that is redacted from now on, however encoded."""
@@ -75,12 +72,25 @@ def redact(text: str) -> str:
     >>> redact("fatal: unable to access 'https://ada:pass@example.com/skills'")
     "fatal: unable to access 'https://***@example.com/skills'"
     """
-    if _memory.pattern:
-        text = _memory.pattern.sub(HIDDEN, text)
+    text = redact_remembered(text)
     text = _SSH_PASSWORD.sub(rf"\1:{HIDDEN}", text)
     text = _USER_INFORMATION.sub(HIDDEN, text)
     text = _AUTHORIZATION.sub(rf"\1{HIDDEN}", text)
-    return _TOKENS.sub(HIDDEN, text)
+    text = PRIVATE_KEY.sub(HIDDEN, text)
+    return ASSIGNMENT.sub(_hide_value, TOKEN.sub(HIDDEN, text))
+
+
+def redact_remembered(text: str) -> str:
+    """Return the text without the secrets that were remembered, and as it is else."""
+    return _memory.pattern.sub(HIDDEN, text) if _memory.pattern else text
+
+
+def _hide_value(found: re.Match[str]) -> str:
+    value = found["value"]
+    is_quoted = found["quote"] is not None
+    if not is_password(value, is_quoted=is_quoted):
+        return found[0]
+    return found[0].removesuffix(value) + HIDDEN
 
 
 def _forms(secret: str) -> Iterator[str]:

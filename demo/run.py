@@ -309,7 +309,8 @@ async def run(transcript: Transcript) -> None:
             "redirect_uri": "http://localhost:5173/auth/callback",
         },
     )
-    transcript.say(f"exit code {answer['exit_code']}, {answer['duration_ms']} ms")
+    ended = f"exit code {answer['exit_code']}, {answer['duration_ms']} ms"
+    transcript.say(f"{ended}, sandbox: {answer['sandbox']}")
     transcript.quote(answer["stdout"] + answer["stderr"])
 
     transcript.heading("Feedback for the authors")

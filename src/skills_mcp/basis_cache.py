@@ -46,7 +46,7 @@ from skills_mcp.skills.table import SkillTable
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 1
+FORMAT = 2
 """Counts up with every change of what the arrays mean."""
 
 # Longer than the largest library takes to build. Whoever has waited so long builds it

@@ -32,7 +32,11 @@ SkillsError                     code                  whose turn it is
     ├── CommandsDisabledError   COMMANDS_DISABLED     operator
     ├── CommandError            COMMAND_NOT_ALLOWED   operator
     ├── RunnerError             RUNNER_NOT_CONFIGURED operator
-    └── RunnerNotFoundError     RUNNER_NOT_FOUND      operator
+    ├── RunnerNotFoundError     RUNNER_NOT_FOUND      operator
+    ├── FolderNotAllowedError   CWD_NOT_ALLOWED       operator: scripts.roots
+    ├── SandboxUnavailableError SANDBOX_UNAVAILABLE   operator: install one
+    ├── BusyError               SCRIPTS_BUSY          model: later
+    └── NoEntryError            ENTRY_NOT_DECLARED    model
 ```
 
 Not errors: a file that is no skill (`Problem`), a task that no skill serves
@@ -251,3 +255,27 @@ class RunnerNotFoundError(ScriptRefusedError):
     """The configured runner is not installed on this machine."""
 
     code = "RUNNER_NOT_FOUND"
+
+
+class FolderNotAllowedError(ScriptRefusedError):
+    """`cwd` lies in none of the folders of `scripts.roots`."""
+
+    code = "CWD_NOT_ALLOWED"
+
+
+class SandboxUnavailableError(ScriptRefusedError):
+    """`scripts.sandbox` is `required`, and this machine has none."""
+
+    code = "SANDBOX_UNAVAILABLE"
+
+
+class BusyError(ScriptRefusedError):
+    """As many scripts are running and waiting as one server runs."""
+
+    code = "SCRIPTS_BUSY"
+
+
+class NoEntryError(ScriptRefusedError):
+    """The skill's frontmatter has no `entry` (003)."""
+
+    code = "ENTRY_NOT_DECLARED"

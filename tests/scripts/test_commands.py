@@ -1,12 +1,20 @@
+import os
+import socket
 import stat
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from skills_mcp.config import Commands
+from skills_mcp.config import Commands, Config
 from skills_mcp.errors import (
     ChangedFileError,
     CommandError,
@@ -14,25 +22,50 @@ from skills_mcp.errors import (
     FileTooLargeError,
     InvalidArgumentsError,
     MissingFileError,
+    NoEntryError,
+    RunnerNotFoundError,
+    SandboxUnavailableError,
 )
+from skills_mcp.scripts.command import Command, SandboxName, ScriptResult
 from skills_mcp.scripts.commands import (
     CommandRequest,
+    EntryRequest,
+    derive_request,
     derive_words,
     prepared,
     require_allowed,
     require_enabled,
 )
+from skills_mcp.scripts.runner import ScriptRunner
+from skills_mcp.scripts.sandbox import HOLDING
+from skills_mcp.scripts.surroundings import Surroundings
 from skills_mcp.skills.assets import MAX_COPY_BYTES
 from skills_mcp.skills.discovery import load_skills
 from skills_mcp.skills.model import Skill
-from tests.packages import PDF_FILES, contents, write_pdf
+from tests.packages import PDF_FILES, contents, write_package, write_pdf
 from tests.support import make_skill, write
+
+PLAIN = {"PATH": os.defpath}
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="programs of POSIX")
 
 
 def a_request(command: str = "cat", *args: str) -> CommandRequest:
     return CommandRequest(skill_name="pdf", command=command, args=args)
+
+
+@contextmanager
+def preparing(
+    skill: Skill,
+    request: CommandRequest | None = None,
+    environment: Mapping[str, str] = PLAIN,
+    **settings: Any,
+) -> Iterator[Command]:
+    """Prepare a command under these settings of the operator."""
+    rules = Config.model_validate(settings)
+    surroundings = Surroundings.of(environment)
+    with prepared(request or a_request(), skill, rules, surroundings) as ready:
+        yield ready.command
 
 
 @pytest.fixture
@@ -86,6 +119,13 @@ def test_any_other_program_is_refused_and_those_that_may_run_are_named(
     assert "cat, ls (commands.allowed)" in str(raised.value)
 
 
+def test_a_whole_line_is_refused_with_what_to_write_instead() -> None:
+    with pytest.raises(CommandError) as raised:
+        require_allowed(a_request("ls -la 'my docs'"), Commands(allowed=("cat", "ls")))
+
+    assert str(raised.value).endswith("command='ls', args=['-la', 'my docs']")
+
+
 def test_a_long_command_is_shortened_in_the_message() -> None:
     with pytest.raises(CommandError) as raised:
         require_allowed(a_request("x" * 9000), Commands())
@@ -102,6 +142,75 @@ def test_an_operator_may_allow_nothing() -> None:
 def test_an_argument_that_no_process_can_be_given_is_refused(argument: str) -> None:
     with pytest.raises(InvalidArgumentsError, match="NUL character or half"):
         require_allowed(a_request("cat", "fine", argument), Commands())
+
+
+@pytest.mark.parametrize(
+    "arguments, fits",
+    [
+        (["x" * 32_768], True),
+        (["x" * 32_769], False),
+        (["\N{SNOWMAN}" * 10_923], False),
+        (["x" * 32_768] * 8, True),
+        (["x" * 32_768] * 8 + ["y"], False),
+    ],
+)
+def test_arguments_are_bounded_one_by_one_and_together(
+    arguments: list[str], *, fits: bool
+) -> None:
+    request = a_request("cat", *arguments)
+
+    if fits:
+        require_allowed(request, Commands())
+    else:
+        with pytest.raises(InvalidArgumentsError, match=r"32,768 bytes.*262,144"):
+            require_allowed(request, Commands())
+
+
+# What is an entry
+
+ENTERED = make_skill("pdf", entry=("python3", "run.py", "two words"))
+
+
+@pytest.mark.parametrize(
+    "more, args",
+    [
+        ("", ()),
+        ("in.pdf --page 2", ("in.pdf", "--page", "2")),
+        ("'a b' \"c d\" e\\ f", ("a b", "c d", "e f")),
+        ("$HOME `id` *.md ; rm -rf ~ | cat #", None),
+    ],
+)
+def test_the_words_of_a_caller_come_behind_those_of_the_entry(
+    more: str, args: tuple[str, ...] | None
+) -> None:
+    args = args if args is not None else tuple(more.split())
+
+    request = derive_request(EntryRequest(skill_name="pdf", args=more), ENTERED)
+
+    assert request == CommandRequest(
+        skill_name="pdf", command="python3", args=("run.py", "two words", *args)
+    )
+
+
+@pytest.mark.parametrize("more", ["'", '"a', "a\\"])
+def test_words_that_cannot_be_split_are_refused(more: str) -> None:
+    with pytest.raises(InvalidArgumentsError, match="never closed"):
+        derive_request(EntryRequest(skill_name="pdf", args=more), ENTERED)
+
+
+@given(st.text())
+def test_whatever_words_a_caller_sends_the_program_stays(more: str) -> None:
+    try:
+        request = derive_request(EntryRequest(skill_name="pdf", args=more), ENTERED)
+    except InvalidArgumentsError:
+        return
+
+    assert (request.command, request.args[:2]) == ("python3", ("run.py", "two words"))
+
+
+def test_a_skill_without_an_entry_says_what_to_do_instead() -> None:
+    with pytest.raises(NoEntryError, match=r"pdf declares no entry.*load_skill"):
+        derive_request(EntryRequest(skill_name="pdf"), make_skill("pdf"))
 
 
 # What is started
@@ -148,6 +257,13 @@ def test_uv_itself_is_started_as_it_was_asked_for(tmp_path: Path) -> None:
     assert words == ("uv", "run", "x.py")
 
 
+@posix
+def test_without_a_path_there_is_no_uv(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", os.defpath)
+
+    assert derive_words("python", ("x.py",), {}) == ("python3", "x.py")
+
+
 def a_path(folder: Path, *programs: str) -> dict[str, str]:
     """Return an environment whose PATH has these programs and no others."""
     (folder / "bin").mkdir()
@@ -162,7 +278,7 @@ def a_path(folder: Path, *programs: str) -> dict[str, str]:
 def test_a_command_gets_a_copy_of_every_file_of_the_skill(
     skill: Skill, folder: Path
 ) -> None:
-    with prepared(a_request(), skill, Commands(), {}) as command:
+    with preparing(skill) as command:
         copied = contents(command.working_directory)
 
     assert copied == contents(folder)
@@ -176,7 +292,7 @@ def test_nothing_but_the_files_of_the_skill_is_copied(
     (folder / "passwords").symlink_to(write(tmp_path / "secret", "canary"))
     [skill] = load_skills(folder.parent).skills
 
-    with prepared(a_request(), skill, Commands(), {}) as command:
+    with preparing(skill) as command:
         copied = contents(command.working_directory)
 
     assert copied.keys() == {"SKILL.md", *PDF_FILES}
@@ -185,7 +301,7 @@ def test_nothing_but_the_files_of_the_skill_is_copied(
 def test_the_copy_is_gone_afterwards_with_everything_in_it(
     skill: Skill, copies: Path
 ) -> None:
-    with prepared(a_request(), skill, Commands(), {}) as command:
+    with preparing(skill) as command:
         write(command.working_directory / "deep/new.txt", "new")
         (command.working_directory / "deep").chmod(0o500)
         (command.working_directory / "SKILL.md").unlink()
@@ -196,7 +312,7 @@ def test_the_copy_is_gone_afterwards_with_everything_in_it(
 def test_the_copy_is_gone_after_an_error_too(skill: Skill, copies: Path) -> None:
     with (
         pytest.raises(ZeroDivisionError),
-        prepared(a_request(), skill, Commands(), {}),
+        preparing(skill),
     ):
         raise ZeroDivisionError
 
@@ -208,7 +324,7 @@ def test_a_command_that_deletes_its_folder_does_no_harm(
 ) -> None:
     before = contents(folder)
 
-    with prepared(a_request(), skill, Commands(), {}) as command:
+    with preparing(skill) as command:
         for file in (*PDF_FILES, "SKILL.md"):
             (command.working_directory / file).unlink()
 
@@ -222,7 +338,7 @@ def test_a_file_that_has_changed_is_not_copied_and_nothing_is_left(
 
     with (
         pytest.raises(ChangedFileError, match="refresh_skills"),
-        prepared(a_request(), skill, Commands(), {}),
+        preparing(skill),
     ):
         pass
 
@@ -230,26 +346,29 @@ def test_a_file_that_has_changed_is_not_copied_and_nothing_is_left(
 
 
 def test_a_skill_without_files_runs_in_an_empty_folder() -> None:
-    with prepared(a_request(), make_skill("git"), Commands(), {}) as command:
+    with preparing(make_skill("git")) as command:
         assert list(command.working_directory.iterdir()) == []
 
 
 def test_a_command_sees_no_secret_of_ours(skill: Skill) -> None:
     ours = {"PATH": "/bin", "GITHUB_TOKEN": "x", "ANTHROPIC_API_KEY": "x"}
 
-    with prepared(a_request(), skill, Commands(), ours) as command:
-        assert command.environment == {"PATH": "/bin"}
+    with preparing(skill, environment=ours) as command:
+        seen = set(command.environment)
+
+    assert seen.isdisjoint({"GITHUB_TOKEN", "ANTHROPIC_API_KEY"})
+    assert "PATH" in seen
 
 
 def test_a_command_has_the_limits_of_the_operator(skill: Skill) -> None:
     limits: dict[str, Any] = {"timeout_seconds": 7, "max_output_bytes": 99}
 
-    with prepared(a_request(), skill, Commands(**limits), {}) as command:
+    with preparing(skill, commands=limits) as command:
         assert (command.timeout_seconds, command.max_output_bytes) == (7, 99)
 
 
 def test_the_limits_are_those_of_skillhub_by_default(skill: Skill) -> None:
-    with prepared(a_request(), skill, Commands(), {}) as command:
+    with preparing(skill) as command:
         assert (command.timeout_seconds, command.max_output_bytes) == (60, 65_536)
 
 
@@ -262,7 +381,7 @@ def test_a_program_in_the_copy_stays_executable(
     [skill] = load_skills(tmp_path).skills
     request = CommandRequest(skill_name="x", command="ls")
 
-    with prepared(request, skill, Commands(enabled=True), {}) as command:
+    with preparing(skill, request) as command:
         mode = (command.working_directory / "scripts/run.sh").stat().st_mode
 
     assert stat.S_IMODE(mode) == 0o755
@@ -277,7 +396,7 @@ def test_a_package_that_is_too_large_is_not_copied(tmp_path: Path) -> None:
 
     with (
         pytest.raises(FileTooLargeError, match="in your own shell"),
-        prepared(request, skill, Commands(enabled=True), {}),
+        preparing(skill, request),
     ):
         pass
 
@@ -292,6 +411,182 @@ def test_no_room_for_a_copy_is_told_in_words(
 
     with (
         pytest.raises(MissingFileError, match="TMPDIR"),
-        prepared(request, skill, Commands(enabled=True), {}),
+        preparing(skill, request),
     ):
         pass
+
+
+def test_a_file_that_the_words_name_has_its_digest_told(skill: Skill) -> None:
+    named = a_request("python3", "-I", "./scripts/fill.py", "references/forms.md")
+    fill = (skill.directory or Path()) / "scripts/fill.py"
+    surroundings = Surroundings.of(PLAIN)
+
+    with prepared(named, skill, Config(), surroundings) as ready:
+        digest = ready.sha256
+    with prepared(a_request(), skill, Config(), surroundings) as ready:
+        none = ready.sha256
+
+    assert (digest, none) == (sha256(fill.read_bytes()).hexdigest(), None)
+
+
+@posix
+def test_a_program_of_the_skill_or_of_the_project_is_never_found(
+    skill: Skill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in (skill.directory or Path(), tmp_path):
+        write(folder / "mine", "#!/bin/sh\necho caught\n").chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    paths = {"PATH": os.pathsep.join([".", "", "scripts", os.defpath.lstrip(":")])}
+
+    with (
+        pytest.raises(RunnerNotFoundError, match="'mine' is not installed"),
+        preparing(make_skill("x"), a_request("mine"), paths),
+    ):
+        pass
+
+
+@posix
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("#!/nowhere/x\n", "its first line names '/nowhere/x', which is not there"),
+        ("#!/bin/sh\r\n", "its first line ends like those of Windows"),
+    ],
+)
+def test_a_program_that_cannot_be_started_says_why(
+    skill: Skill, tmp_path: Path, text: str, said: str
+) -> None:
+    write(tmp_path / "bin/broken", text).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}/bin"}
+
+    with (
+        pytest.raises(RunnerNotFoundError, match=f"'broken' cannot be started: {said}"),
+        preparing(skill, a_request("broken"), environment),
+    ):
+        pass
+
+
+# What holds it
+
+
+def a_tier(name: SandboxName, home: Path, **more: str) -> Surroundings:
+    """Return surroundings in which only this tier is offered."""
+    environment = {**PLAIN, "HOME": str(home), **more}
+    surroundings = Surroundings.of(environment, (name,))
+    if surroundings.sandbox.choose("best_effort").name != name:
+        pytest.skip(f"this machine has no {name}")
+    return surroundings
+
+
+async def run(
+    surroundings: Surroundings, skill: Skill, *words: str, **scripts: Any
+) -> ScriptResult:
+    command, *args = words
+    rules = Config.model_validate({"scripts": scripts})
+    request = a_request(command, *args)
+    with anyio.fail_after(30), prepared(request, skill, rules, surroundings) as ready:
+        return await ScriptRunner().run(ready.command)
+
+
+@posix
+@pytest.mark.parametrize("tier", HOLDING)
+async def test_a_command_writes_into_its_copy_and_its_home_only(
+    skill: Skill, tmp_path: Path, tier: SandboxName
+) -> None:
+    (tmp_path / "outside").mkdir()
+    there = (tmp_path / "outside/new", (skill.directory or Path()) / "new")
+    script = 'touch here "$HOME/here" "$TMPDIR/there" && echo done; touch "$@"'
+    words = ("sh", "-c", script, "sh", *map(str, there))
+    surroundings = a_tier(tier, tmp_path)
+
+    held = await run(surroundings, skill, *words)
+    escaped = [path.name for path in there if path.exists()]
+    free = await run(surroundings, skill, *words, sandbox="off")
+
+    assert (held.sandbox, free.sandbox) == (tier, "none")
+    assert held.stdout == free.stdout == "done\n"
+    assert escaped == []
+    assert held.exit_code != 0 == free.exit_code
+    assert all(path.exists() for path in there)
+
+
+@posix
+@pytest.mark.parametrize("tier", HOLDING)
+async def test_a_command_reads_nothing_of_the_home(
+    skill: Skill, tmp_path: Path, tier: SandboxName
+) -> None:
+    key = write(tmp_path / "home/.ssh/id", "canary")
+    surroundings = a_tier(tier, tmp_path / "home")
+
+    held = await run(surroundings, skill, "cat", str(key))
+    free = await run(surroundings, skill, "cat", str(key), sandbox="off")
+
+    assert (held.stdout, free.stdout) == ("", "canary")
+
+
+@posix
+@pytest.mark.parametrize("tier", HOLDING)
+async def test_a_command_has_a_network_only_if_the_operator_says_so(
+    skill: Skill, tmp_path: Path, tier: SandboxName
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        code = f"import socket; socket.create_connection(('127.0.0.1', {port}), 5)"
+        surroundings = a_tier(tier, tmp_path)
+
+        held = await run(surroundings, skill, "python3", "-c", code)
+        free = await run(surroundings, skill, "python3", "-c", code, network=True)
+
+    assert (held.exit_code, free.exit_code) == (1, 0)
+    assert held.sandbox == free.sandbox == tier
+
+
+@posix
+@pytest.mark.parametrize("tier", HOLDING)
+async def test_uv_finds_the_python_of_the_path(
+    tmp_path: Path, tier: SandboxName
+) -> None:
+    write(tmp_path / "one/uv", '#!/bin/sh\nshift 2; exec python3 "$@"\n').chmod(0o755)
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two/python3").symlink_to(sys.executable)
+    files = {"run.py": "import sys; print(sys.executable)\n"}
+    write_package(tmp_path / "content", "say", files)
+    [skill] = load_skills(tmp_path / "content").skills
+    paths = (tmp_path / "one", tmp_path / "two", *os.defpath.split(os.pathsep))
+    surroundings = a_tier(tier, tmp_path, PATH=os.pathsep.join(map(str, paths)))
+
+    result = await run(surroundings, skill, "python", "run.py")
+
+    assert (result.stdout, result.stderr) == (f"{tmp_path}/two/python3\n", "")
+    assert result.sandbox == tier
+
+
+def test_where_a_sandbox_is_required_and_there_is_none_nothing_runs(
+    skill: Skill, copies: Path
+) -> None:
+    rules = Config.model_validate({"scripts": {"sandbox": "required"}})
+    surroundings = Surroundings.of(PLAIN, ())
+
+    with (
+        pytest.raises(SandboxUnavailableError, match=r"scripts\.sandbox"),
+        prepared(a_request(), skill, rules, surroundings),
+    ):
+        pass
+
+    assert list(copies.iterdir()) == []
+
+
+@pytest.mark.parametrize("network", [False, True])
+def test_uv_is_told_whether_there_is_a_network(skill: Skill, *, network: bool) -> None:
+    with preparing(skill, scripts={"network": network}) as command:
+        assert command.environment.get("UV_OFFLINE") == (None if network else "1")
+
+
+@posix
+def test_the_operator_lets_variables_through(skill: Skill) -> None:
+    ours = {**PLAIN, "UV_INDEX_URL": "https://packages.example", "TOKEN": "x"}
+    let = {"environment": ("UV_INDEX_URL",)}
+
+    with preparing(skill, environment=ours, scripts=let) as command:
+        assert command.environment["UV_INDEX_URL"] == "https://packages.example"
+        assert "TOKEN" not in command.environment

@@ -1,8 +1,11 @@
 """The ten outcomes of 001 §8.4: nine refusals, in their order, and a command."""
 
+import hashlib
 import os
+import shutil
 import sys
-from collections.abc import Mapping
+import tempfile
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +15,32 @@ from skills_mcp.config import Scripts
 from skills_mcp.errors import (
     AgentScriptError,
     ExtensionError,
-    InvalidArgumentsError,
+    FileTooLargeError,
+    FolderNotAllowedError,
     InvalidPathError,
     MissingArgumentsError,
     MissingFileError,
     RunnerError,
+    RunnerNotFoundError,
     ScriptsDisabledError,
     SkillNotFoundError,
     SkillsError,
     UndeclaredScriptError,
 )
-from skills_mcp.scripts.permission import Permitted, ScriptRequest, permit
+from skills_mcp.scripts.permission import (
+    MAX_SCRIPT_BYTES,
+    Permitted,
+    PreparedScript,
+    ScriptRequest,
+    permit,
+    prepared_script,
+)
+from skills_mcp.scripts.surroundings import Surroundings
 from skills_mcp.skills.discovery import load_skills
 from skills_mcp.skills.index import SkillIndex
 from tests.support import write, write_skill
 
+OPEN = Scripts(sandbox="off")
 RULES = Scripts(allowed_extensions=(".sh", ".rb"))  # .rb may run, and has no runner
 
 
@@ -74,27 +88,33 @@ def ask(
     file: str = "scripts/check.sh",
     *,
     rules: Scripts = RULES,
-    environment: Mapping[str, str] | None = None,
     **fields: Any,
 ) -> Permitted:
+    index = SkillIndex(load_skills(content).skills)
+    return permit(request(file, **fields), index, rules, Surroundings.of(os.environ))
+
+
+def request(file: str = "scripts/check.sh", **fields: Any) -> ScriptRequest:
     values = {"skill_path": "ui/auth", "args": {"target": "x"}, **fields}
-    request = ScriptRequest(file=file, **values)
-    return permit(
-        request, SkillIndex(load_skills(content).skills), rules, environment or {}
-    )
+    return ScriptRequest(file=file, **values)
+
+
+def prepare(
+    permitted: Permitted, *, rules: Scripts = OPEN, **environment: str
+) -> AbstractContextManager[PreparedScript]:
+    surroundings = Surroundings.of({"PATH": os.environ["PATH"], **environment})
+    return prepared_script(permitted, request(), rules, surroundings)
 
 
 @pytest.mark.spec("8.4")
-def test_a_request_that_every_rule_allows_becomes_a_command(content: Path) -> None:
-    permitted = ask(content, environment={"PATH": "/bin", "AWS_SECRET_KEY": "x"})
+def test_a_request_that_every_rule_allows_is_permitted(content: Path) -> None:
+    permitted = ask(content)
 
-    assert permitted.skill.path == "ui/auth"
+    assert permitted.skill.path == permitted.owner.path == "ui/auth"
     assert permitted.script.file == "scripts/check.sh"
-    command = permitted.command
-    assert command.words == ("bash", str(content / "ui/auth/scripts/check.sh"))
-    assert command.environment == {"PATH": "/bin", "SKILL_ARG_TARGET": "x"}
-    assert command.timeout_seconds == 60
-    assert command.max_output_bytes == 1_048_576
+    assert permitted.runner == ("bash",)
+    assert permitted.data == b"echo hello\n"
+    assert permitted.cwd is None
 
 
 DISABLED = Scripts(enabled=False)
@@ -156,7 +176,7 @@ WRONG_ARGS: dict[str, str] = {}
             {"file": "scripts/check.rb", "cwd": "no"},
             id="9-runner",
         ),
-        pytest.param(InvalidArgumentsError, {"cwd": "no"}, id="10-cwd"),
+        pytest.param(FolderNotAllowedError, {"cwd": os.sep}, id="10-cwd"),
     ],
 )
 def test_a_request_that_is_wrong_in_several_ways_gets_the_earliest_error(
@@ -225,12 +245,13 @@ def test_a_script_that_is_a_link_to_elsewhere_is_not_there(content: Path) -> Non
 @pytest.mark.spec("8.4")
 def test_an_inherited_script_runs_from_the_folder_that_has_it(content: Path) -> None:
     write_skill(content, "ui/_index.md", scripts=[declared("scripts/shared.sh")])
-    path = write(content / "ui/_index/scripts/shared.sh", "echo hello\n")
+    write(content / "ui/_index/scripts/shared.sh", "echo shared\n")
 
     permitted = ask(content, "scripts/shared.sh")
 
-    assert permitted.command.words == ("bash", str(path))
     assert permitted.skill.path == "ui/auth"
+    assert permitted.owner.path == "ui/_index"
+    assert permitted.data == b"echo shared\n"
 
 
 @pytest.mark.spec("8.4")
@@ -243,47 +264,132 @@ def test_a_skill_that_does_not_inherit_has_no_scripts_of_others(content: Path) -
         ask(content, "scripts/shared.sh", skill_path="ui/alone")
 
 
+def test_a_file_that_is_too_long_to_be_a_script_is_refused(content: Path) -> None:
+    script = content / "ui/auth/scripts/check.sh"
+    os.truncate(script, MAX_SCRIPT_BYTES + 1)
+
+    with pytest.raises(FileTooLargeError, match="16,777,216"):
+        ask(content)
+
+
 @pytest.mark.spec("8.4")
 def test_the_caller_picks_the_working_directory(content: Path, tmp_path: Path) -> None:
-    assert ask(content, cwd=str(tmp_path)).command.working_directory == tmp_path
+    rules = Scripts(roots=(str(tmp_path),))
+
+    permitted = ask(content, cwd=str(content), rules=rules)
+
+    assert permitted.cwd == content
+    with prepare(permitted) as ready:
+        assert ready.command.working_directory == content
+
+
+# --- what is prepared ----------------------------------------------------------
 
 
 @pytest.mark.spec("8.4")
-def test_without_a_working_directory_it_is_the_servers(
-    content: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_script_is_run_from_a_private_folder_that_is_gone_afterwards(
+    content: Path,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
+    with prepare(ask(content), SSH_AUTH_SOCK="/agent", LANG="C") as ready:
+        command = ready.command
+        script = Path(command.words[-1])
 
-    assert ask(content).command.working_directory == Path.cwd()
+        assert script.read_text() == "echo hello\n"
+        assert script.parts[-3:] == ("skill", "scripts", "check.sh")
+        home = command.working_directory
+        assert home.is_dir()
+        assert list(home.iterdir()) == []
+
+    assert command.words[:-1] == (shutil.which("bash"),)
+    assert command.timeout_seconds == 60
+    assert command.max_output_bytes == 1_048_576
+    names = {"HOME", "TMPDIR", "TEMP", "TMP", "USERPROFILE"}
+    assert command.environment == {
+        **dict.fromkeys(names, str(home)),
+        "PATH": os.environ["PATH"],
+        "LANG": "C",
+        "UV_OFFLINE": "1",
+        "NPM_CONFIG_OFFLINE": "true",
+        "SKILL_ARG_TARGET": "x",
+        "SKILL_DIR": str(content / "ui/auth"),
+    }
+    assert not home.parent.exists()
 
 
-@pytest.mark.parametrize(
-    "cwd", ["", ".", "relative", "/no/such/folder", "/\0", "/\ud800", "/" + "a" * 9999]
-)
-def test_a_working_directory_that_is_no_absolute_folder_is_refused(
-    cwd: str, content: Path
+def test_the_folder_is_for_our_account_alone(content: Path) -> None:
+    with prepare(ask(content)) as ready:
+        folder = ready.command.working_directory.parent
+
+        assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_folder_is_gone_also_if_a_script_has_closed_it(content: Path) -> None:
+    with prepare(ask(content)) as ready:
+        home = ready.command.working_directory
+        write(home / "closed/deep/file")
+        (home / "closed/deep").chmod(0)
+        (home / "closed").chmod(0)
+
+    assert not home.parent.exists()
+
+
+def test_the_digest_is_that_of_the_bytes_that_run(content: Path) -> None:
+    permitted = ask(content)
+    write(content / "ui/auth/scripts/check.sh", "echo changed\n")
+
+    with prepare(permitted) as ready:
+        data = Path(ready.command.words[-1]).read_bytes()
+
+    assert data == b"echo hello\n"
+    assert ready.sha256 == hashlib.sha256(data).hexdigest()
+
+
+def test_a_script_finds_its_neighbours_beside_itself(content: Path) -> None:
+    write(content / "ui/auth/scripts/lib/tool.sh", "tool")
+    write(content / "ui/auth/data.txt", "data")
+    outside = write(content.parent / "outside.txt", "secret")
+    (content / "ui/auth/scripts/link.txt").symlink_to(outside)
+
+    with prepare(ask(content)) as ready:
+        folder = Path(ready.command.words[-1]).parent
+
+        assert (folder / "lib/tool.sh").read_text() == "tool"
+        assert (folder / "../data.txt").read_text() == "data"
+        assert (folder / "../assets/note.md").read_text() == "A note"
+        assert not (folder / "link.txt").exists()
+        assert not (folder / "check.sh").is_symlink()
+
+
+def test_a_runner_that_is_not_installed_is_said(content: Path) -> None:
+    with (
+        pytest.raises(RunnerNotFoundError, match="'bash' is not installed"),
+        prepare(ask(content), PATH="/nowhere"),
+    ):
+        pass
+
+
+def test_a_folder_that_cannot_be_made_is_said(
+    content: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(InvalidArgumentsError, match=r"^cwd: "):
-        ask(content, cwd=cwd)
+    monkeypatch.setattr(tempfile, "tempdir", str(content / "gone"))
+
+    with pytest.raises(MissingFileError, match="TMPDIR"), prepare(ask(content)):
+        pass
 
 
-def test_a_file_is_no_working_directory(content: Path) -> None:
-    with pytest.raises(InvalidArgumentsError):
-        ask(content, cwd=os.fspath(content / "ui/auth.md"))
-
-
-@pytest.mark.spec("12.2")
-def test_a_value_that_no_environment_can_carry_is_refused(content: Path) -> None:
-    with pytest.raises(InvalidArgumentsError):
-        ask(content, args={"target": "a\0b"})
-
-
-def test_a_working_directory_that_is_gone_is_said(
-    content: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="no tier elsewhere")
+def test_what_a_run_may_reach_is_what_it_was_granted(
+    content: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "gone").mkdir()
-    monkeypatch.chdir(tmp_path / "gone")
-    (tmp_path / "gone").rmdir()
+    project = tmp_path / "project"
+    project.mkdir()
+    rules = Scripts(roots=(str(tmp_path),), roots_writable=True)
 
-    with pytest.raises(InvalidArgumentsError, match="is gone"):
-        ask(content)
+    for cwd, is_writable in ((project, True), (content / "ui/auth", False)):
+        permitted = ask(content, cwd=str(cwd), rules=rules)
+        with prepare(permitted, rules=rules) as ready:
+            told = " ".join(ready.command.words)
+
+        if ready.command.sandbox == "bubblewrap":
+            assert (f"--bind {cwd} {cwd}" in told) == is_writable
+            assert (f"--ro-bind {cwd} {cwd}" in told) != is_writable

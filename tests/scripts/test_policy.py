@@ -1,3 +1,5 @@
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -91,17 +93,66 @@ def test_an_optional_argument_may_be_left_out() -> None:
     policy.require_arguments(script, {})
 
 
+def takes(*names: str) -> Script:
+    return a_script(*(Argument(name, "", required=False) for name in names))
+
+
+@pytest.mark.parametrize("value", ["x\0y", "\ud800x"])
+def test_what_no_environment_can_carry_is_refused(value: str) -> None:
+    with pytest.raises(InvalidArgumentsError, match=r"'a' holds .* Remove it"):
+        policy.require_arguments(takes("a"), {"a": value})
+
+
+@pytest.mark.spec("8.4")
+def test_an_argument_that_the_script_does_not_declare_is_refused() -> None:
+    with pytest.raises(InvalidArgumentsError, match=r"no 'b'\. It takes 'a', 'c'\."):
+        policy.require_arguments(takes("a", "c"), {"a": "1", "b": "2"})
+
+
+def test_a_script_without_arguments_says_so() -> None:
+    with pytest.raises(InvalidArgumentsError, match="It takes no arguments"):
+        policy.require_arguments(takes(), {"PATH": "/bin"})
+
+
 @pytest.mark.parametrize(
-    "args", [{"a": "x\0y"}, {"a\0": "x"}, {"a": "\ud800"}, {"\udfff": "x"}]
+    "name", ["", "9", "a b", "a=b", "ä", "_x", "-x", "a.b", "a\n", "a\0", "a" * 65]
 )
-def test_what_no_environment_can_carry_is_refused(args: dict[str, str]) -> None:
-    with pytest.raises(InvalidArgumentsError, match="Remove it"):
-        policy.require_arguments(a_script(), args)
+def test_a_name_that_is_no_plain_word_is_refused(name: str) -> None:
+    with pytest.raises(InvalidArgumentsError, match="Tell the skill's author"):
+        policy.require_arguments(takes(name), {name: "x"})
+
+
+@pytest.mark.parametrize("name", ["a", "client-id", "client_id", "A9", "a" * 64])
+def test_a_plain_word_is_a_name(name: str) -> None:
+    policy.require_arguments(takes(name), {name: "x"})
 
 
 def test_two_arguments_that_would_be_one_variable_are_refused() -> None:
+    script = takes("client-id", "client_id", "CLIENT-ID")
+
     with pytest.raises(InvalidArgumentsError, match="same variable"):
-        policy.require_arguments(a_script(), {"client-id": "1", "client_id": "2"})
+        policy.require_arguments(script, {"client-id": "1", "client_id": "2"})
+    with pytest.raises(InvalidArgumentsError, match="same variable"):
+        policy.require_arguments(script, {"client-id": "1", "CLIENT-ID": "2"})
+
+
+def test_a_value_is_counted_in_bytes() -> None:
+    longest = "ä" * (policy.MAX_VALUE_BYTES // 2)
+
+    policy.require_arguments(takes("a"), {"a": longest})
+
+    with pytest.raises(InvalidArgumentsError, match=r"args: a too long.* 32,768 bytes"):
+        policy.require_arguments(takes("a"), {"a": longest + "a"})
+
+
+def test_all_values_together_are_limited_too() -> None:
+    names = [f"a{number}" for number in range(9)]
+    given = dict.fromkeys(names, "x" * policy.MAX_VALUE_BYTES)
+
+    with pytest.raises(InvalidArgumentsError, match="all values together too long"):
+        policy.require_arguments(takes(*names), given)
+
+    policy.require_arguments(takes(*names), {n: given[n] for n in names[:8]})
 
 
 @pytest.mark.spec("8.4")
@@ -177,27 +228,58 @@ def test_no_argument_can_name_a_variable_that_is_not_one_of_ours(name: str) -> N
     assert "=" not in variable
 
 
+SECRETS = (
+    *("GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "ANTHROPIC_API_KEY", "SSH_AUTH_SOCK"),
+    *("LD_PRELOAD", "BASH_ENV", "PYTHONPATH", "NODE_OPTIONS", "HOME", "TMPDIR", "LC"),
+)
+ALLOWED = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME")
+
+
 @pytest.mark.spec("12.2")
 @given(
-    st.dictionaries(
-        st.sampled_from(
-            [*policy.ENVIRONMENT_ALLOWED, "GITHUB_TOKEN", "LD_PRELOAD", "BASH_ENV"]
-        ),
-        st.text(),
-    ),
+    st.dictionaries(st.sampled_from([*ALLOWED, *SECRETS]), st.text()),
     st.dictionaries(st.text(), st.text()),
 )
 def test_a_script_sees_the_allowed_variables_and_its_arguments_and_nothing_else(
     ours: dict[str, str], args: dict[str, str]
 ) -> None:
-    environment = policy.derive_environment(ours, args)
+    environment = policy.derive_environment(ours, args, Scripts(network=True))
 
     inherited = {n: v for n, v in environment.items() if not n.startswith("SKILL_ARG_")}
-    assert inherited == {
-        name: value
-        for name, value in ours.items()
-        if name in policy.ENVIRONMENT_ALLOWED
-    }
+    assert inherited.pop("PATH") == os.defpath
+    assert inherited == {name: ours[name] for name in ALLOWED if name in ours}
     assert {n for n in environment if n.startswith("SKILL_ARG_")} == set(
         map(policy.variable_name, args)
     )
+
+
+def test_the_operator_lets_more_variables_through() -> None:
+    ours = {"PATH": "/bin", "HTTPS_PROXY": "http://proxy", "TOKEN": "secret"}
+    rules = Scripts(environment=("HTTPS_PROXY", "NOT_SET"), network=True)
+
+    environment = policy.derive_environment(ours, {}, rules)
+
+    assert environment == {"PATH": "/bin", "HTTPS_PROXY": "http://proxy"}
+
+
+def test_without_a_network_what_would_wait_for_one_is_told() -> None:
+    environment = policy.derive_environment({"PATH": "/bin"}, {}, Scripts())
+
+    offline = {"UV_OFFLINE": "1", "NPM_CONFIG_OFFLINE": "true"}
+    assert environment == {"PATH": "/bin", **offline}
+
+
+@pytest.mark.skipif(os.pathsep != ":", reason="paths of POSIX")
+@pytest.mark.parametrize(
+    "path, kept",
+    [
+        ("/usr/bin:/bin", "/usr/bin:/bin"),
+        (":/bin:", "/bin"),
+        (".:/bin:node_modules/.bin:../x", "/bin"),
+        ("", ""),
+    ],
+)
+def test_a_program_is_never_looked_for_where_a_script_happens_to_run(
+    path: str, kept: str
+) -> None:
+    assert policy.derive_search_path(path) == kept

@@ -1,6 +1,7 @@
 import json
 import os
 import shutil
+import signal
 import sys
 import tracemalloc
 from dataclasses import replace
@@ -13,17 +14,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skills_mcp.config import Scripts
-from skills_mcp.errors import InvalidArgumentsError, RunnerNotFoundError
+from skills_mcp.errors import (
+    BusyError,
+    InvalidArgumentsError,
+    RunnerNotFoundError,
+)
 from skills_mcp.scripts import policy
 from skills_mcp.scripts.runner import (
+    MOST_RUNNING,
+    MOST_WAITING,
     TIMEOUT_MESSAGE,
     Command,
     ScriptResult,
     ScriptRunner,
 )
-from tests.support import group_members, is_running, until, wait_for, write
+from skills_mcp.scripts.supervisor import _descendants as descendants
+from tests.support import (
+    group_members,
+    is_running,
+    running_python,
+    until,
+    wait_for,
+    write,
+)
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="scripts of POSIX")
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has subreapers")
 
 PRINT_ENVIRONMENT = "import json, os; print(json.dumps(dict(os.environ)))"
 
@@ -41,7 +58,7 @@ def a_command(
     runner = fields.pop("runner", ("sh",))
     return Command(
         words=(*runner, str(write(folder / file, text))),
-        environment=policy.derive_environment(os.environ, arguments),
+        environment=policy.derive_environment(os.environ, arguments, Scripts()),
         **{**values, **fields},
     )
 
@@ -49,6 +66,20 @@ def a_command(
 async def run(command: Command) -> ScriptResult:
     with anyio.fail_after(30):
         return await ScriptRunner().run(command)
+
+
+RUN_FOR_EVER = """
+import sys
+from pathlib import Path
+import anyio
+from skills_mcp.scripts.runner import Command, ScriptRunner
+
+folder = Path(sys.argv[1])
+anyio.run(ScriptRunner().run, Command(
+    words=("sh", "script.sh"), environment={"PATH": "/usr/bin:/bin"},
+    working_directory=folder, timeout_seconds=60, max_output_bytes=1000,
+))
+"""
 
 
 def pid_in(file: Path) -> int:
@@ -83,7 +114,7 @@ async def test_a_script_that_a_signal_ends_has_the_code_of_a_shell(
 ) -> None:
     result = await run(a_command(tmp_path, f"echo before; kill -{signal} $$"))
 
-    assert result.exit_code == code
+    assert (result.exit_code, result.signal) == (code, f"SIG{signal}")
     assert result.stdout == "before\n"
     assert not result.success
     assert not result.timed_out
@@ -159,7 +190,6 @@ async def test_a_script_sees_no_secret_of_ours(
 
     assert "canary" not in seen.values()
     assert seen == command.environment
-    assert seen.keys() <= {*policy.ENVIRONMENT_ALLOWED, "SKILL_ARG_NAME"}
 
 
 @pytest.mark.spec("12.2")
@@ -247,18 +277,42 @@ async def test_a_child_left_in_the_background_neither_holds_us_up_nor_survives(
     wait_for(lambda: not group_members(group))
 
 
-@pytest.mark.skipif(not shutil.which("setsid"), reason="needs setsid")
-async def test_a_child_that_leaves_the_group_survives_but_does_not_hold_us_up(
+@linux
+@pytest.mark.spec("12.2")
+async def test_a_child_that_leaves_the_group_neither_holds_us_up_nor_survives(
     tmp_path: Path,
 ) -> None:
-    # Known and documented: only a sandbox with processes of its own could end it.
-    script = "setsid sh -c 'echo $$ > pid; exec sleep 60' & echo end"
+    script = """setsid sh -c 'echo $$ > pid; exec sleep 60' &
+until [ -s pid ]; do sleep 0.01; done
+echo end"""
 
     result = await run(a_command(tmp_path, script))
 
-    survivor = pid_in(tmp_path / "pid")
-    os.kill(survivor, 9)
     assert (result.exit_code, result.stdout) == (0, "end\n")
+    assert not is_running(pid_in(tmp_path / "pid"))
+
+
+@linux
+async def test_a_supervisor_that_was_stopped_asks_all_the_same(tmp_path: Path) -> None:
+    script = "trap 'echo asked; exit' TERM; kill -STOP $PPID; sleep 60 & wait"
+
+    result = await run(a_command(tmp_path, script, timeout_seconds=1))
+
+    assert (result.stdout, result.timed_out) == ("asked\n", True)
+
+
+@linux
+@pytest.mark.parametrize("number", ["KILL", "STOP"])
+async def test_a_script_that_attacks_its_supervisor_ends_with_it(
+    number: str, tmp_path: Path
+) -> None:
+    script = f"sleep 60 & echo $$ > pid; kill -{number} $PPID; wait"
+
+    result = await run(a_command(tmp_path, script, timeout_seconds=1))
+
+    assert result.exit_code == 137
+    assert not result.success
+    wait_for(lambda: not group_members(pid_in(tmp_path / "pid")))
 
 
 @pytest.mark.spec("8.4")
@@ -281,8 +335,10 @@ sys.exit(7)"""
 
     assert result.exit_code == 7
     printed = result.stdout if stream == "stdout" else result.stderr
-    assert printed == (
-        "x" * 10_000 + "\n[skills-mcp] Output truncated: 49,990,000 more bytes."
+    said = "[skills-mcp] Output truncated: 49,990,000 bytes are left out here."
+    assert printed == "\n".join(["x" * 7_500, said, "x" * 2_500])
+    assert (result.stdout_bytes, result.stderr_bytes) == (
+        (50_000_000, 0) if stream == "stdout" else (0, 50_000_000)
     )
     assert peak < 4_000_000
 
@@ -358,8 +414,126 @@ async def test_closing_ends_what_runs(tmp_path: Path) -> None:
             runner.close()
 
     wait_for(lambda: not group_members(group))
-    assert results[0].exit_code == 137
+    assert (results[0].exit_code, results[0].signal) == (143, "SIGTERM")
     assert not results[0].timed_out
+
+
+@linux
+async def test_what_is_killed_with_us_leaves_nobody(tmp_path: Path) -> None:
+    script = "setsid sleep 60 & echo $$ > pid; wait"
+    write(tmp_path / "script.sh", script)
+
+    with running_python(RUN_FOR_EVER, tmp_path) as server:
+        group = await anyio.to_thread.run_sync(pid_in, tmp_path / "pid")
+        [grandchild] = [pid for pid in descendants(group) if pid != group]
+        server.kill()
+
+        wait_for(lambda: not is_running(group) and not is_running(grandchild))
+
+
+async def test_five_scripts_run_four_at_a_time_in_their_order(tmp_path: Path) -> None:
+    script = 'touch "$SKILL_ARG_N"; until [ -e go ]; do sleep 0.01; done; echo x >> end'
+    runner = ScriptRunner()
+    begun: list[int] = []
+
+    async def call(number: int) -> None:
+        command = a_command(
+            tmp_path, script, file=f"{number}.sh", args={"n": f"began-{number}"}
+        )
+        await runner.run(command, lambda: begun.append(number))
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            for number in range(MOST_RUNNING + 2):
+                tasks.start_soon(call, number)
+                await until(lambda: len(runner._waiting) + len(begun) == number + 1)  # noqa: B023
+            await until(lambda: len(list(tmp_path.glob("began-*"))) == MOST_RUNNING)
+            first = list(begun)
+            (tmp_path / "go").touch()
+
+    assert first == [0, 1, 2, 3]
+    assert begun == [0, 1, 2, 3, 4, 5]
+    assert (tmp_path / "end").read_text() == "x\n" * 6
+
+
+async def test_the_twenty_first_script_is_refused(tmp_path: Path) -> None:
+    command = a_command(tmp_path, "exec sleep 60")
+    runner = ScriptRunner()
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(MOST_RUNNING + MOST_WAITING):
+                tasks.start_soon(runner.run, command)
+            await until(lambda: len(runner._waiting) == MOST_WAITING)
+
+            with pytest.raises(BusyError, match="4 scripts are running and 16 are"):
+                await runner.run(command)
+
+            tasks.cancel_scope.cancel()
+
+    assert (runner._running, runner._waiting) == (set(), set())
+
+
+async def test_a_call_that_is_cancelled_while_it_waits_makes_room_at_once(
+    tmp_path: Path,
+) -> None:
+    command = a_command(tmp_path, "exec sleep 60")
+    runner, begun = ScriptRunner(), []
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(MOST_RUNNING):
+                tasks.start_soon(runner.run, command)
+            await until(lambda: len(runner._running) == MOST_RUNNING)
+            with anyio.CancelScope() as call:
+                async with anyio.create_task_group() as waiting:
+                    waiting.start_soon(runner.run, command, lambda: begun.append(1))
+                    await until(lambda: runner._waiting)
+                    call.cancel()
+
+            assert not runner._waiting
+            tasks.cancel_scope.cancel()
+
+    assert begun == []
+
+
+@pytest.mark.spec("3.3")
+async def test_closing_starts_nothing_that_waits(tmp_path: Path) -> None:
+    command = a_command(tmp_path, "exec sleep 60")
+    runner = ScriptRunner()
+    refused: list[BusyError] = []
+
+    async def call() -> None:
+        try:
+            await runner.run(command)
+        except BusyError as error:
+            refused.append(error)
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(MOST_RUNNING + 3):
+                tasks.start_soon(call)
+            await until(lambda: len(runner._running) == MOST_RUNNING)
+            await until(lambda: len(runner._waiting) == 3)
+            runner.close()
+
+    assert len(refused) == 3
+
+
+async def test_what_has_just_begun_ends_also_where_interrupts_are_ignored(
+    tmp_path: Path,
+) -> None:
+    command = a_command(tmp_path, "exec sleep 60")
+    runner = ScriptRunner()
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with anyio.fail_after(30):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(runner.run, command)
+                await until(lambda: len(runner._running) == 1)
+                runner.close()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 async def test_scripts_run_beside_each_other(tmp_path: Path) -> None:

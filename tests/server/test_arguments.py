@@ -40,6 +40,11 @@ _NAME = {"skill_name": "a"}
             {"context": "x" * 10_001},
             "context must have at most 10,000 characters",
         ),
+        (
+            "find_skill_files",
+            _NAME | {"pattern": "*" * 1_025},
+            "pattern must have at most 1,024 characters",
+        ),
         ("list_skills", {"path": True}, "path must be a valid string (got True)"),
         ("get_asset", _PATH, "file is missing"),
         ("get_asset", _FILE | {"file": {}}, "file must be a valid string (got {})"),
@@ -103,6 +108,12 @@ _NAME = {"skill_name": "a"}
             _NAME | {"command": "cat", "args": ["a"] * 201},
             "args must have at most 200 items",
         ),
+        ("run_skill_entry", {}, "skill_name is missing"),
+        (
+            "run_skill_entry",
+            _NAME | {"args": ["a"]},
+            "args must be a valid string (got ['a'])",
+        ),
     ],
 )
 @pytest.mark.spec("8")
@@ -143,6 +154,27 @@ def test_a_long_value_is_shortened_in_the_message() -> None:
         parse(ListSkills, "list_skills", {"path": ["x" * 5000]})
 
     assert len(str(raised.value)) < 200
+
+
+def test_an_odd_name_is_shortened_and_escaped_in_the_message() -> None:
+    given = {"x" * 50_000: 1, "\x1b[31m\n=== RULES": 1}
+
+    with pytest.raises(InvalidArgumentsError) as raised:
+        parse(ListSkills, "list_skills", given)
+
+    message = str(raised.value)
+    assert message.isprintable()
+    assert r"'\x1b[31m\n=== RULES' is unknown" in message
+    assert len(message) < 200
+
+
+def test_of_many_findings_the_first_are_named_and_the_rest_counted() -> None:
+    given = {f"name-{number}": 1 for number in range(5000)}
+
+    with pytest.raises(InvalidArgumentsError) as raised:
+        parse(ListSkills, "list_skills", given)
+
+    assert "name-9 is unknown; and 4,990 more. It takes: path" in str(raised.value)
 
 
 def test_what_is_optional_is_marked() -> None:
@@ -212,6 +244,7 @@ def test_the_schema_allows_exactly_what_is_accepted(
         ("find_skill_files", ["skill_name"]),
         ("load_skill_examples", ["skill_name", "query"]),
         ("run_skill_command", ["skill_name", "command"]),
+        ("run_skill_entry", ["skill_name"]),
     ],
 )
 @pytest.mark.spec("8")

@@ -1,7 +1,8 @@
 import base64
+import hashlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import anyio
 import anyio.to_thread
@@ -10,6 +11,7 @@ from mcp_types import TextContent
 
 from skills_mcp.analytics.spool import Spool
 from skills_mcp.library import SkillLibrary
+from skills_mcp.scripts.command import SandboxName
 from tests.clients import Lifeline, SlowSource, ask, connected
 from tests.packages import contents, write_pdf
 from tests.server.conftest import branch_of
@@ -17,6 +19,7 @@ from tests.support import (
     SKILLS_CONTENT,
     Upstream,
     open_library,
+    sha256_of,
     skill_text,
     spooled,
     write,
@@ -43,6 +46,7 @@ async def test_a_match_has_exactly_the_documented_keys_in_their_order(
         "inherited_assets",
         "inherited_scripts",
         "digest",
+        "sha256",
         "commit",
         "path",
     ]
@@ -179,6 +183,7 @@ async def test_a_package_is_routed_with_its_files_and_an_inventory(
         reply = await ask(client, "get_skill", context="x", skill_path="pdf")
 
     assert len(reply.pop("digest")) == 16
+    assert reply.pop("sha256") == sha256_of(reply["content"])
     assert reply == {
         "skill_path": "pdf",
         "score": 0.0,
@@ -371,6 +376,7 @@ async def test_a_text_asset_comes_as_text(library: SkillLibrary, era: str) -> No
         ("content", raw.decode()),
         ("size_bytes", len(raw)),
         ("type", "template"),
+        ("sha256", sha256_of(raw)),
         ("commit", None),
         ("path", f"skills/ui/react/auth/{file}"),
     ]
@@ -393,6 +399,7 @@ async def test_a_binary_asset_comes_as_base64_with_its_mime_type(
         ("size_bytes", len(raw)),
         ("type", "image"),
         ("mime_type", "image/svg+xml"),
+        ("sha256", sha256_of(raw)),
         ("commit", None),
         ("path", f"skills/ui/react/auth/{file}"),
     ]
@@ -410,8 +417,9 @@ async def test_an_inherited_asset_says_where_it_comes_from(
             file="assets/design-tokens.json",
         )
 
-    assert list(reply)[-3:] == ["resolved_from", "commit", "path"]
+    assert list(reply)[-3:] == ["sha256", "commit", "path"]
     assert reply["path"] == "skills/ui/_index/assets/design-tokens.json"
+    assert reply["sha256"] == sha256_of((SKILLS_CONTENT / reply["path"]).read_bytes())
     assert reply["skill_path"] == "ui/react/auth"
     assert reply["resolved_from"] == "ui/_index"
 
@@ -474,20 +482,26 @@ async def test_an_asset_that_is_declared_but_not_there_is_err4(
 async def test_a_script_that_succeeds_answers_with_exactly_the_documented_fields(
     tmp_path: Path, era: str
 ) -> None:
-    library = _library_with_script(
-        tmp_path, "echo out $SKILL_ARG_CLIENT_ID\necho err >&2\n"
-    )
+    script = "echo out $SKILL_ARG_CLIENT_ID\necho err >&2\n"
+    library = _library_with_script(tmp_path, script)
 
     async with connected(library, era) as client:
         reply = await ask(client, "run_script", **_CALL, args={"client_id": "np"})
 
     assert isinstance(reply.pop("duration_ms"), int)
+    assert reply["sandbox"] in get_args(SandboxName)
     assert list(reply.items()) == [
         ("success", True),
         ("exit_code", 0),
         ("stdout", "out np\n"),
         ("stderr", "err\n"),
         ("script", "scripts/check.sh"),
+        ("timed_out", False),
+        ("sandbox", reply["sandbox"]),
+        ("sha256", hashlib.sha256(script.encode()).hexdigest()),
+        ("stdout_bytes", 7),
+        ("stderr_bytes", 4),
+        ("truncated", {"stdout": False, "stderr": False}),
         ("commit", None),
         ("path", "login/scripts/check.sh"),
     ]
@@ -514,13 +528,14 @@ async def test_a_script_that_takes_too_long_is_killed_and_its_output_kept(
     library = _library_with_script(
         tmp_path,
         "echo partial\n" + lifeline.script(),
-        settings={"scripts": {"timeout_seconds": 1}},
+        settings={"scripts": {"timeout_seconds": 1, "sandbox": "off"}},
     )
 
     async with connected(library, era) as client:
         reply = await ask(client, "run_script", **_CALL, args={})
 
     assert list(reply) == _SCRIPT_FIELDS
+    assert reply["timed_out"]
     assert (reply["success"], reply["exit_code"]) == (False, 137)
     assert reply["stdout"] == "partial\n"
     assert reply["stderr"] == "[skills-mcp] Script killed: timeout exceeded."
@@ -552,7 +567,7 @@ async def test_a_refused_script_says_which_rule_refuses_it(
 async def test_a_cancelled_call_kills_its_script_and_all_children(
     tmp_path: Path, era: str, lifeline: Lifeline
 ) -> None:
-    library = _library_with_script(tmp_path, lifeline.script())
+    library = _library_with_script(tmp_path, lifeline.script(), settings=_UNHELD)
 
     async with connected(library, era) as client:
         async with anyio.create_task_group() as tasks:
@@ -587,7 +602,7 @@ async def test_feedback_is_recorded(
         ("recorded", True),
         ("message", "Feedback recorded for ui/react/auth"),
     ]
-    assert "Feedback for ui/react/auth: not useful (out of date)" in caplog.messages
+    assert "Feedback for ui/react/auth: not useful" in caplog.messages
 
 
 async def test_feedback_about_a_skill_that_was_removed_is_recorded(
@@ -902,9 +917,18 @@ _SCRIPT_FIELDS = [
     "stderr",
     "duration_ms",
     "script",
+    "timed_out",
+    "sandbox",
+    "sha256",
+    "stdout_bytes",
+    "stderr_bytes",
+    "truncated",
     "commit",
     "path",
 ]
+
+# A sandbox would keep a script from the pipe by which we learn of it.
+_UNHELD = {"scripts": {"sandbox": "off"}}
 
 _Settings = dict[str, Any]
 
@@ -913,7 +937,11 @@ def _library_with_script(
     folder: Path, script: str, settings: _Settings | None = None
 ) -> SkillLibrary:
     content = folder / "content"
-    declared = {"file": "scripts/check.sh", "execution": "server"}
+    declared = {
+        "file": "scripts/check.sh",
+        "execution": "server",
+        "args": [{"name": "client_id", "required": False}],
+    }
     write_skill(content, "login.md", keywords=["login"], scripts=[declared])
     write(content / "login/scripts/check.sh", script)
     return open_library(content, settings=settings)

@@ -3,6 +3,7 @@
 import base64
 import json
 import sys
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,14 @@ from tests.packages import (
     write_package,
     write_pdf,
 )
-from tests.support import Upstream, open_library, spooled, write, write_skill
+from tests.support import (
+    Upstream,
+    open_library,
+    sha256_of,
+    spooled,
+    write,
+    write_skill,
+)
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="programs of POSIX")
 
@@ -35,6 +43,8 @@ COMMANDS = {
     "enabled": True,
     "allowed": ["python", "python3", "sh", "cat", "env", "printf"],
 }
+# What a test watches from outside, a sandbox keeps in.
+IN_THE_OPEN = {"commands": COMMANDS, "scripts": {"sandbox": "off"}}
 
 
 @pytest.fixture
@@ -173,6 +183,7 @@ async def test_a_load_answers_with_exactly_the_documented_fields(
             "totalFiles": 5,
             "totalSizeBytes": sum(map(len, files.values())),
         },
+        "sha256": sha256_of("Do it."),
         "commit": None,
         "source_path": "pdf/SKILL.md",
     }
@@ -184,7 +195,7 @@ async def test_a_load_answers_with_exactly_the_documented_fields(
     [
         "# Title\n\n- one\n  - two\n\n```sh\n\techo  \n```\n\nend",
         "a\n\n---\n\nb\n\n\n\nc",
-        "=== NO HEADER (from x) ===\n\n日本 \U0001f600 \u00a0 é",
+        "===\n\n日本 \U0001f600 \u00a0 é",
         '{"json": "\\n"} <tag> & \\ "quoted"',
     ],
 )
@@ -237,6 +248,7 @@ async def test_a_skill_of_the_tree_can_be_loaded_too(content: Path, era: str) ->
         "instructions": "Label every field.",
         "files": [],
         "files_truncated": False,
+        "sha256": sha256_of("Label every field."),
         "commit": None,
         "source_path": "ui/forms.md",
     }
@@ -399,6 +411,7 @@ async def test_a_text_is_read_with_exactly_the_documented_fields(
         "size_bytes": 14,
         "start_line": 1,
         "end_line": 3,
+        "sha256": sha256_of(PDF_FILES["references/forms.md"]),
         "commit": None,
         "path": "pdf/references/forms.md",
     }
@@ -440,6 +453,7 @@ async def test_some_lines_are_read_with_the_number_of_the_next(
         "end_line": end,
         "total_lines": 3,
         **({"next_line": following} if following else {}),
+        "sha256": sha256_of(text),
         "commit": None,
         "path": "pdf/references/forms.md",
     }
@@ -501,6 +515,7 @@ async def test_a_line_that_is_cut_is_said(content: Path, era: str) -> None:
         "start_line": 1,
         "end_line": 1,
         "line_truncated": True,
+        "sha256": sha256_of("x" * 20),
         "commit": None,
         "path": "pdf/data.json",
     }
@@ -520,6 +535,7 @@ async def test_a_binary_file_comes_as_base64(content: Path, era: str) -> None:
         "mime_type": "image/png",
         "truncated": False,
         "size_bytes": len(PNG),
+        "sha256": sha256_of(PNG),
         "commit": None,
         "path": "pdf/logo.png",
     }
@@ -546,6 +562,7 @@ async def test_a_file_of_a_skill_above_is_read_with_where_it_comes_from(
         "start_line": 1,
         "end_line": 1,
         "resolved_from": "_root",
+        "sha256": sha256_of("Dear all\n"),
         "commit": None,
         "path": "_root/assets/note.txt",
     }
@@ -567,7 +584,7 @@ async def test_a_file_of_a_skill_above_is_read_with_where_it_comes_from(
         ("passwords", "FILE_NOT_FOUND"),
         ("references", "FILE_NOT_FOUND"),
         ("nothing.md", "FILE_NOT_FOUND"),
-        ("~root", "FILE_NOT_FOUND"),
+        ("~root", "INVALID_PATH"),
     ],
 )
 async def test_a_path_of_evil_leads_nowhere_and_shows_no_place_on_the_disk(
@@ -638,6 +655,7 @@ async def test_files_are_found_with_exactly_the_documented_fields(
 ) -> None:
     async with connected(opened(content), era) as client:
         reply = await ask(client, "find_skill_files", skill_name="pdf")
+        loaded = await ask(client, "load_skill", skill_name="pdf")
 
     files = contents(content / "pdf")
     assert reply == {
@@ -646,6 +664,7 @@ async def test_files_are_found_with_exactly_the_documented_fields(
             {"file": file, "size_bytes": len(data)} for file, data in files.items()
         ],
         "truncated": False,
+        "digest": loaded["digest"],
         "commit": None,
         "path": "pdf/SKILL.md",
     }
@@ -721,6 +740,7 @@ async def test_examples_are_loaded_with_exactly_the_documented_fields(
                 "score": 4,
                 "text": "Use form 7.",
                 "truncated": False,
+                "sha256": sha256_of("Use form 7."),
             },
             {
                 "title": "A visa",
@@ -729,6 +749,7 @@ async def test_examples_are_loaded_with_exactly_the_documented_fields(
                 "score": 1,
                 "text": "# A visa\n\nUse form 9.",
                 "truncated": False,
+                "sha256": sha256_of("# A visa\n\nUse form 9."),
             },
             {
                 "title": "apply for a permit",
@@ -737,6 +758,7 @@ async def test_examples_are_loaded_with_exactly_the_documented_fields(
                 "score": 1,
                 "text": "apply for a permit",
                 "truncated": False,
+                "sha256": sha256_of("apply for a permit"),
             },
         ],
         "total": 3,
@@ -809,12 +831,17 @@ async def test_a_command_answers_with_exactly_the_documented_fields(
     async with connected(opened(content, commands=COMMANDS), era) as client:
         reply = await call(client, "sh", "-c", script)
 
+    sandbox = reply.pop("sandbox")
+    assert sandbox in {"bubblewrap", "landlock", "limits", "none"}
     assert list(reply.items()) == [
         ("stdout", "One\nTwo\nThree\n"),
         ("stderr", "oh\n"),
         ("exit_code", 3),
         ("timeout", False),
         ("truncated", {"stdout": False, "stderr": False}),
+        ("sha256", None),
+        ("stdout_bytes", 14),
+        ("stderr_bytes", 3),
         ("commit", None),
         ("path", "pdf/SKILL.md"),
     ]
@@ -843,28 +870,25 @@ async def test_a_command_that_takes_too_long_is_an_answer_and_no_error(
     async with connected(library, era) as client:
         reply = await call(client, "sh", "-c", "echo begun; exec sleep 60")
 
-    assert reply == {
-        "stdout": "begun\n",
-        "stderr": "[skills-mcp] Script killed: timeout exceeded.",
-        "exit_code": 137,
-        "timeout": True,
-        "truncated": {"stdout": False, "stderr": False},
-        "commit": None,
-        "path": "pdf/SKILL.md",
-    }
+    assert (reply["timeout"], reply["exit_code"]) == (True, 137)
+    assert reply["stdout"] == "begun\n"
+    assert reply["stderr"] == "[skills-mcp] Script killed: timeout exceeded."
 
 
 @posix
 async def test_output_is_cut_at_the_limit_and_each_stream_says_so(
     content: Path, era: str
 ) -> None:
-    library = opened(content, commands={**COMMANDS, "max_output_bytes": 5})
+    library = opened(content, commands={**COMMANDS, "max_output_bytes": 8})
 
     async with connected(library, era) as client:
-        reply = await call(client, "printf", "%s", "1234567")
+        reply = await call(client, "printf", "%s", "123456789000")
 
-    assert reply["stdout"] == "12345\n[skills-mcp] Output truncated: 2 more bytes."
+    assert reply["stdout"] == (
+        "123456\n[skills-mcp] Output truncated: 4 bytes are left out here.\n00"
+    )
     assert reply["truncated"] == {"stdout": True, "stderr": False}
+    assert (reply["stdout_bytes"], reply["stderr_bytes"]) == (12, 0)
 
 
 @posix
@@ -914,8 +938,8 @@ async def test_python_runs_through_uv_where_there_is_one(
 async def test_python_runs_by_itself_where_there_is_no_uv(
     content: Path, tmp_path: Path, era: str
 ) -> None:
-    python = f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'
-    write(tmp_path / "bin/python3", python).chmod(0o755)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/python3").symlink_to(sys.executable)
     environment = {"PATH": str(tmp_path / "bin")}
     settings = {**ON, "commands": COMMANDS}
     library = open_library(content, settings=settings, environment=environment)
@@ -924,6 +948,106 @@ async def test_python_runs_by_itself_where_there_is_no_uv(
         reply = await call(client, "python", "scripts/fill.py")
 
     assert (reply["stdout"], reply["exit_code"]) == ("filled\n", 0)
+
+
+# run_skill_entry
+
+
+@pytest.fixture
+def entered(content: Path) -> Path:
+    """Return the content with a package that declares an entry, and others."""
+    files = {"scripts/say.sh": 'printf "%s|" "$@"\n'}
+    entry = {"entry": "sh scripts/say.sh 'to you' --loud"}
+    write_package(content, "say", files, metadata=entry)
+    write_package(content, "wild", metadata={"entry": "bash -c id"})
+    write_package(content, "path", metadata={"entry": "/bin/cat SKILL.md"})
+    write_package(content, "gone", metadata={"entry": "nowhere"})
+    return content
+
+
+@posix
+async def test_an_entry_answers_with_exactly_the_documented_fields(
+    entered: Path, era: str
+) -> None:
+    async with connected(opened(entered, commands=COMMANDS), era) as client:
+        reply = await ask(
+            client, "run_skill_entry", skill_name="say", args="'a b' $HOME;id"
+        )
+
+    sandbox = reply.pop("sandbox")
+    assert sandbox in {"bubblewrap", "landlock", "limits", "none"}
+    assert list(reply.items()) == [
+        ("stdout", "to you|--loud|a b|$HOME;id|"),
+        ("stderr", ""),
+        ("exit_code", 0),
+        ("timeout", False),
+        ("truncated", {"stdout": False, "stderr": False}),
+        ("sha256", sha256(b'printf "%s|" "$@"\n').hexdigest()),
+        ("stdout_bytes", 27),
+        ("stderr_bytes", 0),
+        ("command", ["sh", "scripts/say.sh", "to you", "--loud", "a b", "$HOME;id"]),
+        ("commit", None),
+        ("path", "say/SKILL.md"),
+    ]
+
+
+@posix
+async def test_an_entry_needs_no_more_words(entered: Path, era: str) -> None:
+    async with connected(opened(entered, commands=COMMANDS), era) as client:
+        left_out = await ask(client, "run_skill_entry", skill_name="say")
+        null = await ask(client, "run_skill_entry", skill_name="say", args=None)
+
+    assert left_out["stdout"] == null["stdout"] == "to you|--loud|"
+
+
+@pytest.mark.parametrize(
+    "skill, args, code",
+    [
+        ("pdf", "", "ENTRY_NOT_DECLARED"),
+        ("wild", "", "COMMAND_NOT_ALLOWED"),
+        ("path", "", "COMMAND_NOT_ALLOWED"),
+        ("gone", "", "RUNNER_NOT_FOUND"),
+        ("say", "'", "INVALID_ARGUMENTS"),
+        ("say", "a\0b", "INVALID_ARGUMENTS"),
+        ("say", "x" * 10_001, "INVALID_ARGUMENTS"),
+        ("nothing", "", "SKILL_NOT_FOUND"),
+        ("notes", "", "SKILL_AMBIGUOUS"),
+    ],
+)
+async def test_an_entry_that_may_not_run_says_why(
+    entered: Path, era: str, skill: str, args: str, code: str
+) -> None:
+    rules = {**COMMANDS, "allowed": ["sh", "nowhere"]}
+
+    async with connected(opened(entered, commands=rules), era) as client:
+        reply = await ask(client, "run_skill_entry", skill_name=skill, args=args)
+
+    assert reply["error"]["code"] == code
+
+
+async def test_who_loads_a_skill_sees_its_entry(entered: Path, era: str) -> None:
+    async with connected(opened(entered), era) as client:
+        said = await ask(client, "load_skill", skill_name="say")
+        other = await ask(client, "load_skill", skill_name="pdf")
+
+    assert said["entry"] == "sh scripts/say.sh 'to you' --loud"
+    assert "entry" not in other
+
+
+async def test_another_entry_is_another_digest(entered: Path, era: str) -> None:
+    async with connected(opened(entered), era) as client:
+        before = await ask(client, "load_skill", skill_name="say")
+        entry = "sh scripts/say.sh 'to her' --loud"  # the file is as long as before
+        write_package(entered, "say", metadata={"entry": entry})
+        await ask(client, "refresh_skills")
+        after = await ask(
+            client, "load_skill", skill_name="say", known_digest=before["digest"]
+        )
+
+    assert after["entry"] == entry
+
+
+# A command that does not run
 
 
 @pytest.mark.parametrize(
@@ -956,7 +1080,7 @@ async def test_a_cancelled_call_ends_its_command_and_leaves_no_copy(
     where = tmp_path / "where"
     script = f"pwd -P > {where}\n{lifeline.script()}"
 
-    async with connected(opened(content, commands=COMMANDS), era) as client:
+    async with connected(opened(content, **IN_THE_OPEN), era) as client:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(call, client, "sh", "-c", script)
             await anyio.to_thread.run_sync(lifeline.wait_for_start)
@@ -977,7 +1101,7 @@ async def test_a_long_command_reports_that_it_is_alive(
     script = f"until [ -e {go} ]; do sleep 0.01; done; echo done"
     arguments = {"skill_name": "pdf", "command": "sh", "args": ["-c", script]}
 
-    async with connected(opened(content, commands=COMMANDS), era) as client:
+    async with connected(opened(content, **IN_THE_OPEN), era) as client:
         with anyio.fail_after(10):
             result = await client.call_tool(
                 "run_skill_command", arguments, progress_callback=reports

@@ -35,6 +35,7 @@ PACKAGES = [
     "load_skill_examples",
 ]
 COMMAND = "run_skill_command"
+COMMANDS = [COMMAND, "run_skill_entry"]
 
 CHOICES = [
     pytest.param(
@@ -86,12 +87,12 @@ async def test_there_are_six_tools_in_an_order_that_never_changes(
         ({"toolsets": ["packages", "core"]}, [*CORE, *PACKAGES]),
         (
             {"toolsets": ["core", "packages"], "commands": {"enabled": True}},
-            [*CORE, *PACKAGES, COMMAND],
+            [*CORE, *PACKAGES, *COMMANDS],
         ),
         ({"toolsets": ["packages"]}, [*PACKAGES, "refresh_skills"]),
         (
             {"toolsets": ["packages"], "commands": {"enabled": True}},
-            [*PACKAGES, COMMAND, "refresh_skills"],
+            [*PACKAGES, *COMMANDS, "refresh_skills"],
         ),
     ],
 )
@@ -224,6 +225,7 @@ _EVERYTHING = {"toolsets": ["core", "packages"], "commands": {"enabled": True}}
         ("find_skill_files", (True, None, True, False)),
         ("load_skill_examples", (True, None, True, False)),
         ("run_skill_command", (False, True, False, True)),
+        ("run_skill_entry", (False, True, False, True)),
     ],
 )
 async def test_hosts_are_told_how_careful_to_be(
@@ -282,4 +284,4 @@ async def test_schemas_are_strict_and_plain_enough_for_every_host(era: str) -> N
 async def test_no_tool_promises_structured_output(era: str) -> None:
     tools = await listed(_EVERYTHING, era)
 
-    assert [tool.output_schema for tool in tools] == [None] * 12
+    assert [tool.output_schema for tool in tools] == [None] * 13

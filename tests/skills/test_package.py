@@ -492,3 +492,52 @@ def test_any_value_of_any_field_is_a_skill_or_a_problem(
             assert skill.description
             assert all(keyword.strip() for keyword in skill.keywords)
             assert skill.category == skill.category.casefold()
+
+
+@pytest.mark.parametrize(
+    "written, words",
+    [
+        ("python3 scripts/run.py", ("python3", "scripts/run.py")),
+        ("bash -c 'echo \"$HOME\"; ls *'", ("bash", "-c", 'echo "$HOME"; ls *')),
+        ("  cat\tone\ntwo  # three", ("cat", "one", "two", "#", "three")),
+        ("node 'in [1].js' ''", ("node", "in [1].js", "")),
+        ("", ()),
+        ("~", ()),
+        ("null", ()),
+        ("   ", ()),
+    ],
+)
+def test_an_entry_is_words_and_nothing_in_them_is_expanded(
+    written: str, words: tuple[str, ...]
+) -> None:
+    text = yaml.safe_dump({"name": "pdf", "description": "D", "entry": written})
+
+    assert parse_good(f"---\n{text}---\n").entry == words
+
+
+@pytest.mark.parametrize("fields", ["entry: cat a", "metadata:\n  entry: cat a"])
+def test_an_entry_may_stand_where_the_standard_allows_it(fields: str) -> None:
+    assert parse_good(head(fields)).entry == ("cat", "a")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    ["entry: cat 'a", "entry: cat a\\", "entry: [cat, a]", "entry:\n  run: cat a"],
+)
+def test_a_broken_entry_costs_the_package_nothing_else(fields: str) -> None:
+    skill, [problem] = parse(head(fields))
+
+    assert skill is not None
+    assert (skill.entry, skill.description) == ((), "Fills forms.")
+    assert (problem.rule, problem.level, problem.line) == ("entry-type", "warning", 4)
+    assert "entry: python3 scripts/run.py" in problem.hint
+
+
+@given(st.text())
+def test_whatever_an_entry_is_it_raises_nothing(written: str) -> None:
+    text = yaml.safe_dump({"name": "pdf", "description": "D", "entry": written})
+
+    skill, _ = parse(f"---\n{text}---\n")
+
+    assert skill is not None
+    assert all(isinstance(word, str) for word in skill.entry)

@@ -59,6 +59,7 @@ def test_nothing_of_a_skill_is_lost() -> None:
             total_size_bytes=5,
         ),
         examples=("add a button",),
+        entry=("python3", "s.py", "two words"),
     )
 
     table = packed(skill, place=Place(HERE, scope="repo"))

@@ -4,20 +4,12 @@ from typing import Literal
 
 from pydantic import Field
 
+from skills_mcp.config.analytics import Analytics
 from skills_mcp.config.routing import Embedding, Matching, Search
+from skills_mcp.config.running import Commands, Scripts
 from skills_mcp.config.section import Section
 from skills_mcp.config.syncing import Limits, Refresh, Source, Sync
-from skills_mcp.config.values import (
-    ADDRESS,
-    Bytes,
-    Command,
-    EntryCount,
-    Extension,
-    Name,
-    ProgramName,
-    Seconds,
-    Toolset,
-)
+from skills_mcp.config.values import Bytes, EntryCount, Name, Toolset
 
 
 class Visibility(Section):
@@ -73,67 +65,6 @@ class Files(Section):
         default=65_536,
         description="The most bytes of a file in one reply; the reply says whether "
         "more follow.",
-    )
-
-
-class Scripts(Section):
-    """What `run_script` may do (001 §8.4, §12.2)."""
-
-    enabled: bool = Field(default=True, description="The switch for all scripts.")
-    timeout_seconds: Seconds = Field(
-        default=60,
-        description="Seconds after which a script and all its children are ended.",
-    )
-    max_output_bytes: Bytes = Field(
-        default=1_048_576,
-        description="Bytes kept of stdout and of stderr each; the rest is dropped.",
-    )
-    allowed_extensions: tuple[Extension, ...] = Field(
-        default=(".sh", ".ts", ".js", ".py"),
-        description="File extensions that may run.",
-    )
-    runners: dict[Extension, Command] = Field(
-        default={
-            ".sh": "bash",
-            ".ts": "npx tsx",
-            ".js": "node",
-            ".py": "python3",
-        },
-        description="The command for each extension; the script's path is appended.",
-    )
-
-
-class Commands(Section):
-    """What `run_skill_command` may do (000 §3.5, §6.2)."""
-
-    enabled: bool = Field(
-        default=False,
-        description="Whether `run_skill_command` is among the tools of packages.",
-    )
-    allowed: tuple[ProgramName, ...] = Field(
-        default=("python", "python3", "uv", "node", "cat", "ls", "grep"),
-        description="Programs that may be started, by their bare names.",
-    )
-    timeout_seconds: Seconds = Field(
-        default=60,
-        description="Seconds after which a command and all its children are ended.",
-    )
-    max_output_bytes: Bytes = Field(
-        default=65_536,
-        description="Bytes kept of stdout and of stderr each; the rest is dropped.",
-    )
-
-
-class Analytics(Section):
-    """What is counted, and who is told (001 §10)."""
-
-    enabled: bool = Field(
-        default=False, description="Whether events are written down at all."
-    )
-    endpoint: str = Field(
-        default="",
-        pattern=ADDRESS,
-        description="The URL that events are posted to; without one they stay here.",
     )
 
 

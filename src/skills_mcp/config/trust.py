@@ -38,16 +38,43 @@ are sent to.
 Limits are among them because they hold before any content is read.
 """
 
+OPERATOR_ONLY_KEYS = (
+    ("scripts", "sandbox"),
+    ("scripts", "network"),
+    ("scripts", "roots"),
+    ("scripts", "roots_writable"),
+    ("scripts", "readable"),
+    ("scripts", "environment"),
+    ("scripts", "max_memory_bytes"),
+    ("scripts", "max_file_bytes"),
+    ("scripts", "max_processes"),
+    ("analytics", "context"),
+    ("analytics", "identity"),
+    ("analytics", "max_spool_bytes"),
+    ("analytics", "keep_days"),
+)
+"""The same, of a section of which content that is trusted may set the rest.
+
+They are what holds a script; a script's own content would be the one to open them.
+And they say how much of people's words is written down, and for how long.
+"""
+
 
 def permitted_part(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Take away what only the operator may set, wherever the content lies."""
     permitted = merge((Layer("", values),))
-    findings = [
-        f"{name} is ignored: only the operator may set it"
-        for name in OPERATOR_ONLY
-        if name in permitted
-    ]
-    return {k: v for k, v in permitted.items() if k not in OPERATOR_ONLY}, findings
+    refused = [name for name in OPERATOR_ONLY if name in permitted]
+    for name in refused:
+        del permitted[name]
+    for section, key in OPERATOR_ONLY_KEYS:
+        inner = permitted.get(section)
+        if isinstance(inner, Mapping) and key in inner:
+            permitted[section] = {k: v for k, v in inner.items() if k != key}
+            refused.append(f"{section}.{key}")
+        if permitted.get(section) == {}:
+            del permitted[section]  # nothing is left that could be said twice
+    findings = [f"{name} is ignored: only the operator may set it" for name in refused]
+    return permitted, findings
 
 
 def valid_part(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -1,9 +1,11 @@
 """What a single value may be, and how that is said to a person."""
 
+import re
 import shlex
+from pathlib import PurePath
 from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
@@ -19,25 +21,41 @@ Seconds = Annotated[int, Field(ge=1, le=24 * 60 * 60)]
 Bytes = Annotated[int, Field(ge=1, le=1 << 30)]
 BytesOnDisk = Annotated[int, Field(ge=1, le=1 << 40)]
 Patience = Annotated[float, Field(ge=0.1, le=60, allow_inf_nan=False)]
+SpoolBytes = Annotated[int, Field(ge=65_536, le=1 << 30)]  # a few events, at least
+KeptDays = Annotated[int, Field(ge=0, le=3650)]
 Dimensions = Annotated[int, Field(ge=0, le=8192)]
 
 Algorithm = Literal["auto", "keyword", "ranked"]
 Verify = Literal["commit", "tag", "both"]
 Toolset = Literal["core", "packages"]
+# YAML reads a bare `off` as false.
+SandboxDemand = Annotated[
+    Literal["required", "best_effort", "off"],
+    BeforeValidator(lambda value: "off" if value is False else value),
+]
+Disclosure = Literal["full", "redacted", "hashed", "none"]
+Identity = Literal["user", "hash", "none"]
 EmbeddingProvider = Literal["none", "openai", "gemini", "openai-compatible"]
 
 TOOLSETS: tuple[str, ...] = get_args(Toolset)
 
-ADDRESS = r"^(https?://\S+)?$"
+# Events describe somebody's work: plain HTTP may carry them within this machine only.
+SAFE_ADDRESS = (
+    r"^(https://[^\s@]+|http://(localhost|127\.\d+\.\d+\.\d+|\[::1\])"
+    r"(:\d+)?(/[^\s@]*)?)?$"
+)
 # What stands before an @ or behind a question mark may be a secret.
 PLAIN_ADDRESS = r"^(https?://[^\s@?#]+)?$"
 # Keys of providers have small letters or hyphens in them, so none of them fits.
 VARIABLE_NAME = r"^([A-Z_][A-Z0-9_]{0,63})?$"
+_ENVIRONMENT_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"
 _EXTENSION = r"^\.[A-Za-z0-9]+$"
 _PROGRAM = r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"
 
 IN_WORDS = {
-    ADDRESS: "an address that begins with https:// or http://",
+    SAFE_ADDRESS: "an address that begins with https://, or with http:// and stays on "
+    "this machine",
+    _ENVIRONMENT_NAME: "the name of an environment variable",
     PLAIN_ADDRESS: "an address that begins with https:// or http://, without a "
     "password and without a question mark",
     VARIABLE_NAME: "the name of an environment variable in capitals, such as "
@@ -58,6 +76,31 @@ def _require_words(command: str) -> str:
         message = "a command as a shell would read it, with every quotation closed"
         raise PydanticCustomError("command", message) from error
     return command
+
+
+# They would run code of somebody else's choice before the first line of a script.
+_LOADED_FIRST = re.compile(
+    r"LD_|DYLD_|PYTHON|PERL|RUBY|NODE_(?:OPTIONS|PATH)$|BASH|(?:SHELLOPTS|ENV|IFS|PS4)$",
+    re.IGNORECASE,
+)
+
+
+def _require_harmless(name: str) -> str:
+    if _LOADED_FIRST.match(name):
+        message = "a variable that only carries data: this one makes programs load code"
+        raise PydanticCustomError("harmless_variable", message)
+    return name
+
+
+def _require_absolute(path: str) -> str:
+    if path == "~" or path.startswith("~/") or PurePath(path).is_absolute():
+        return path
+    message = "an absolute path, or one that begins with ~/"
+    raise PydanticCustomError("absolute_path", message)
+
+
+def _require_root(path: str) -> str:
+    return path if path == "." else _require_absolute(path)
 
 
 def simplify_path(path: str) -> str:
@@ -82,6 +125,11 @@ _PATH: JsonDict = {"pattern": r'^([^\\/:*?"<>|]+(/[^\\/:*?"<>|]+)*/?)?$'}
 
 Name = Annotated[str, Field(min_length=1)]
 Extension = Annotated[str, Field(pattern=_EXTENSION)]
+EnvironmentName = Annotated[
+    str, Field(pattern=_ENVIRONMENT_NAME), AfterValidator(_require_harmless)
+]
+AbsolutePath = Annotated[str, AfterValidator(_require_absolute)]
+Root = Annotated[str, AfterValidator(_require_root)]
 ProgramName = Annotated[str, Field(pattern=_PROGRAM)]
 Command = Annotated[str, AfterValidator(_require_words)]
 Place = Annotated[

@@ -11,17 +11,20 @@ from skills_mcp.errors import InvalidArgumentsError, shorten
 
 # Long enough for a pasted ticket, short enough that routing stays instant.
 _MAX_TEXT = 10_000
+_MAX_PATTERN = 1024  # as long as a path; ten times as many take seconds to understand
 
 NOT_AN_OBJECT = "arguments that are no object"
 """The name under which `parse` is given whatever came instead of an object."""
 
 _MAX_HITS = 50  # 002 §9
 _MAX_ARGS = 200
+_MAX_FINDINGS = 10  # enough to mend a call; a list of thousands helps nobody
 _MAX_LINES = 10_000
 
 LineNumber = Annotated[int, Field(ge=1)]
 LineCount = Annotated[int, Field(ge=1, le=_MAX_LINES)]
 Text = Annotated[str, Field(max_length=_MAX_TEXT)]
+Pattern = Annotated[str, Field(max_length=_MAX_PATTERN)]
 # A host may send null for what it leaves out; the schema need not say so.
 OptionalText = Text | SkipJsonSchema[None]
 
@@ -164,7 +167,7 @@ class FindSkillFiles(Arguments):
     skill_name: Text = Field(
         description="The skill's name, or its skill_path where names repeat."
     )
-    pattern: OptionalText = Field(
+    pattern: Pattern | SkipJsonSchema[None] = Field(
         default=None, description="A pattern of paths: *.md or scripts/*.py"
     )
     contains: OptionalText = Field(
@@ -197,6 +200,17 @@ class RunSkillCommand(Arguments):
     )
 
 
+class RunSkillEntry(Arguments):
+    """Arguments of `run_skill_entry` (003)."""
+
+    skill_name: Text = Field(
+        description="The skill's name, or its skill_path where names repeat."
+    )
+    args: OptionalText = Field(
+        default=None, description="More words for its command: in.pdf --page 2"
+    )
+
+
 Model = TypeVar("Model", bound=Arguments)
 
 
@@ -210,14 +224,16 @@ def parse(model: type[Model], tool: str, given: Mapping[str, Any]) -> Model:
         return model.model_validate(given)
     except ValidationError as error:
         details = [d for d in error.errors() if d["type"] != _ALSO_NO_NULL]
-        findings = "; ".join(_describe(detail, model) for detail in details)
+        findings = [_describe(detail, model) for detail in details[:_MAX_FINDINGS]]
+        if more := len(details) - len(findings):
+            findings.append(f"and {more:,} more")
         fields = model.model_fields.items()
         takes = ", ".join(
             name if field.is_required() else f"{name} (optional)"
             for name, field in fields
         )
         raise InvalidArgumentsError(
-            f"{tool}: {findings}. It takes: {takes or 'no arguments'}."
+            f"{tool}: {'; '.join(findings)}. It takes: {takes or 'no arguments'}."
         ) from error
 
 
@@ -248,7 +264,9 @@ def _describe(detail: ErrorDetails, model: type[Arguments]) -> str:
         case "extra_forbidden" if name == NOT_AN_OBJECT:
             return f"the arguments must be an object (got {shorten(detail['input'])})"
         case "string_too_long":
-            return f"{name} must have at most {_MAX_TEXT:,} characters"
+            return (
+                f"{name} must have at most {detail['ctx']['max_length']:,} characters"
+            )
         case "too_long":
             return f"{name} must have at most {detail['ctx']['max_length']} items"
         case "extra_forbidden":
@@ -259,9 +277,11 @@ def _describe(detail: ErrorDetails, model: type[Arguments]) -> str:
 
 
 def _name(place: tuple[int | str, ...], model: type[Arguments]) -> str:
-    """Return an argument's name, and where in it: `args.2`."""
+    """Return an argument's name, and where in it: `args.2`; quoted if it is odd."""
     field, *rest = place
     known = model.model_fields.get(str(field))
     if known and not known.is_required():
         rest = rest[1:]  # which kind of value pydantic tried, and null is the other
-    return ".".join(map(str, (field, *rest)))
+    name = ".".join(map(str, (field, *rest)))
+    shown = shorten(name)
+    return name if shown == f"'{name}'" else shown

@@ -87,7 +87,7 @@ async def _run_script(library: SkillLibrary, arguments: RunScript) -> Reply:
         args=arguments.args,
         cwd=arguments.cwd,
     )
-    return replies.script_result(arguments.file, await library.run_script(request))
+    return replies.script_result(arguments.file, await library.runs.run_script(request))
 
 
 async def _report_usage(library: SkillLibrary, arguments: ReportUsage) -> Reply:
@@ -159,10 +159,11 @@ CORE_TOOLS = (
         name="run_script",
         title="Run a skill's script",
         description=(
-            'Run a script that a skill declares with execution "server", on this '
-            "machine, and return its exit code, stdout and stderr. Pass the "
-            'arguments that get_skill lists for it. Scripts with execution "claude" '
-            "are for your own shell: fetch them with get_asset."
+            'Run a script that a skill declares with execution "server" and return '
+            "its exit code, stdout and stderr. It runs in a sandbox of this machine, "
+            "mostly without network, and may only read cwd. Pass the arguments that "
+            'get_skill lists for it. Scripts with execution "claude" are for your own '
+            "shell: fetch them with get_asset."
         ),
         arguments=RunScript,
         handler=_run_script,

@@ -1,6 +1,7 @@
 """From what the package library answers to the JSON of 000 §3.  Pure."""
 
 import base64
+import shlex
 from typing import Any
 
 from skills_mcp.answers import (
@@ -11,6 +12,7 @@ from skills_mcp.answers import (
     ServedExamples,
 )
 from skills_mcp.package_library import MAX_LISTED_FILES
+from skills_mcp.provenance import derive_sha256
 from skills_mcp.routing.search import Found, Hit
 from skills_mcp.server.replies import Reply, inventory, origin, reminder
 from skills_mcp.skills.examples import FittingExample
@@ -52,9 +54,11 @@ def loaded_skill(loaded: LoadedSkill) -> Reply:
         "category": skill.category or None,
         "scope": skill.scope,
         "instructions": loaded.instructions,
+        **({"entry": shlex.join(skill.entry)} if skill.entry else {}),
         "files": files[:MAX_LISTED_FILES],
         "files_truncated": len(files) > MAX_LISTED_FILES,
         **inventory(skill.inventory),
+        "sha256": derive_sha256(loaded.instructions),
         **origin(loaded.provenance, _SOURCE_PATH),
     }
     return Reply(data, prose="instructions")
@@ -83,7 +87,7 @@ def read_file(read: ReadFile) -> Reply:
         data["line_truncated"] = True
     if read.resolved_from:
         data["resolved_from"] = read.resolved_from
-    data |= origin(read.provenance)
+    data |= {"sha256": derive_sha256(part.content.data), **origin(read.provenance)}
     return Reply(data, prose=None if part.content.is_binary else "content")
 
 
@@ -98,6 +102,7 @@ def found_files(found: FoundFiles) -> Reply:
             "skill_path": found.skill.path,
             "files": files,
             "truncated": found.truncated,
+            "digest": found.digest,
             **origin(found.provenance),
         }
     )
@@ -118,20 +123,31 @@ def loaded_examples(served: ServedExamples) -> Reply:
 
 def command_result(ran: RanScript) -> Reply:
     """000 §3.5."""
+    return Reply(_result(ran) | origin(ran.provenance))
+
+
+def entry_result(ran: RanScript) -> Reply:
+    """003, `run_skill_entry`: the same, and what it was that ran."""
+    command = {"command": list(ran.words)}
+    return Reply(_result(ran) | command | origin(ran.provenance))
+
+
+def _result(ran: RanScript) -> dict[str, Any]:
     result = ran.result
-    return Reply(
-        {
-            "stdout": result.stdout,
-            "stderr": result.stderr,
-            "exit_code": result.exit_code,
-            "timeout": result.timed_out,
-            "truncated": {
-                "stdout": result.truncated_stdout,
-                "stderr": result.truncated_stderr,
-            },
-            **origin(ran.provenance),
-        }
-    )
+    return {
+        "stdout": result.stdout,
+        "stderr": result.stderr,
+        "exit_code": result.exit_code,
+        "timeout": result.timed_out,
+        "truncated": {
+            "stdout": result.truncated_stdout,
+            "stderr": result.truncated_stderr,
+        },
+        "sandbox": result.sandbox,
+        "sha256": ran.sha256,
+        "stdout_bytes": result.stdout_bytes,
+        "stderr_bytes": result.stderr_bytes,
+    }
 
 
 def _shorten(text: str) -> str:
@@ -149,6 +165,7 @@ def _example(fitting: FittingExample) -> dict[str, Any]:
         "score": fitting.score,
         "text": example.text,
         "truncated": example.truncated,
+        "sha256": derive_sha256(example.text),
     }
 
 

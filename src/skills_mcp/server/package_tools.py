@@ -3,7 +3,7 @@
 import anyio.to_thread
 
 from skills_mcp.library import SkillLibrary
-from skills_mcp.scripts.commands import CommandRequest
+from skills_mcp.scripts.commands import CommandRequest, EntryRequest
 from skills_mcp.server import package_replies
 from skills_mcp.server.arguments import (
     FindSkillFiles,
@@ -11,6 +11,7 @@ from skills_mcp.server.arguments import (
     LoadSkillExamples,
     ReadSkillFile,
     RunSkillCommand,
+    RunSkillEntry,
     SearchSkills,
 )
 from skills_mcp.server.replies import Reply
@@ -90,7 +91,12 @@ async def _run_skill_command(
         command=arguments.command,
         args=tuple(arguments.args or ()),
     )
-    return package_replies.command_result(await library.packages.run_command(request))
+    return package_replies.command_result(await library.runs.run_command(request))
+
+
+async def _run_skill_entry(library: SkillLibrary, arguments: RunSkillEntry) -> Reply:
+    request = EntryRequest(skill_name=arguments.skill_name, args=arguments.args or "")
+    return package_replies.entry_result(await library.runs.run_command(request))
 
 
 PACKAGE_TOOLS = (
@@ -156,17 +162,32 @@ PACKAGE_TOOLS = (
     ),
 )
 
-COMMAND_TOOL = ToolSpec(
-    name="run_skill_command",
-    title="Run a command of a skill",
-    description=(
-        "Run one of the allowed programs in a copy of the skill's folder and return "
-        "its exit code, stdout and stderr. The copy is deleted afterwards: write "
-        "results to stdout or to an absolute path. If you have a shell of your own, "
-        "use that instead, with the path that load_skill returns."
+COMMAND_TOOLS = (
+    ToolSpec(
+        name="run_skill_command",
+        title="Run a command of a skill",
+        description=(
+            "Run one of the allowed programs in a copy of the skill's folder and "
+            "return its exit code, stdout and stderr. The copy is deleted afterwards: "
+            "print what you need. If you have a shell of your own, use that instead, "
+            "with the path that load_skill returns."
+        ),
+        arguments=RunSkillCommand,
+        handler=_run_skill_command,
+        annotations=RUNS_ANYTHING,
+        is_slow=True,
     ),
-    arguments=RunSkillCommand,
-    handler=_run_skill_command,
-    annotations=RUNS_ANYTHING,
-    is_slow=True,
+    ToolSpec(
+        name="run_skill_entry",
+        title="Run a skill's entry",
+        description=(
+            'Run the command that load_skill names as "entry", in the same way, with '
+            "your args behind it."
+        ),
+        arguments=RunSkillEntry,
+        handler=_run_skill_entry,
+        annotations=RUNS_ANYTHING,
+        is_slow=True,
+    ),
 )
+"""There if the operator switches them on (000 §3.5, 003)."""

@@ -6,7 +6,7 @@ descriptions stay below 6 KB together, the instructions below 2 KB (DESIGN §8).
 
 from skills_mcp.config import Config
 from skills_mcp.server.core_tools import CORE_TOOLS
-from skills_mcp.server.package_tools import COMMAND_TOOL, PACKAGE_TOOLS
+from skills_mcp.server.package_tools import COMMAND_TOOLS, PACKAGE_TOOLS
 from skills_mcp.server.toolspec import ToolSpec
 
 _CORE_INSTRUCTIONS = """\
@@ -33,7 +33,8 @@ then read_skill_file for the files that its text mentions.
 """
 
 _COMMANDS = """
-Without a shell of your own: run_skill_command runs a script of a skill.
+Without a shell of your own: run_skill_command runs a script of a skill, and \
+run_skill_entry the one that it names as its "entry".
 """
 
 _PACKAGES_INSTRUCTIONS = """\
@@ -51,7 +52,7 @@ Call refresh_skills only when the user says that skills have just changed, or a 
 reply says so.
 """
 
-TOOLS = (*CORE_TOOLS, *PACKAGE_TOOLS, COMMAND_TOOL)
+TOOLS = (*CORE_TOOLS, *PACKAGE_TOOLS, *COMMAND_TOOLS)
 """In the order in which hosts list them, which never changes (prompt caches)."""
 
 # Without it nobody could bring what has changed: a folder is read on request only.
@@ -65,7 +66,7 @@ def tools_for(config: Config) -> tuple[ToolSpec, ...]:
         chosen += CORE_TOOLS
     if "packages" in config.toolsets:
         chosen += PACKAGE_TOOLS
-        chosen += (COMMAND_TOOL,) if config.commands.enabled else ()
+        chosen += COMMAND_TOOLS if config.commands.enabled else ()
     return chosen if "core" in config.toolsets else (*chosen, *_FOR_EVERYBODY)
 
 

@@ -4,6 +4,7 @@ Every scalar arrives as text, see `safe_yaml.parse_texts`.
 """
 
 import re
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,8 @@ EMPTY = frozenset({"", "~", "null"})
 _MAX_PRIORITY = 1000
 _INTEGER = re.compile(r"[+-]?\d{1,5}")
 
+_ENTRY = "entry"
+_METADATA = "metadata"
 _EXAMPLES = "examples"
 _EXAMPLE_KEYS = ("query", "prompt")
 """What files of prompts call the task; both are customary."""
@@ -105,6 +108,34 @@ def examples_of(value: Any, report: Report) -> tuple[str, ...]:
         reason = "has an entry in examples without a text"
         report.warn(f"{_EXAMPLES}-entry", reason, hint, key=_EXAMPLES)
     return tuple(dict.fromkeys(filter(None, texts)))
+
+
+def entry_of(fields: Mapping[str, Any], report: Report) -> tuple[str, ...]:
+    """Return the words of the command that a package is entered by (003).
+
+    They are split as a shell would, but nothing in them is expanded.
+    """
+    value = fields.get(_ENTRY, "")
+    words = split_words(value) if isinstance(value, str) else None
+    if words is None:
+        reason = "has an entry that is no command line, so there is none"
+        hint = "write one text and close its quotes: entry: python3 scripts/run.py"
+        key = _ENTRY if _ENTRY in report.lines else _METADATA
+        report.warn(f"{_ENTRY}-type", reason, hint, key=key)
+        return ()
+    return () if len(words) == 1 and words[0].casefold() in EMPTY else words
+
+
+def split_words(text: str) -> tuple[str, ...] | None:
+    """Return the words of a command line, or None if its quotes do not match.
+
+    >>> split_words("python3 run.py 'two words' $HOME # not a comment")
+    ('python3', 'run.py', 'two words', '$HOME', '#', 'not', 'a', 'comment')
+    """
+    try:
+        return tuple(shlex.split(text))
+    except ValueError:
+        return None
 
 
 def _example(entry: Any) -> str:

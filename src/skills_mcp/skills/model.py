@@ -113,12 +113,16 @@ class Skill:
     scripts: tuple[Script, ...]
     directory: Path | None
     """The folder that holds the assets and scripts, if there is one."""
+    root: Path | None = field(default=None, compare=False)
+    """The folder below which no link is followed; `directory` lies in it."""
     location: Path | None = None
     """The absolute path of the Markdown file, on this machine."""
     category: str = ""
     """The author's own word for the kind of skill, folded (000 §5.2)."""
     examples: tuple[str, ...] = ()
     """Tasks that its author expects it to be found for, in a user's words."""
+    entry: tuple[str, ...] = ()
+    """The words of the command that `run_skill_entry` runs (003); empty if none."""
     scope: Scope = "org"
     files: Mapping[str, Stamp] = field(default_factory=dict, hash=False)
     """Every file that may be read, by its path in `directory`."""

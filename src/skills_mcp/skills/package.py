@@ -11,6 +11,7 @@ from typing import Any
 from skills_mcp.skills.document import parse_document
 from skills_mcp.skills.fields import (
     distinct,
+    entry_of,
     examples_of,
     flag_of,
     mapping_of,
@@ -81,6 +82,7 @@ def parse_package(
         report.fail("description", reason, hint, key="description")
         return None, report.problems
     metadata = mapping_of(fields, "metadata")
+    both = {**metadata, **fields}
     name = _name(fields, path, report)
     others = [each for each in files if each != PurePosixPath(file).name]
     skill = Skill(
@@ -90,13 +92,14 @@ def parse_package(
         description=description,
         keywords=_keywords(fields),
         body=document.body,
-        inherit=flag_of({**metadata, **fields}, "inherit", report, default=True),
-        priority=priority_of({**metadata, **fields}, report),
+        inherit=flag_of(both, "inherit", report, default=True),
+        priority=priority_of(both, report),
         assets=tuple(_assets(others)),
         scripts=tuple(_scripts(others)),
         directory=None,
         category=_category(fields),
-        examples=examples_of({**metadata, **fields}.get("examples"), report),
+        examples=examples_of(both.get("examples"), report),
+        entry=entry_of(both, report),
         files=files,
         inventory=_take_inventory(others, files),
     )
@@ -129,6 +132,11 @@ def classify(file: str) -> str:
     if suffix in _TEMPLATE_SUFFIXES:
         return _TEMPLATE
     return _REFERENCE if suffix == ".md" else "other"
+
+
+def has_program_suffix(file: str) -> bool:
+    """Whether a file is called like a program: `run.py`, but not `run`."""
+    return PurePosixPath(file).suffix.lower() in _RUNNABLE - {""}
 
 
 def _name(fields: Mapping[str, Any], path: SkillPath, report: Report) -> str:

@@ -162,6 +162,7 @@ def encode(skill: Skill, place: Place) -> bytes:
             inventory.total_size_bytes,
         ),
         skill.examples,
+        skill.entry,
     )
     return json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
@@ -190,6 +191,7 @@ def decode(record: bytes, place: Place, stamps: Sequence[Stamp]) -> Skill:
         files,
         inventory,
         examples,
+        entry,
     ) = json.loads(record)
     return Skill(
         path=path,
@@ -206,12 +208,14 @@ def decode(record: bytes, place: Place, stamps: Sequence[Stamp]) -> Skill:
             for script, about, execution, arguments in scripts
         ),
         directory=None if folder is None else place.directory / folder,
+        root=place.directory,
         location=place.directory / file.removeprefix(place.prefix),
         category=category,
         scope=place.scope,
         files=dict(zip(files, stamps, strict=True)),
         inventory=inventory and _inventory(*inventory),
         examples=tuple(examples),
+        entry=tuple(entry),
     )
 
 

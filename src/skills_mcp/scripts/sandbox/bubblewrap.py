@@ -1,0 +1,98 @@
+"""The strongest tier: a view of its own of files, processes, users and the network.
+
+What a run may not reach is not hidden from it, it is not there. Keys that the kernel
+keeps for the user are no files, so a filter of system calls takes those away.
+Facts: bwrap(1), from 0.8 on. Older ones lack `--disable-userns`, so their probe fails.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from skills_mcp.scripts.sandbox import system
+from skills_mcp.scripts.sandbox.grants import Grants
+
+PROGRAM = "bwrap"
+
+_ALONE = (
+    *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),
+    *("--unshare-cgroup-try", "--disable-userns", "--cap-drop", "ALL"),
+    *("--hostname", "sandbox", "--die-with-parent", "--new-session"),
+)
+_MAX_SHARED_BYTES = 64 * 1024 * 1024  # of /tmp and of /dev/shm: memory, not disk
+
+
+_FILTER_DESCRIPTOR = "9"  # the highest that every shell can open
+_OPEN_FILTER = f'exec "$@" {_FILTER_DESCRIPTOR}<"$0"'
+
+
+def prepare_words(program: Path, grants: Grants) -> tuple[str, ...]:
+    """Return what stands before the words of a command.
+
+    Writes the filter of system calls beside the private home.
+
+    Args:
+        program: Where `bwrap` is.
+        grants: What the command may reach.
+    """
+    from skills_mcp.scripts.sandbox.landlock_program import compose_filter
+
+    code = compose_filter(os.uname().machine, sockets="all")
+    if not code:  # nobody knows the numbers of this machine's calls
+        return derive_words(program, grants)
+    file = grants.home.parent / "calls.filter"
+    file.write_bytes(code)
+    filtered = derive_words(program, grants, ("--seccomp", _FILTER_DESCRIPTOR))
+    return ("/bin/sh", "-c", _OPEN_FILTER, str(file), *filtered)
+
+
+def derive_words(
+    program: Path, grants: Grants, more: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return the command line of bwrap, up to the words of the command.
+
+    Args:
+        program: Where `bwrap` is.
+        grants: What the command may reach.
+        more: Options of bwrap.
+    """
+    network = () if grants.network else ("--unshare-net",)
+    mounts = _mounts(grants)
+    # A folder has to be there before what lies in it.
+    ordered = sorted(mounts, key=lambda path: len(path.parts))
+    placed = [word for path in ordered for word in mounts[path]]
+    # What bwrap makes up for the places above would be writable, and without limits.
+    sealed = [word for top in ("/", "/dev", "/proc") for word in ("--remount-ro", top)]
+    return (str(program), *_ALONE, *network, *more, *placed, *sealed, "--")
+
+
+def _mounts(grants: Grants) -> dict[Path, tuple[str, ...]]:
+    """Return how each place comes to be; of equal ones, the last."""
+    return {
+        **dict(_system_mounts()),
+        Path("/proc"): ("--proc", "/proc"),
+        Path("/dev"): ("--dev", "/dev"),
+        Path("/dev/shm"): _memory(Path("/dev/shm"), _MAX_SHARED_BYTES),  # noqa: S108
+        Path("/tmp"): _memory(Path("/tmp"), _MAX_SHARED_BYTES),  # noqa: S108
+        **{path: ("--bind", str(path), str(path)) for path in grants.writable},
+        **{path: _read_only(path) for path in grants.readable},
+        grants.home: _memory(grants.home, grants.home_bytes),
+    }
+
+
+def _system_mounts() -> Iterator[tuple[Path, tuple[str, ...]]]:
+    for folder in system.find_folders():
+        if folder.is_symlink():
+            yield folder, ("--symlink", str(folder.readlink()), str(folder))
+        else:
+            yield folder, _read_only(folder)
+    for file in system.find_files():
+        yield file, _read_only(file)
+
+
+def _read_only(path: Path) -> tuple[str, ...]:
+    return ("--ro-bind", str(path), str(path))
+
+
+def _memory(path: Path, max_bytes: int) -> tuple[str, ...]:
+    return ("--size", str(max_bytes), "--tmpfs", str(path))

@@ -1,0 +1,235 @@
+"""A program that confines itself with Landlock and seccomp, then runs its arguments.
+
+    python -I -S landlock_program.py '{"readable": [], …}' -- program argument …
+
+It stands alone: it imports nothing of this package, because it is started anew for
+each run. If anything fails, nothing is run, and the exit code is 125.
+Facts: landlock(7) and seccomp(2); the numbers are those of the kernel's headers.
+"""
+
+import ctypes
+import errno
+import json
+import os
+import stat
+import struct
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NoReturn
+
+FAILED = 125
+"""What tools that start others say when they fail themselves (env, timeout, docker)."""
+
+OLDEST_ABI = 3
+"""Linux 6.2. Before it, any file could be emptied that the account may write."""
+
+_PR_SET_NO_NEW_PRIVS = 38
+_PR_SET_SECCOMP = 22
+_PR_CAPBSET_DROP = 24
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # on every architecture
+
+_READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read a file, list a folder
+_OF_A_FILE = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14  # … write, truncate; no device's ioctl
+_MAKE_DEVICES = 1 << 6 | 1 << 11
+_IOCTL_DEVICE = 1 << 15
+_FS_BITS = {3: 15, 4: 15, 5: 16}  # how many rights there are; 16 in all that follow
+_TCP = 1 << 0 | 1 << 1  # bind, connect
+_SCOPED = 1 << 0 | 1 << 1  # abstract sockets, signals
+_TCP_ABI, _SCOPED_ABI = 4, 6
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Confine this process, and become the program.
+
+    Raises:
+        OSError: This system cannot do all of it, or there is no such program.
+    """
+    told, separator, *words = arguments
+    if separator != "--" or not words:
+        raise OSError(errno.EINVAL, "no program")
+    grants = json.loads(told)
+    for capability in range(64):  # only root has any; no more than bubblewrap leaves
+        _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
+    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+    restrict(grants)
+    filter_calls(has_network=grants["network"])
+    # Git gives up over a file that it sees and may not read; no tier opens that one.
+    os.environ["GIT_CONFIG_NOSYSTEM"] = "1"
+    os.execvp(words[0], words)  # noqa: S606 - that is what it is for
+
+
+def restrict(grants: Mapping[str, Any]) -> None:
+    """Leave this process only those places, for good."""
+    abi = _call(_CREATE_RULESET, None, 0, 1)
+    if abi < OLDEST_ABI:
+        raise OSError(errno.ENOSYS, f"Landlock {OLDEST_ABI} is needed, here is {abi}")
+    handled = (1 << _FS_BITS.get(abi, 16)) - 1
+    attributes = struct.pack("Q", handled)
+    if abi >= _TCP_ABI:
+        attributes += struct.pack("Q", 0 if grants["network"] else _TCP)
+    if abi >= _SCOPED_ABI:
+        attributes += struct.pack("Q", _SCOPED)
+    ruleset = _call(_CREATE_RULESET, attributes, len(attributes), 0)
+    for path in grants["readable"]:
+        _allow(ruleset, path, _READ & handled)
+    for path in grants["writable"]:
+        _allow(ruleset, path, handled & ~_MAKE_DEVICES & ~_IOCTL_DEVICE)
+    _call(_RESTRICT_SELF, ruleset, 0)
+    os.close(ruleset)
+
+
+def _allow(ruleset: int, path: str, rights: int) -> None:
+    place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISDIR(os.fstat(place).st_mode):
+            rights &= _OF_A_FILE
+        _call(_ADD_RULE, ruleset, 1, struct.pack("=Qi", rights, place), 0)
+    finally:
+        os.close(place)
+
+
+# What the filter refuses, per machine: its number in AUDIT_ARCH, then those of calls.
+# Some are looked at, some lead to what others share, and the rest no run needs.
+# Landlock knows nothing of UDP, of sockets with a path, of tracing, of the memory and
+# the messages that programs share by a number, or of limits set for somebody else.
+_INSPECTED = ("socket", "connect", "socketpair", "clone", "clone3", "prlimit")
+_MACHINES = {
+    "x86_64": (
+        0xC000003E,
+        (41, 42, 53, 56, 435, 302),
+        (29, 30, 31, 64, 65, 66, 220, 68, 69, 70, 71, 240, 241),  # shm, sem, msg, mq
+        (
+            *(101, 310, 311, 134),  # ptrace, process_vm_*, uselib
+            *(165, 166, 155, 161, 442, 428, 429, 430, 431, 432, 433),  # mounts
+            *(272, 308, 248, 249, 250),  # unshare, setns, keys
+            *(321, 298, 323, 425, 426, 427),  # bpf, perf, userfaultfd, io_uring
+            *(246, 320, 175, 176, 313, 167, 168, 169, 304, 179, 172, 173),  # the kernel
+        ),
+    ),
+    "aarch64": (
+        0xC00000B7,
+        (198, 203, 199, 220, 435, 261),
+        (194, 196, 195, 190, 193, 191, 192, 186, 189, 188, 187, 180, 181),
+        (
+            *(117, 270, 271),
+            *(40, 39, 41, 51, 442, 428, 429, 430, 431, 432, 433),
+            *(97, 268, 217, 218, 219),
+            *(280, 241, 282, 425, 426, 427),
+            *(104, 294, 105, 106, 273, 224, 225, 142, 265, 60),
+        ),
+    ),
+}
+_AF_UNIX = 1
+_SOCK_STREAM = 1
+_SOCK_TYPE = 0xF  # without SOCK_CLOEXEC and SOCK_NONBLOCK
+_CLONE_NEWUSER = 0x10000000
+_X32 = 0x40000000  # a second set of numbers for the same calls
+
+_LOAD, _MASK, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
+_ALLOW = 0x7FFF0000
+_NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24  # places in seccomp_data
+
+
+def filter_calls(*, has_network: bool) -> None:
+    """Refuse the calls that lead around what Landlock holds."""
+    machine = os.uname().machine
+    if machine not in _MACHINES:
+        raise OSError(errno.ENOSYS, f"no filter of system calls for {machine}")
+    code = compose_filter(machine, sockets="internet" if has_network else "streams")
+    buffer = ctypes.create_string_buffer(code, len(code))
+    program = struct.pack("HP", len(code) // 8, ctypes.addressof(buffer))
+    _check(_libc.prctl(_PR_SET_SECCOMP, 2, program, 0, 0), "seccomp")
+
+
+def compose_filter(machine: str, *, sockets: str) -> bytes:
+    """Return the instructions of a filter, 8 bytes each; none for another machine.
+
+    Args:
+        machine: As uname(2) says it.
+        sockets: `all`, `internet` or `streams`. Of the internet: those with a path
+            lead to programs of the user that hold keys. Streams: between processes of
+            this run; one can be listened at, but nothing can be connected to.
+    """
+    return b"".join(_compose(machine, sockets)) if machine in _MACHINES else b""
+
+
+def _compose(machine: str, sockets: str) -> Iterator[bytes]:
+    architecture, numbers, shared, refused = _MACHINES[machine]
+    calls = dict(zip(_INSPECTED, numbers, strict=True))
+    yield _step(_LOAD, _ARCHITECTURE)
+    yield from _refuse_unless(_EQUAL, architecture, errno.ENOSYS)
+    yield _step(_LOAD, _NUMBER)
+    yield from _refuse_if(_AT_LEAST, _X32, errno.ENOSYS)
+    yield from _refuse_if(_EQUAL, calls["clone3"], errno.ENOSYS)  # libc takes clone
+    # A namespace of its own has none of others' processes, memory and messages.
+    for number in refused if sockets == "all" else (*refused, *shared):
+        yield from _refuse_if(_EQUAL, number, errno.EPERM)
+    yield from _inspect(calls["clone"], _first_has(_CLONE_NEWUSER))
+    if sockets != "all":
+        yield from _inspect(calls["prlimit"], _first_is_not(0, errno.EPERM))
+        yield from _inspect(calls["socketpair"], _second_is_not(_SOCK_STREAM))
+    if sockets == "internet":
+        yield from _inspect(calls["socket"], _first_is(_AF_UNIX))
+    if sockets == "streams":
+        yield from _refuse_if(_EQUAL, calls["connect"], errno.EACCES)
+        other = (*_first_is_not(_AF_UNIX, errno.EACCES), *_second_is_not(_SOCK_STREAM))
+        yield from _inspect(calls["socket"], other)
+    yield _step(_RETURN, _ALLOW)
+
+
+def _first_has(bit: int) -> tuple[bytes, ...]:
+    return (_step(_LOAD, _FIRST), *_refuse_if(_ANY_BIT, bit, errno.EPERM))
+
+
+def _first_is(value: int) -> tuple[bytes, ...]:
+    return (_step(_LOAD, _FIRST), *_refuse_if(_EQUAL, value, errno.EACCES))
+
+
+def _first_is_not(value: int, code: int) -> tuple[bytes, ...]:
+    return (_step(_LOAD, _FIRST), *_refuse_unless(_EQUAL, value, code))
+
+
+def _second_is_not(value: int) -> tuple[bytes, ...]:
+    masked = (_step(_LOAD, _SECOND), _step(_MASK, _SOCK_TYPE))
+    return (*masked, *_refuse_unless(_EQUAL, value, errno.EACCES))
+
+
+def _inspect(number: int, steps: tuple[bytes, ...]) -> tuple[bytes, ...]:
+    """Return steps that look at the arguments of one call; others pass them by."""
+    steps = (*steps, _step(_RETURN, _ALLOW))
+    return (_step(_EQUAL, number, 0, len(steps)), *steps)
+
+
+def _refuse_if(test: int, value: int, code: int) -> tuple[bytes, ...]:
+    return (_step(test, value, 0, 1), _step(_RETURN, 0x00050000 | code))
+
+
+def _refuse_unless(test: int, value: int, code: int) -> tuple[bytes, ...]:
+    return (_step(test, value, 1, 0), _step(_RETURN, 0x00050000 | code))
+
+
+def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    return struct.pack("HBBI", code, if_true, if_false, value)
+
+
+def _call(number: int, *arguments: int | bytes | None) -> int:
+    # A plain int would be passed with 32 bits, and the kernel reads 64.
+    given = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
+    return _check(_libc.syscall(ctypes.c_long(number), *given), "Landlock")
+
+
+def _check(result: int, what: str) -> int:
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{what}: {os.strerror(code)}")
+    return result
+
+
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except (OSError, ValueError, KeyError) as problem:
+        sys.stderr.write(f"[skills-mcp] sandbox: {problem}\n")
+    sys.exit(FAILED)

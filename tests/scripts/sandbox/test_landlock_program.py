@@ -1,0 +1,228 @@
+"""The program that confines itself: all of it holds, or nothing is run."""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from skills_mcp.scripts.sandbox import landlock
+from skills_mcp.scripts.sandbox.grants import Grants
+from skills_mcp.scripts.sandbox.probe import find_fault
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux") or bool(find_fault(landlock.derive_words)),
+    reason="Landlock does not work here",
+)
+
+
+def confine(
+    grants: Grants, *words: str, **environment: str
+) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*landlock.derive_words(grants), *words],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=grants.home,
+        env={"PATH": "/usr/bin:/bin", **environment},
+    )
+
+
+def python(
+    grants: Grants, code: str, **environment: str
+) -> "subprocess.CompletedProcess[str]":
+    own = Grants(
+        home=grants.home,
+        readable=(Path(sys.base_prefix).resolve(), *grants.readable),
+        network=grants.network,
+    )
+    interpreter = str(Path(sys.executable).resolve())
+    return confine(own, interpreter, "-I", "-S", "-c", code, **environment)
+
+
+@pytest.fixture
+def grants(tmp_path: Path) -> Grants:
+    return Grants(home=tmp_path.resolve())
+
+
+def test_the_program_becomes_the_command_and_its_exit_code(grants: Grants) -> None:
+    done = confine(grants, "sh", "-c", 'echo "$0 $X"; exit 7', "a b", X="1")
+
+    assert (done.stdout, done.stderr, done.returncode) == ("a b 1\n", "", 7)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "",
+        "no json",
+        "{}",
+        '{"readable": ["/no/such/place"], "writable": [], "network": false}',
+    ],
+)
+def test_what_cannot_be_confined_is_not_run(told: str, tmp_path: Path) -> None:
+    program = landlock.derive_words(Grants(home=tmp_path))[:4]
+
+    done = subprocess.run(
+        [*program, told, "--", "touch", f"{tmp_path}/ran"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 125
+    assert done.stderr.startswith("[skills-mcp] sandbox: ")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_command_that_is_not_there_is_said(grants: Grants) -> None:
+    done = confine(grants, "no-such-program")
+
+    assert done.returncode == 125
+    assert "No such file" in done.stderr
+
+
+def test_nothing_of_the_project_is_imported_by_it(grants: Grants) -> None:
+    for name in ("json.py", "ctypes.py", "os.py"):
+        (grants.home / name).write_text("raise SystemExit('imported')")
+
+    done = confine(grants, "true", PYTHONPATH=str(grants.home))
+
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+SOCKETS = """
+import socket
+def attempt(name, act):
+    try:
+        act()
+        print(name, "made")
+    except OSError as error:
+        print(name, error.strerror)
+attempt("tcp", lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+attempt("udp", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+attempt("unix", lambda: socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+attempt("pair", lambda: socket.socketpair())
+attempt("datagrams", lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM))
+"""
+
+
+def test_without_a_network_only_streams_of_its_own_are_left(grants: Grants) -> None:
+    done = python(grants, SOCKETS)
+
+    denied = "Permission denied"
+    assert dict(line.split(" ", 1) for line in done.stdout.splitlines()) == {
+        "tcp": denied,
+        "udp": denied,
+        "unix": "made",
+        "pair": "made",
+        "datagrams": denied,
+    }
+
+
+def test_with_a_network_there_are_no_sockets_with_a_path(grants: Grants) -> None:
+    done = python(Grants(home=grants.home, network=True), SOCKETS)
+
+    denied = "Permission denied"
+    assert dict(line.split(" ", 1) for line in done.stdout.splitlines()) == {
+        "tcp": "made",
+        "udp": "made",
+        "unix": denied,
+        "pair": "made",
+        "datagrams": denied,
+    }
+
+
+SHARED = """
+import ctypes, mmap, os
+libc = ctypes.CDLL(None, use_errno=True)
+def attempt(name, *arguments):
+    done = getattr(libc, name)(*arguments)
+    print(name, "made" if done >= 0 else os.strerror(ctypes.get_errno()))
+attempt("shmget", 0, 4096, 0o1600)
+attempt("semget", 0, 1, 0o1600)
+attempt("msgget", 0, 0o1600)
+attempt("mq_open", b"/skills", os.O_RDONLY)
+"""
+
+
+def test_nothing_that_programs_share_by_a_number_is_left(grants: Grants) -> None:
+    done = python(grants, SHARED)
+
+    names = ("shmget", "semget", "msgget", "mq_open")
+    refused = "Operation not permitted"
+    assert done.stdout.splitlines() == [f"{name} {refused}" for name in names]
+
+
+def test_limits_can_be_set_for_oneself_and_for_nobody_else(grants: Grants) -> None:
+    code = (
+        "import os, resource\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (50, 50))\n"
+        "print(resource.getrlimit(resource.RLIMIT_NOFILE))\n"
+        "try: resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE)\n"
+        "except PermissionError as error: print(error)"
+    )
+
+    done = python(grants, code)
+
+    assert done.stdout == "(50, 50)\n[Errno 1] Operation not permitted\n"
+
+
+def test_git_works_where_the_system_has_settings_for_it(grants: Grants) -> None:
+    done = confine(grants, "git", "init", "-q", "repository")
+
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
+def test_threads_and_children_work_as_ever(grants: Grants) -> None:
+    code = (
+        "import subprocess, threading\n"
+        "t = threading.Thread(target=lambda: print('thread', flush=True))\n"
+        "t.start(); t.join()\n"
+        "subprocess.run(['/bin/sh', '-c', 'echo child | cat'])"
+    )
+
+    done = python(grants, code)
+
+    assert (done.stdout.split(), done.stderr) == (["thread", "child"], "")
+
+
+def test_it_cannot_gain_rights_any_more(grants: Grants) -> None:
+    done = confine(
+        Grants(home=grants.home), "grep", "-E", "^(NoNewPrivs|CapEff|CapBnd|Seccomp):",
+        "/proc/self/status",
+    )  # fmt: skip
+
+    status = dict(line.split(":\t") for line in done.stdout.splitlines())
+    assert status["NoNewPrivs"] == "1"
+    assert status["Seccomp"] == "2"
+    assert int(status["CapEff"], 16) == 0
+    if os.geteuid() == 0:
+        assert int(status["CapBnd"], 16) == 0
+
+
+def test_each_machine_has_a_filter_of_whole_instructions_that_ends() -> None:
+    from skills_mcp.scripts.sandbox.landlock_program import compose_filter
+
+    for machine in ("x86_64", "aarch64"):
+        for sockets in ("all", "internet", "streams"):
+            code = compose_filter(machine, sockets=sockets)
+            steps = list(struct.iter_unpack("HBBI", code))
+            assert steps[-1] == (0x06, 0, 0, 0x7FFF0000)
+            for number, (operation, if_true, if_false, _) in enumerate(steps):
+                if operation != 0x06:
+                    assert number + 1 + max(if_true, if_false) < len(steps)
+    assert compose_filter("pdp11", sockets="all") == b""
+
+
+def test_places_are_told_as_the_file_system_spells_them(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+
+    words = landlock.derive_words(Grants(home=tmp_path, readable=(folder,)))
+
+    assert str(folder) in json.loads(words[4])["readable"]

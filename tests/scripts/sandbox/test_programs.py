@@ -1,0 +1,140 @@
+"""A program in a home opens what was installed with it, and nothing else."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from skills_mcp.scripts.sandbox.programs import find_folders, find_program, keep_open
+from tests.support import write
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs links")
+
+
+def a_program(path: Path, text: str = "") -> Path:
+    write(path, text).chmod(0o755)
+    return path
+
+
+def opened(program: Path, home: Path, search_path: str = "/usr/bin:/bin") -> set[str]:
+    """Return what is opened for a program, as seen from the home."""
+    folders = find_folders(program, search_path, home)
+    return {str(folder.relative_to(home)) for folder in folders}
+
+
+def test_a_program_of_the_system_opens_nothing(home: Path) -> None:
+    assert opened(Path("/bin/sh"), home) == set()
+
+
+def test_a_program_is_found_by_its_path_and_stays_a_link(home: Path) -> None:
+    real = a_program(home / "real/tool")
+    (home / "bin").mkdir()
+    (home / "bin/tool").symlink_to(real)
+
+    assert find_program("tool", f"{home}/bin") == home / "bin/tool"
+    assert find_program("no-such-program", f"{home}/bin") is None
+
+
+def test_a_node_of_nvm_opens_its_version(home: Path) -> None:
+    version = home / ".nvm/versions/node/v22"
+    write(version / "lib/node_modules/npm/index.js")
+    write(home / ".nvm/versions/node/v20/bin/node")
+    write(version / "secret")
+
+    found = opened(a_program(version / "bin/node"), home)
+
+    top = ".nvm/versions/node/v22"
+    assert found == {f"{top}/bin", f"{top}/lib"}
+
+
+def test_a_virtual_environment_opens_itself_and_its_python(home: Path) -> None:
+    base = home / ".local/share/uv/python/cpython-3.12"
+    python = a_program(base / "bin/python3.12")
+    write(base / "lib/os.py")
+    write(home / ".local/share/keyrings/login.keyring")
+    environment = home / "project/.venv"
+    write(environment / "lib/site.py")
+    write(environment / "pyvenv.cfg")
+    write(home / "project/.env")
+    (environment / "bin").mkdir()
+    (environment / "bin/python").symlink_to(python)
+
+    found = opened(environment / "bin/python", home)
+
+    top = ".local/share/uv/python/cpython-3.12"
+    own = {f"project/.venv/{part}" for part in ("bin", "lib", "pyvenv.cfg")}
+    assert found == own | {f"{top}/bin", f"{top}/lib"}
+
+
+@pytest.mark.parametrize("folder", [".local/bin", "bin", ".config/bin"])
+def test_a_program_in_a_folder_for_everything_opens_itself_alone(
+    home: Path, folder: str
+) -> None:
+    write(home / ".local/share/keyrings/login.keyring")
+    write(home / ".local/lib/x")
+    write(home / "lib/x")
+
+    found = opened(a_program(home / folder / "tool"), home)
+
+    assert found == {f"{folder}/tool"}
+
+
+def test_a_shim_opens_the_versions_that_it_stands_for(home: Path) -> None:
+    for part in ("versions/3.12/bin/python3", "libexec/pyenv", "version", "secrets"):
+        write(home / ".pyenv" / part)
+    shim = a_program(home / ".pyenv/shims/python3", "#!/bin/sh\n")
+
+    found = opened(shim, home)
+
+    parts = ("shims", "versions", "libexec", "version")
+    assert found == {f".pyenv/{part}" for part in parts}
+
+
+@pytest.mark.parametrize(
+    "line", ["#!{}/x/bin/ruby", "#! {}/x/bin/ruby -w", "#!/usr/bin/env ruby"]
+)
+def test_the_interpreter_of_a_program_is_opened_too(home: Path, line: str) -> None:
+    a_program(home / "x/bin/ruby")
+    write(home / "x/lib/ruby.rb")
+    tool = a_program(home / "tools/tool", line.format(home) + "\nputs 1\n")
+
+    assert opened(tool, home, f"{home}/x/bin:/usr/bin") == {
+        "tools/tool",
+        "x/bin",
+        "x/lib",
+    }
+
+
+def test_links_that_lead_in_circles_end(home: Path) -> None:
+    (home / "tools").mkdir()
+    (home / "tools/a").symlink_to(home / "tools/b")
+    (home / "tools/b").symlink_to(home / "tools/a")
+
+    assert opened(home / "tools/a", home) == {"tools/a", "tools/b"}
+
+
+@pytest.mark.parametrize("folder", [".local/bin", "bin"])
+def test_a_home_that_is_reached_through_a_link_opens_no_more(
+    home: Path, tmp_path: Path, folder: str
+) -> None:
+    write(home / ".local/share/keyrings/login.keyring")
+    write(home / "share/x")
+    a_program(home / folder / "tool")
+    link = tmp_path / "link"
+    link.symlink_to(home)
+
+    found = set(find_folders(link / folder / "tool", "/usr/bin", home.resolve()))
+
+    assert found == {link / folder / "tool", home.resolve() / folder / "tool"}
+
+
+def test_of_a_path_those_folders_stay_in_which_a_run_sees_something(home: Path) -> None:
+    (home / "tools").mkdir()
+    (home / "link").symlink_to(home / "tools")
+    folders = ("tools", "tools/bin", "link", "of-one-program", "closed", "tools-not")
+    opened = (home / "tools", home / "of-one-program/tool")
+
+    kept = keep_open(":".join(["/usr/bin", *(f"{home}/{f}" for f in folders)]), opened)
+
+    seen = [folder.removeprefix(f"{home}/") for folder in kept.split(":")]
+    assert seen == ["/usr/bin", "tools", "tools/bin", "link", "of-one-program"]

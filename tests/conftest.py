@@ -1,5 +1,6 @@
 """Fixtures: a home that is not yours, an environment that is empty, a real remote."""
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from tests.support import Upstream
 
 _OURS = (
     *("SKILLS_", "GITHUB_TOKEN", "ANALYTICS_", "REFRESH_", "GIT_", "LOG_LEVEL"),
-    *("SEARCH_", "ALLOWED_COMMANDS", "EXEC_", "MAX_FILE_BYTES"),
+    *("DO_NOT_TRACK", "SEARCH_", "ALLOWED_COMMANDS", "EXEC_", "MAX_FILE_BYTES"),
     *("SKILLHUB_", "CODELIA_", "EMBEDDING_", "OPENAI_API_KEY", "GEMINI_API_KEY"),
 )
 
@@ -42,6 +43,17 @@ def _no_secrets() -> Iterator[None]:
     before = redaction._memory.secrets
     yield
     redaction._memory.replace(before)
+
+
+@pytest.fixture(autouse=True)
+def _log_as_it_was() -> Iterator[None]:
+    """Undo what the program does to the log when it runs within this process."""
+    root, ours = logging.getLogger(), logging.getLogger("skills_mcp")
+    handlers, levels = root.handlers[:], (root.level, ours.level)
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(levels[0])
+    ours.setLevel(levels[1])
 
 
 @pytest.fixture

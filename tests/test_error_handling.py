@@ -173,7 +173,8 @@ async def test_a_script_that_times_out_is_killed_and_its_partial_output_returned
     library = _library_with_script(
         tmp_path,
         "echo half done\n" + lifeline.script(),
-        settings={"scripts": {"timeout_seconds": 1}},
+        # A sandbox would hide the pipe by which we watch.
+        settings={"scripts": {"timeout_seconds": 1, "sandbox": "off"}},
     )
 
     async with connected(library, era) as client:

@@ -6,6 +6,7 @@ import gc
 import pytest
 
 from skills_mcp.process_memory import collecting_later, give_back_memory
+from tests.support import run_python
 
 
 def test_free_memory_is_given_back_where_the_library_can(
@@ -51,3 +52,17 @@ def test_who_looks_for_no_garbage_is_left_alone() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_a_server_does_not_look_through_what_it_has_imported_again_and_again() -> None:
+    program = (
+        "import gc\n"
+        "from skills_mcp.process_memory import look_away_from_what_is_here\n"
+        "class Ring: pass\n"
+        "look_away_from_what_is_here()\n"
+        "before = len(gc.get_objects())\n"
+        "ring = Ring(); ring.itself = ring; del ring\n"
+        "print(gc.collect() > 0, before < gc.get_freeze_count())\n"
+    )
+
+    assert run_python(program).split() == ["True", "True"]

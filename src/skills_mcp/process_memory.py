@@ -30,3 +30,12 @@ def collecting_later() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+def look_away_from_what_is_here() -> None:
+    """Never again look for cyclic garbage among the objects that there are now.
+
+    What a server has imported stays for its life.  To look through all of it takes as
+    long as to read the skills, and always came between a client and its first answer.
+    """
+    gc.freeze()

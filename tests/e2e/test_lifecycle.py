@@ -1,5 +1,6 @@
 """001 §3.3: whatever the reason, the process ends by itself and leaves nothing."""
 
+import json
 import os
 import select
 import signal
@@ -10,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.analytics.spool import Spool
+from skills_mcp.analytics.record import Record
 from tests.clients import HangingRemote, Lifeline, ServerProcess
 from tests.e2e.conftest import Start
-from tests.support import SKILLS_CONTENT, spooled, write, write_skill
+from tests.support import SKILLS_CONTENT, write, write_skill
 
 End = Callable[[ServerProcess], None]
 
@@ -63,6 +64,37 @@ def test_a_running_script_ends_with_the_server(
     lifeline.wait_for_end()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="processes of POSIX")
+def test_a_running_script_ends_with_a_server_that_is_killed(
+    start: Start, tmp_path: Path, lifeline: Lifeline
+) -> None:
+    server = start(SKILLS_DIR=str(_content_with(lifeline, tmp_path)))
+    server.send("tools/call", name="run_script", arguments=_CALL)
+    lifeline.wait_for_start()
+
+    server.process.kill()
+
+    server.wait()
+    lifeline.wait_for_end()
+
+
+@ENDS
+@pytest.mark.spec("8.4")
+@pytest.mark.spec("12.2")
+def test_a_running_script_is_audited_when_the_server_ends(
+    start: Start, tmp_path: Path, home: Path, lifeline: Lifeline, end: End
+) -> None:
+    server = start(SKILLS_DIR=str(_content_with(lifeline, tmp_path)))
+    server.send("tools/call", name="run_script", arguments=_CALL)
+    lifeline.wait_for_start()
+
+    end(server)
+
+    assert server.wait() == 0
+    [line] = (home / ".skills-mcp/audit.jsonl").read_text().splitlines()
+    assert json.loads(line)["outcome"] == "cancelled"
+
+
 @ENDS
 @pytest.mark.spec("3.3")
 def test_a_running_fetch_ends_with_the_server(
@@ -104,7 +136,7 @@ def test_events_are_on_disk_when_the_server_ends(
     end(server)
 
     assert server.wait() == 0
-    events = spooled(Spool(home / ".skills-mcp/spool"))
+    events = list(Record(home / ".skills-mcp").events())
     assert [event["type"] for event in events] == ["skill_feedback"]
 
 
@@ -117,7 +149,7 @@ def test_events_are_on_disk_when_the_server_is_killed(start: Start, home: Path) 
     server.process.kill()
 
     server.wait()
-    events = spooled(Spool(home / ".skills-mcp/spool"))
+    events = list(Record(home / ".skills-mcp").events())
     assert [event["type"] for event in events] == ["skill_served"]
 
 
@@ -133,7 +165,7 @@ def test_an_endpoint_that_hangs_does_not_delay_the_end(
     server.close_input()
 
     assert server.wait() == 0
-    events = spooled(Spool(home / ".skills-mcp/spool"))
+    events = list(Record(home / ".skills-mcp").events())
     assert [event["type"] for event in events] == ["skill_served"]
 
 
@@ -171,6 +203,29 @@ def test_the_server_ends_when_nobody_reads_its_answers(
     assert server.wait() == 0
 
 
+@pytest.mark.spec("3.3")
+def test_the_server_ends_when_its_answers_have_filled_the_pipe(
+    start: Start, tmp_path: Path, lifeline: Lifeline
+) -> None:
+    answers = tmp_path / "answers"
+    os.mkfifo(answers)
+    reading = os.open(answers, os.O_RDONLY | os.O_NONBLOCK)
+    server = start(
+        prefix=("sh", "-c", 'exec "$@" > "$0"', str(answers)),
+        SKILLS_DIR=str(_content_with(lifeline, tmp_path)),
+    )
+    server.send("tools/call", name="run_script", arguments=_CALL)
+    lifeline.wait_for_start()
+    for _ in range(100):  # far more than a pipe holds
+        server.send("tools/list")
+
+    server.close_input()
+
+    assert server.wait() == 0
+    lifeline.wait_for_end()
+    os.close(reading)
+
+
 def test_a_second_signal_changes_nothing(
     start: Start, hanging_remote: HangingRemote
 ) -> None:
@@ -206,6 +261,8 @@ _CALL: dict[str, Any] = {"skill_path": "login", "file": "scripts/long.sh", "args
 
 
 def _content_with(lifeline: Lifeline, folder: Path) -> Path:
+    """Write a script that never ends; no sandbox keeps it from its lifeline."""
+    write(folder / "home/.skills-mcp/config.yaml", "scripts: {sandbox: off}")
     content = folder / "content"
     declared = {"file": "scripts/long.sh", "execution": "server"}
     write_skill(content, "login.md", keywords=["login"], scripts=[declared])

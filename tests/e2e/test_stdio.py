@@ -61,6 +61,14 @@ def test_arguments_that_are_no_object_are_explained_on_the_wire_too(
     assert json.loads(text)["error"]["code"] == "INVALID_ARGUMENTS"
 
 
+def test_a_call_with_half_an_emoji_is_answered_too(start: Start) -> None:
+    server = start()
+
+    reply = server.call("get_skill", context="add login to the React app \ud83d")
+
+    assert reply["skill_path"] == "ui/react/auth"
+
+
 def test_an_unknown_tool_is_a_json_rpc_error(start: Start) -> None:
     server = start()
 
@@ -97,18 +105,22 @@ def test_only_json_rpc_ever_reaches_standard_output(
     assert "broken.md: has no frontmatter" in server.log
 
 
-def test_each_event_is_one_line_of_the_log(start: Start) -> None:
+def test_feedback_is_a_line_of_the_log_without_words_of_an_agent(start: Start) -> None:
     server = start()
 
     comment = "first line\nINFO second line\r\nthird"
-    server.call("report_usage", skill_path="a", useful=True, comment=comment)
+    server.call("get_skill", context="add login to the React app")
+    for path in ("ui/react/auth", comment):
+        server.call("report_usage", skill_path=path, useful=True, comment=comment)
     server.close_input()
     server.wait()
 
-    [line] = [line for line in server.log.splitlines() if "Feedback" in line]
-    assert line.endswith(
-        "INFO library: Feedback for a: useful (first line INFO second line third)"
-    )
+    lines = [line for line in server.log.splitlines() if "Feedback" in line]
+    assert [line.partition("INFO ")[2] for line in lines] == [
+        "library: Feedback for ui/react/auth: useful",
+        "library: Feedback for an unknown skill: useful",
+    ]
+    assert "second line" not in server.log
 
 
 @pytest.mark.parametrize(
@@ -125,7 +137,7 @@ def test_the_environment_sets_how_much_is_logged(
     server.close_input()
     server.wait()
 
-    assert ("Feedback for a" in server.log) is is_said
+    assert ("Feedback for an unknown skill" in server.log) is is_said
 
 
 @pytest.mark.spec("3.1")

@@ -16,6 +16,7 @@ import anyio
 from mcp.server.lowlevel import Server
 from mcp_types import CallToolResult
 from skills_mcp.server.stdio import serve_stdio
+from skills_mcp.server.wire import claimed_wire
 
 def say(what):
     print(what, file=sys.stderr, flush=True)
@@ -41,7 +42,8 @@ async def call_tool(context, params):
     return CallToolResult(content=[])
 
 server = Server("test", on_call_tool=call_tool)
-anyio.run(serve_stdio, server, Library(), Publisher())
+with claimed_wire() as wire:
+    anyio.run(serve_stdio, server, Library(), Publisher(), wire)
 """
 
 _CALL = {

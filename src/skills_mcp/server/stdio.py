@@ -18,6 +18,7 @@ from mcp.server.stdio import stdio_server
 
 from skills_mcp.analytics.publisher import Publisher
 from skills_mcp.library import SkillLibrary
+from skills_mcp.server.wire import Wire
 
 logger = logging.getLogger(__name__)
 
@@ -27,12 +28,15 @@ _PARENT_CHECK_SECONDS = 1.0
 
 
 async def serve_stdio(
-    server: Server[Any], library: SkillLibrary, publisher: Publisher
+    server: Server[Any],
+    library: SkillLibrary,
+    publisher: Publisher,
+    wire: Wire,
 ) -> None:
     """Serve until there is a reason to end, then end everything that was started.
 
-    The caller has to leave the process without waiting for its threads: one of
-    them still blocks in reading standard input, which nothing can interrupt.
+    The process is left without waiting for its threads: one of them still blocks in
+    reading the wire, which nothing can interrupt.
     """
     ending, answered = anyio.Event(), anyio.Event()
     serving = anyio.CancelScope()
@@ -42,7 +46,7 @@ async def serve_stdio(
             partial(_watch_parent, ending),
             library.run,
             publisher.run,
-            partial(_serve, server, serving, ending, answered),
+            partial(_serve, server, wire, serving, ending, answered),
         ):
             tasks.start_soon(_run_or_end, work, ending)
         await ending.wait()
@@ -79,13 +83,15 @@ def leave() -> None:
 
 async def _serve(
     server: Server[Any],
+    wire: Wire,
     serving: anyio.CancelScope,
     ending: anyio.Event,
     answered: anyio.Event,
 ) -> None:
     """Answer until the client is gone or `serving` is cancelled."""
     with serving:
-        async with stdio_server() as (read, write):
+        streams = anyio.wrap_file(wire.reading), anyio.wrap_file(wire.writing)
+        async with stdio_server(*streams) as (read, write):
             try:
                 await server.run(read, write, server.create_initialization_options())
                 logger.info("The client has closed the connection")

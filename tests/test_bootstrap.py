@@ -1,4 +1,6 @@
 import json
+import logging
+import re
 import shutil
 from dataclasses import fields
 from pathlib import Path
@@ -8,6 +10,7 @@ import pytest
 
 from skills_mcp.answers import Guidance
 from skills_mcp.bootstrap import Application, Options, build
+from skills_mcp.config import Analytics
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
@@ -164,9 +167,10 @@ def test_everything_of_ours_lies_where_the_operator_says(
     application = build(Options(repo=upstream.url), environment)
     application.library.shelf.sync()
     application.library.report("one", useful=True, comment=None)
-    application.publisher._spool.rotate()
+    application.publisher.outbox.spool.rotate()
 
     assert {path.name for path in (tmp_path / "elsewhere").iterdir()} == {
+        "analytics.key",
         "cache",
         "spool",
     }
@@ -188,18 +192,72 @@ def test_two_branches_never_share_a_cache(tmp_path: Path) -> None:
 
 
 @pytest.mark.spec("10.1")
-def test_events_name_the_developer(tmp_path: Path) -> None:
-    environment = {
-        "USER": "grace",
-        "SKILLS_MCP_HOME": str(tmp_path / "ours"),
-        "ANALYTICS_ENDPOINT": "https://example.com/events",
-    }
+@pytest.mark.parametrize(
+    "identity, server_id",
+    [("user", r"dev-grace"), ("hash", r"dev-[0-9a-f]{12}"), ("none", r"dev")],
+)
+def test_events_name_the_developer_as_the_operator_wants(
+    identity: str, server_id: str, tmp_path: Path
+) -> None:
+    settings = {"analytics": {"enabled": True, "identity": identity}}
+    write(tmp_path / "ours" / "config.yaml", json.dumps(settings))
+    environment = {"USER": "grace", "SKILLS_MCP_HOME": str(tmp_path / "ours")}
 
     application = build(LOCAL, environment)
     application.library.report("a", useful=True, comment=None)
 
-    [event] = spooled(application.publisher._spool)
-    assert event["server_id"] == "dev-grace"
+    [event] = spooled(application.publisher.outbox.spool)
+    assert re.fullmatch(server_id, event["server_id"])
+
+
+@pytest.mark.parametrize("value", ["1", "true", "yes", " 1 "])
+async def test_do_not_track_wins_over_everything(
+    value: str, home: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    configure(home, analytics={"enabled": True})
+    caplog.set_level(logging.INFO)
+    with listening() as endpoint:
+        environment = {"ANALYTICS_ENDPOINT": endpoint.url, "DO_NOT_TRACK": value}
+        application = build(LOCAL, environment)
+        application.library.shelf.sync()
+        application.library.report("a", useful=True, comment=None)
+
+        sent = await application.publisher.publish()
+
+        assert (sent, endpoint.received) == (0, [])
+    ours = home / ".skills-mcp"
+    assert not (ours / "spool").exists()
+    assert not (ours / "analytics.key").exists()
+    assert caplog.text.count("DO_NOT_TRACK is set") == 1
+
+
+@pytest.mark.parametrize("value", ["", "0"])
+def test_do_not_track_can_say_no(value: str, home: Path) -> None:
+    configure(home, analytics={"enabled": True})
+
+    application = build(LOCAL, {"DO_NOT_TRACK": value})
+
+    assert application.library.config.analytics.enabled
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_no_content_says_what_is_written_down_of_people(
+    *, trusted: bool, home: Path, upstream: Upstream
+) -> None:
+    loose = {
+        "context": "full",
+        "identity": "user",
+        "keep_days": 3650,
+        "max_spool_bytes": 1 << 30,
+    }
+    config = json.dumps({"analytics": {"enabled": True, **loose}})
+    upstream.commit({"config.yaml": config, "one.md": skill_text(keywords=["one"])})
+    configure(home, trust_content_config=trusted)
+
+    library = build(Options(repo=upstream.url), {}).library
+    library.shelf.sync()
+
+    assert library.config.analytics == Analytics(enabled=trusted)
 
 
 @pytest.mark.spec("9.2")
@@ -807,7 +865,7 @@ async def test_offline_events_wait_in_the_spool(*, offline: bool) -> None:
 
         sent = await application.publisher.publish()
 
-    waiting = spooled(application.publisher._spool)
+    waiting = spooled(application.publisher.outbox.spool)
     assert (sent, len(endpoint.events()), len(waiting)) == (
         (0, 0, 1) if offline else (1, 1, 0)
     )

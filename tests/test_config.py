@@ -15,11 +15,13 @@ from pydantic import ValidationError
 
 from skills_mcp.config import (
     OPERATOR_ONLY,
+    OPERATOR_ONLY_KEYS,
     REMOTE_SECTIONS,
     VARIABLES,
     Config,
     Layer,
     Refresh,
+    Scripts,
     Settings,
     Source,
     Sync,
@@ -427,7 +429,10 @@ def test_every_variable_names_a_key_that_exists() -> None:
         (
             "ANALYTICS_ENDPOINT",
             "example.com",
-            "ANALYTICS_ENDPOINT must be an address that begins with https:// or http://",
+            (
+                "ANALYTICS_ENDPOINT must be an address that begins with https://, or "
+                "with http:// and stays on this machine"
+            ),
         ),
     ],
 )
@@ -567,6 +572,92 @@ def test_no_content_sets_what_is_the_operators_alone(
 
     assert config == Config(trust_content_config=trusted)
     assert findings == (f"{name} is ignored: only the operator may set it",)
+
+
+WHAT_HOLDS_SCRIPTS = {
+    "sandbox": "off",
+    "network": True,
+    "roots": ["/"],
+    "roots_writable": True,
+    "readable": ["/etc"],
+    "environment": ["GITHUB_TOKEN"],
+    "max_memory_bytes": 1 << 40,
+    "max_file_bytes": 1 << 40,
+    "max_processes": 100,
+}
+
+
+@pytest.mark.spec("12.2")
+@pytest.mark.spec("12.4")
+@pytest.mark.parametrize("trusted", [True, False])
+@pytest.mark.parametrize("key, value", WHAT_HOLDS_SCRIPTS.items())
+def test_no_content_opens_what_holds_its_scripts(
+    key: str,
+    value: object,
+    trusted: bool,  # noqa: FBT001
+) -> None:
+    config, findings = Settings().resolve_with(
+        content(scripts={key: value}), trusted=trusted
+    )
+
+    assert config == Config()
+    assert findings == (f"scripts.{key} is ignored: only the operator may set it",)
+
+
+def test_content_of_the_operators_own_sets_the_rest_of_scripts_all_the_same() -> None:
+    theirs = content(scripts={"sandbox": "off", "timeout_seconds": 5})
+
+    config, findings = Settings().resolve_with(theirs, trusted=True)
+
+    assert config.scripts.timeout_seconds == 5
+    assert config.scripts.sandbox == "best_effort"
+    assert len(findings) == 1
+
+
+def test_every_setting_of_scripts_is_either_of_001_or_the_operators_alone() -> None:
+    held = {key for section, key in OPERATOR_ONLY_KEYS if section == "scripts"}
+
+    assert held == WHAT_HOLDS_SCRIPTS.keys()
+    assert held | DEFAULTS_OF_001["scripts"].keys() == set(Scripts.model_fields)
+
+
+@pytest.mark.spec("12.2")
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("LD_PRELOAD", "LD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "ENV"),
+        *("PYTHONPATH", "PYTHONSTARTUP", "NODE_OPTIONS", "PERL5LIB", "RUBYOPT", "IFS"),
+        *("ld_preload", "BASH_FUNC_ls", "SHELLOPTS", "PS4"),
+    ],
+)
+def test_a_variable_that_loads_code_cannot_be_let_through(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"scripts\.environment.*load code"):
+        operator(scripts={"environment": [name]}).resolve()
+
+
+def test_a_variable_that_carries_data_can_be_let_through() -> None:
+    names = ("HTTPS_PROXY", "NODE_EXTRA_CA_CERTS", "ENVIRONMENT", "ifs_root")
+
+    config = operator(scripts={"environment": list(names)}).resolve()
+
+    assert config.scripts.environment == names
+
+
+@pytest.mark.parametrize("key", ["roots", "readable"])
+@pytest.mark.parametrize("path", ["src", "./src", "", "..", "~ada/src", "$HOME"])
+def test_a_folder_that_means_something_else_in_each_window_is_refused(
+    key: str, path: str
+) -> None:
+    with pytest.raises(ConfigError, match="an absolute path, or one that begins"):
+        operator(scripts={key: [path]}).resolve()
+
+
+def test_the_folder_in_which_the_server_starts_has_a_name_as_a_root_only() -> None:
+    config = operator(scripts={"roots": [".", "/srv", "~", "~/src"]}).resolve()
+
+    assert config.scripts.roots == (".", "/srv", "~", "~/src")
+    with pytest.raises(ConfigError):
+        operator(scripts={"readable": ["."]}).resolve()
 
 
 def test_who_may_set_a_section_is_never_said_twice() -> None:
@@ -732,6 +823,9 @@ def test_no_content_stops_the_server(values: dict[Any, Any], trusted: bool) -> N
     assert all(findings)
     for name in OPERATOR_ONLY:
         assert getattr(config, name) == getattr(Config(), name)
+    for section, key in OPERATOR_ONLY_KEYS:
+        kept = getattr(getattr(config, section), key)
+        assert kept == getattr(getattr(Config(), section), key)
     if not trusted:
         assert config.scripts == Config().scripts
         assert config.analytics == Config().analytics

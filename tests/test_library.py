@@ -2,15 +2,12 @@
 
 import json
 import shutil
-import subprocess
-import sys
 import threading
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
 from skills_mcp.analytics.spool import Spool
@@ -19,14 +16,11 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.errors import (
-    AgentScriptError,
     ChangedFileError,
     ContentUnavailableError,
     FileTooLargeError,
     InvalidPathError,
     MissingFileError,
-    RunnerNotFoundError,
-    ScriptsDisabledError,
     SkillNotFoundError,
     SyncError,
     UndeclaredFileError,
@@ -34,8 +28,8 @@ from skills_mcp.errors import (
 from skills_mcp.library import SkillLibrary
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.scripts.permission import ScriptRequest
+from skills_mcp.skills.scoping import Scoping
 from tests.support import (
-    SKILLS_CONTENT,
     Upstream,
     mounted,
     open_library,
@@ -44,13 +38,11 @@ from tests.support import (
     spooled,
     sync,
     sync_all,
-    until,
     write,
     write_skill,
 )
 
-COUNTED = {"analytics": {"enabled": True}}
-posix = pytest.mark.skipif(sys.platform == "win32", reason="scripts of POSIX")
+COUNTED = {"analytics": {"enabled": True, "context": "full"}}
 
 
 @pytest.fixture
@@ -108,15 +100,6 @@ def branch_of(upstream: Upstream, folder: Path) -> RemoteBranch:
     return RemoteBranch(Remote(upstream.url, "main"), folder / "cache")
 
 
-def greet(**fields: Any) -> ScriptRequest:
-    values = {
-        "skill_path": "ui/auth",
-        "file": "scripts/greet.sh",
-        "args": {"name": "Ada"},
-    }
-    return ScriptRequest(**{**values, **fields})
-
-
 @pytest.mark.spec("8.1")
 @pytest.mark.spec("10.2")
 def test_a_clear_winner_is_served_with_everything_above_it(
@@ -153,7 +136,14 @@ def test_a_close_runner_up_makes_it_ambiguous(content: Path, spool: Spool) -> No
     assert isinstance(decision, Ambiguous)
     paths = [candidate.skill.path for candidate in decision.candidates]
     assert paths == ["api/auth", "ui/auth"]
-    assert event_in(spool) == ("ambiguous", {"context": "auth", "candidates": paths})
+    assert event_in(spool) == (
+        "ambiguous",
+        {
+            "context": "auth",
+            "candidates": paths,
+            "matched_keywords": [["auth"], ["auth"]],
+        },
+    )
 
 
 @pytest.mark.spec("8.1")
@@ -196,6 +186,21 @@ def test_a_skill_that_was_picked_is_served_whatever_the_scores(  # noqa: PLR0913
     assert data["skill_path"] == picked
     assert data["was_ambiguous"] is was_ambiguous
     assert data["score"] == score
+
+
+def test_a_pick_is_from_those_that_the_same_part_of_the_tree_had(
+    content: Path, spool: Spool
+) -> None:
+    write_skill(content, "ui/sso.md", keywords=["sso", "auth"])
+    write_skill(content, "api/login.md", keywords=["api", "auth", "login"])
+    library, scoping = counting(content, spool), Scoping(below="ui")
+
+    library.route("auth for the login api", scoping=scoping)
+    library.route("auth for the login api", "ui/sso", scoping=scoping)
+
+    asked, picked = spooled(spool)
+    assert asked["type"] == "ambiguous"
+    assert picked["data"]["was_ambiguous"] is True
 
 
 @pytest.mark.spec("8.1")
@@ -317,90 +322,6 @@ def test_a_file_that_cannot_be_had_is_an_error_and_no_event(
     assert spooled(spool) == []
 
 
-@posix
-@pytest.mark.spec("8.4")
-@pytest.mark.spec("10.2")
-@pytest.mark.spec("12.2")
-@pytest.mark.parametrize("code", [0, 3])
-async def test_a_script_that_ran_is_counted_with_names_and_without_values(
-    code: int, content: Path, spool: Spool
-) -> None:
-    script = content / "ui/auth/scripts/greet.sh"
-    write(script, f'echo "hello $SKILL_ARG_NAME"; exit {code}')
-
-    result = (await counting(content, spool).run_script(greet())).result
-
-    assert (result.exit_code, result.stdout) == (code, "hello Ada\n")
-    kind, data = event_in(spool)
-    assert kind == "script_executed"
-    assert data.pop("duration_ms") >= 0
-    assert data == {
-        "skill_path": "ui/auth",
-        "file": "scripts/greet.sh",
-        "execution_mode": "server",
-        "success": code == 0,
-        "exit_code": code,
-        "args_provided": ["name"],
-    }
-
-
-@pytest.mark.spec("8.4")
-@pytest.mark.parametrize(
-    "error, settings, fields",
-    [
-        (ScriptsDisabledError, {"scripts": {"enabled": False}}, {}),
-        (SkillNotFoundError, {}, {"skill_path": "ui/missing"}),
-        (AgentScriptError, {}, {"file": "scripts/agent.sh"}),
-    ],
-)
-async def test_a_script_that_was_refused_is_not_counted(
-    error: type[Exception],
-    settings: dict[str, Any],
-    fields: dict[str, Any],
-    content: Path,
-    spool: Spool,
-) -> None:
-    library = counting(content, spool, settings)
-
-    with pytest.raises(error):
-        await library.run_script(greet(**fields))
-
-    assert spooled(spool) == []
-
-
-@posix
-@pytest.mark.spec("12.2")
-async def test_a_script_sees_the_environment_of_the_server_only_in_part(
-    content: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GITHUB_TOKEN", "canary")
-    write(content / "ui/auth/scripts/greet.sh", "env")
-
-    result = (await open_library(content).run_script(greet())).result
-
-    assert "PATH=" in result.stdout
-    assert "canary" not in result.stdout
-
-
-@posix
-async def test_closing_the_library_ends_its_scripts(content: Path) -> None:
-    write(content / "ui/auth/scripts/greet.sh", "touch started; exec sleep 60")
-    library = open_library(content)
-    codes: list[int] = []
-
-    async def run() -> None:
-        result = (await library.run_script(greet(cwd=str(content)))).result
-        codes.append(result.exit_code)
-
-    with anyio.fail_after(30):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run)
-            await until((content / "started").exists)
-            library.close()
-
-    assert codes == [137]
-
-
 @pytest.mark.spec("8.5")
 @pytest.mark.spec("10.2")
 @pytest.mark.parametrize(
@@ -423,7 +344,50 @@ def test_feedback_is_logged_and_counted(
         {"skill_path": "ui/auth", "useful": useful, "comment": comment},
     )
     assert "Feedback for ui/auth" in caplog.text
-    assert (comment or "-") in caplog.text
+    assert not comment or comment not in caplog.text
+
+
+def test_feedback_for_no_skill_of_ours_is_a_text_of_somebodys(
+    content: Path, spool: Spool
+) -> None:
+    hashing = {"analytics": {"enabled": True}}
+    library = open_library(content, settings=hashing, spool=spool)
+
+    library.report("the plans of ACME", useful=True, comment=None)
+
+    _, data = event_in(spool)
+    assert data["skill_path"].startswith("hmac-sha256:")
+
+
+async def test_every_event_says_which_commit_was_served(
+    upstream: Upstream, tmp_path: Path, spool: Spool
+) -> None:
+    script = {"file": "x.sh", "execution": "server"}
+    fields: dict[str, Any] = {"keywords": ["one"], "scripts": [script]}
+    two = skill_text(keywords=["two", "both"])
+    commit = upstream.commit(
+        {
+            "one.md": skill_text(**fields),
+            "one/x.sh": "true",
+            "two.md": two,
+            "three.md": two,
+        }
+    )
+    source = branch_of(upstream, tmp_path)
+    library = open_library(source, settings=COUNTED, spool=spool)
+
+    library.route("zebra")
+    library.route("both")
+    library.route("one")
+    library.read_asset("one", "x.sh")
+    await library.runs.run_script(ScriptRequest(skill_path="one", file="x.sh", args={}))
+    library.report("one", useful=True, comment=None)
+    library.packages.load("one")
+    library.packages.read_file("one", "x.sh")
+
+    events = spooled(spool)
+    assert len(events) == 8
+    assert {event.get("content_commit") for event in events} == {commit}
 
 
 @pytest.mark.spec("8.6")
@@ -650,19 +614,14 @@ def test_a_repository_is_synced_by_a_timer_and_a_folder_is_not(
 
 def numbered(number: int) -> dict[str, str | None]:
     """Return content in which everything says the same number."""
-    script = [{"file": "scripts/wait.sh", "description": "W", "execution": "server"}]
     asset = [{"file": "assets/number.txt", "description": "N"}]
     return {
         "_root.md": skill_text(body=f"number={number}"),
         "ui/_index.md": skill_text(body=f"number={number}"),
         "ui/auth.md": skill_text(
-            keywords=["auth"], body=f"number={number}", assets=asset, scripts=script
+            keywords=["auth"], body=f"number={number}", assets=asset
         ),
         "ui/auth/assets/number.txt": str(number),
-        "ui/auth/scripts/wait.sh": """touch "$SKILL_ARG_FLAG.started"
-until [ -e "$SKILL_ARG_FLAG" ]; do sleep 0.01; done
-cat "$(dirname "$0")/../assets/number.txt"
-""",
     }
 
 
@@ -710,126 +669,6 @@ def test_no_answer_mixes_two_commits_while_refreshes_run(
     assert len(seen) > 1
 
 
-@posix
-@pytest.mark.spec("9.4")
-async def test_a_script_reads_the_commit_that_it_was_started_from(
-    upstream: Upstream, tmp_path: Path
-) -> None:
-    upstream.commit(numbered(1))
-    source = branch_of(upstream, tmp_path)
-    library = open_library(source)
-    flag = tmp_path / "go"
-    request = greet(file="scripts/wait.sh", args={"flag": str(flag)})
-    printed: list[str] = []
-
-    async def run() -> None:
-        printed.append((await library.run_script(request)).result.stdout)
-
-    with anyio.fail_after(60):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(run)
-            await until((tmp_path / "go.started").exists)
-            for number in (2, 3):
-                upstream.commit(numbered(number))
-                library.load(sync_all(mounted(source)))
-            flag.touch()
-
-    assert printed == ["1"]
-    served = library.read_asset("ui/auth", "assets/number.txt")
-    assert served.content.data == b"3"
-
-
-# --- the sample content ----------------------------------------------------------
-
-CURSOR = (
-    "eyJ2IjoxLCJzb3J0IjoiY3JlYXRlZEF0OmRlc2MiLCJhZnRlciI6WyIyMDI1LTAzLTA0VDEwOjE1Oj"
-    "AwWiIsInBhcl8wMUhaWDNLN1E4TjRUMlY2VzlZMEIxQzNENSJdfQ"
-)
-
-
-def needs(program: str) -> pytest.MarkDecorator:
-    return pytest.mark.skipif(
-        not shutil.which(program), reason=f"{program} is not installed"
-    )
-
-
-def _strips_types() -> bool:
-    """Whether this Node runs TypeScript by itself."""
-    flag = ["node", "--experimental-strip-types", "-e", ""]
-    if not shutil.which("node"):
-        return False
-    return subprocess.run(flag, check=False, capture_output=True).returncode == 0
-
-
-@posix
-@pytest.mark.spec("8.4")
-@pytest.mark.spec("12.2")
-@pytest.mark.parametrize(
-    "skill_path, file, args, exit_code",
-    [
-        pytest.param(
-            "data/postgres/migrations",
-            "scripts/check-migration.sh",
-            {"sql": "SET lock_timeout = '2s'; ALTER TABLE a ADD COLUMN b text;"},
-            0,
-            marks=needs("bash"),
-        ),
-        pytest.param(
-            "data/postgres/migrations",
-            "scripts/check-migration.sh",
-            {"sql": "DROP TABLE parcels;"},
-            1,
-            marks=needs("bash"),
-        ),
-        pytest.param(
-            "ui/react/auth",
-            "scripts/validate-auth-config.py",
-            {
-                "client_id": "np-web-staging",
-                "redirect_uri": "https://staging.northwindparcel.example/auth/callback",
-            },
-            0,
-            marks=needs("python3"),
-        ),
-        pytest.param(
-            "api/pagination",
-            "scripts/decode-cursor.js",
-            {"cursor": CURSOR},
-            0,
-            marks=needs("node"),
-        ),
-        pytest.param(
-            "ui/react/forms",
-            "scripts/check-schema.ts",
-            {"schema": '{"fields": [{"name": "note", "type": "checkbox"}]}'},
-            1,
-            marks=pytest.mark.skipif(
-                not _strips_types(), reason="node does not run TypeScript here"
-            ),
-        ),
-    ],
-)
-async def test_the_scripts_of_the_sample_content_run(
-    skill_path: str, file: str, args: dict[str, str], exit_code: int
-) -> None:
-    runners = {
-        ".sh": "bash",
-        ".py": "python3",
-        ".js": "node",
-        ".ts": "node --experimental-strip-types",
-    }
-    library = open_library(SKILLS_CONTENT, settings={"scripts": {"runners": runners}})
-
-    with anyio.fail_after(30):
-        ran = await library.run_script(
-            ScriptRequest(skill_path=skill_path, file=file, args=args)
-        )
-
-    result = ran.result
-    assert result.exit_code == exit_code, result.stderr
-    assert result.stdout if exit_code == 0 else result.stderr
-
-
 @pytest.mark.spec("8.1")
 def test_a_picked_skill_keeps_its_score_however_low(tmp_path: Path) -> None:
     write_skill(tmp_path, "low.md", keywords=["auth", "jwt"], priority=-1000)
@@ -839,40 +678,6 @@ def test_a_picked_skill_keeps_its_score_however_low(tmp_path: Path) -> None:
     assert isinstance(guidance, Guidance)
     assert guidance.matched_keywords == ("auth",)
     assert guidance.score == Fraction(-1, 2)
-
-
-async def test_a_script_that_is_cancelled_is_an_event_too(
-    content: Path, spool: Spool
-) -> None:
-    write_skill(content, "slow.md", scripts=[{"file": "s.sh", "execution": "server"}])
-    write(content / "slow/s.sh", "echo started > started; sleep 60\n")
-    library = counting(content, spool)
-    request = ScriptRequest(
-        skill_path="slow", file="s.sh", args={}, cwd=str(content / "slow")
-    )
-
-    with anyio.fail_after(20):
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(library.run_script, request)
-            await until((content / "slow/started").exists)
-            tasks.cancel_scope.cancel()
-
-    kind, data = event_in(spool)
-    assert kind == "script_executed"
-    assert (data["success"], data["exit_code"]) == (False, None)
-
-
-def test_a_file_that_is_asset_and_script_can_be_run_and_fetched(content: Path) -> None:
-    both = [{"file": "both.sh", "execution": "server"}]
-    write_skill(content, "both.md", assets=[{"file": "both.sh"}], scripts=both)
-    write(content / "both/both.sh", "echo hello\n")
-    library = open_library(content)
-    request = ScriptRequest(skill_path="both", file="both.sh", args={})
-
-    ran = anyio.run(library.run_script, request)
-
-    assert ran.result.stdout == "hello\n"
-    assert library.read_asset("both", "both.sh").type == "other"
 
 
 @pytest.mark.spec("9.1")
@@ -897,23 +702,6 @@ def test_what_git_leaves_out_is_a_problem_also_for_the_next_process(
         ("aux.md", "has a name that is not safe on every system"),
         ("link.md", "is a link"),
     ]
-
-
-async def test_a_script_that_could_not_be_started_is_no_event(
-    content: Path, spool: Spool
-) -> None:
-    write_skill(content, "x.md", scripts=[{"file": "x.sh", "execution": "server"}])
-    write(content / "x/x.sh")
-    settings = {
-        "analytics": {"enabled": True},
-        "scripts": {"runners": {".sh": "no-such-runner"}},
-    }
-    library = open_library(content, settings=settings, spool=spool)
-
-    with pytest.raises(RunnerNotFoundError):
-        await library.run_script(ScriptRequest(skill_path="x", file="x.sh", args={}))
-
-    assert spooled(spool) == []
 
 
 def test_a_candidate_that_is_picked_keeps_the_score_that_the_answer_gave_it(

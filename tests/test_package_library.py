@@ -1,6 +1,5 @@
 """The use cases of 000 §3 and 003, without MCP."""
 
-import sys
 import tempfile
 from collections.abc import Callable
 from itertools import pairwise
@@ -21,12 +20,9 @@ from skills_mcp.content.source import Mount
 from skills_mcp.errors import (
     AmbiguousNameError,
     ChangedFileError,
-    CommandError,
-    CommandsDisabledError,
     FileTooLargeError,
     InvalidArgumentsError,
     InvalidPathError,
-    RunnerNotFoundError,
     SkillDisabledError,
     SkillNotFoundError,
     UndeclaredFileError,
@@ -35,22 +31,17 @@ from skills_mcp.library import SkillLibrary
 from skills_mcp.package_library import PackageLibrary
 from skills_mcp.routing.search import Found
 from skills_mcp.scripts.commands import CommandRequest
-from skills_mcp.scripts.runner import ScriptResult
 from skills_mcp.skills.reading import Lines
 from skills_mcp.skills.scoping import Scoping
-from tests.clients import Lifeline
 from tests.packages import (
     PDF_FILES,
     PNG,
-    contents,
-    is_gone,
     write_package,
     write_pdf,
 )
 from tests.support import open_library, spooled, sync_all, write, write_skill
 
-COUNTED = {"analytics": {"enabled": True}}
-posix = pytest.mark.skipif(sys.platform == "win32", reason="programs of POSIX")
+COUNTED = {"analytics": {"enabled": True, "context": "full"}}
 
 
 @pytest.fixture
@@ -624,7 +615,7 @@ HOSTILE = [
     "SKILL.md ",
     "SKILL.md.",
     "file:///etc/passwd",
-    "~/.ssh/id_rsa:",
+    "~/.ssh/id_rsa",
     "\u202egnp.ogol",
     "aux.txt",
     ".git/config",
@@ -643,7 +634,7 @@ def test_a_path_that_could_lead_elsewhere_is_not_looked_up(
 
 
 @pytest.mark.parametrize(
-    "file", ["passwords", "links/passwd", "a/notes/SKILL.md", "~/.ssh/id_rsa", ".env"]
+    "file", ["passwords", "links/passwd", "a/notes/SKILL.md", "etc/passwd", ".env"]
 )
 def test_what_is_no_file_of_the_skill_is_not_found(
     content: Path, tmp_path: Path, file: str
@@ -776,26 +767,26 @@ def test_a_reading_is_counted(content: Path, spool: Spool) -> None:
 @pytest.mark.parametrize(
     "use",
     [
-        lambda packages: packages.load("pdf"),
-        lambda packages: packages.find_files("pdf"),
-        lambda packages: packages.read_file("pdf", "SKILL.md"),
-        lambda packages: packages.load_examples("pdf", "form", 3),
-        lambda packages: anyio.run(packages.run_command, a_request("cat")),
+        lambda library: library.packages.load("pdf"),
+        lambda library: library.packages.find_files("pdf"),
+        lambda library: library.packages.read_file("pdf", "SKILL.md"),
+        lambda library: library.packages.load_examples("pdf", "form", 3),
+        lambda library: anyio.run(library.runs.run_command, a_request("cat")),
     ],
     ids=["load", "find_files", "read_file", "load_examples", "run_command"],
 )
 def test_a_hidden_skill_is_of_no_use(
-    content: Path, visibility: dict[str, Any], use: Callable[[PackageLibrary], object]
+    content: Path, visibility: dict[str, Any], use: Callable[[SkillLibrary], object]
 ) -> None:
     write_package(content, "a/notes", metadata={"skillhub": {"category": "Writing"}})
     rules = {"visibility": visibility, "commands": {"enabled": True}}
-    packages = open_library(content, settings=rules).packages
+    library = open_library(content, settings=rules)
 
     with pytest.raises(SkillDisabledError):
-        use(packages)
+        use(library)
 
-    assert packages.load("a/notes").skill.category == "writing"
-    assert "pdf" not in paths(packages.search("pdf"))
+    assert library.packages.load("a/notes").skill.category == "writing"
+    assert "pdf" not in paths(library.packages.search("pdf"))
 
 
 def test_a_hidden_skill_makes_no_name_ambiguous(content: Path) -> None:
@@ -806,147 +797,5 @@ def test_a_hidden_skill_makes_no_name_ambiguous(content: Path) -> None:
     assert loaded.skill.path == "a/notes"
 
 
-# Run a command
-
-
 def a_request(command: str, *args: str, skill: str = "pdf") -> CommandRequest:
     return CommandRequest(skill_name=skill, command=command, args=args)
-
-
-def open_with_commands(
-    content: Path, spool: Spool | None = None, **rules: Any
-) -> SkillLibrary:
-    """Return a library whose operator allows a shell; with a spool it counts."""
-    allowed = {"enabled": True, "allowed": ["sh", "cat", "pwd"], **rules}
-    counted = COUNTED if spool else {}
-    return open_library(content, settings={**counted, "commands": allowed}, spool=spool)
-
-
-async def run(library: SkillLibrary, *words: str) -> ScriptResult:
-    with anyio.fail_after(30):
-        return (await library.packages.run_command(a_request(*words))).result
-
-
-async def test_nothing_is_run_until_the_operator_allows_it(content: Path) -> None:
-    with pytest.raises(CommandsDisabledError):
-        await run(open_library(content), "cat", "SKILL.md")
-
-
-async def test_the_skill_is_looked_up_before_the_program(content: Path) -> None:
-    library = open_with_commands(content)
-
-    with pytest.raises(SkillNotFoundError):
-        await library.packages.run_command(a_request("bash", skill="nowhere"))
-    with pytest.raises(CommandError):
-        await library.packages.run_command(a_request("bash"))
-
-
-@posix
-async def test_a_command_that_writes_leaves_the_skill_as_it_was(content: Path) -> None:
-    library = open_with_commands(content)
-    before = contents(content)
-    script = "pwd -P; cat scripts/fill.py; echo x > new; echo x > SKILL.md; rm -r scr*"
-
-    result = await run(library, "sh", "-c", script)
-
-    folder, _, printed = result.stdout.partition("\n")
-    assert printed == "print('filled')\n"
-    assert result.success, result.stderr
-    assert contents(content) == before
-    assert content not in Path(folder).parents
-    assert is_gone(folder)
-
-
-@posix
-async def test_every_command_gets_a_folder_of_its_own(content: Path) -> None:
-    library = open_with_commands(content)
-
-    first, second = [await run(library, "pwd") for _ in range(2)]
-
-    assert first.stdout != second.stdout
-
-
-@posix
-async def test_a_command_that_fails_is_a_result(content: Path) -> None:
-    result = await run(open_with_commands(content), "sh", "-c", "echo no >&2; exit 3")
-
-    assert (result.exit_code, result.stderr, result.success) == (3, "no\n", False)
-
-
-@posix
-async def test_a_command_that_takes_too_long_leaves_nothing(
-    content: Path, tmp_path: Path
-) -> None:
-    library = open_with_commands(content, timeout_seconds=1)
-    where = tmp_path / "where"
-
-    result = await run(library, "sh", "-c", f"pwd -P > {where}; exec sleep 60")
-
-    assert result.timed_out
-    assert result.exit_code == 137
-    assert is_gone(where.read_text())
-
-
-@posix
-async def test_a_command_that_is_cancelled_leaves_nothing_and_is_counted(
-    content: Path, tmp_path: Path, spool: Spool
-) -> None:
-    library = open_with_commands(content, spool)
-    where = tmp_path / "where"
-    lifeline = Lifeline(tmp_path / "lifeline")
-    script = f"pwd -P > {where}\n{lifeline.script()}"
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(run, library, "sh", "-c", script)
-        await anyio.to_thread.run_sync(lifeline.wait_for_start)
-        tasks.cancel_scope.cancel()
-
-    lifeline.wait_for_end()
-    lifeline.close()
-    assert is_gone(where.read_text())
-    [event] = spooled(spool)
-    assert event["type"] == "script_executed"
-    assert (event["data"]["success"], event["data"]["exit_code"]) == (False, None)
-
-
-@posix
-async def test_a_command_is_counted_without_its_arguments(
-    content: Path, spool: Spool
-) -> None:
-    library = open_with_commands(content, spool)
-
-    await run(library, "sh", "-c", "exit 3 # canary")
-
-    [event] = spooled(spool)
-    duration_ms = event["data"].pop("duration_ms")
-    assert duration_ms >= 0
-    assert (event["type"], event["data"]) == (
-        "script_executed",
-        {
-            "skill_path": "pdf",
-            "file": "sh",
-            "execution_mode": "server",
-            "success": False,
-            "exit_code": 3,
-            "args_provided": [],
-        },
-    )
-
-
-@pytest.mark.parametrize(
-    "words, error",
-    [
-        (("bash",), CommandError),
-        (("cat", "\0"), InvalidArgumentsError),
-        (("nowhere",), RunnerNotFoundError),
-    ],
-)
-async def test_a_command_that_never_ran_is_not_counted(
-    content: Path, spool: Spool, words: tuple[str, ...], error: type[Exception]
-) -> None:
-    library = open_with_commands(content, spool, allowed=["cat", "nowhere"])
-
-    with pytest.raises(error):
-        await run(library, *words)
-
-    assert spooled(spool) == []

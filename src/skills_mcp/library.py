@@ -6,14 +6,10 @@ replaces the snapshot in one assignment, so no answer mixes two commits.
 """
 
 import logging
-import time
-from collections.abc import Mapping
 
-import anyio
-import anyio.to_thread
-
+from skills_mcp.analytics.privacy import Text
 from skills_mcp.analytics.tracker import Tracker
-from skills_mcp.answers import Guidance, RanScript, Refreshed, ServedFile, guide
+from skills_mcp.answers import Guidance, Refreshed, ServedFile, guide
 from skills_mcp.config import Config
 from skills_mcp.content.source import Content
 from skills_mcp.errors import SkillDisabledError, UndeclaredFileError
@@ -27,12 +23,14 @@ from skills_mcp.routing.decision import (
     is_listed,
 )
 from skills_mcp.routing.explanation import Explanation, explain
+from skills_mcp.runs import Runs
 from skills_mcp.safe_path import parse_relative
-from skills_mcp.scripts.permission import Permitted, ScriptRequest, permit
-from skills_mcp.scripts.runner import ScriptResult, ScriptRunner
+from skills_mcp.scripts.audit import AuditFile
+from skills_mcp.scripts.runner import ScriptRunner
+from skills_mcp.scripts.surroundings import Surroundings
 from skills_mcp.shelf import Shelf
 from skills_mcp.skills.assets import read_file
-from skills_mcp.skills.inheritance import files_in_chain, find_in_chain, find_script
+from skills_mcp.skills.inheritance import files_in_chain, find_in_chain
 from skills_mcp.skills.model import Asset
 from skills_mcp.skills.scoping import EVERYWHERE, Scoping, narrow
 from skills_mcp.skills.tree import TreeNode, build_tree, find_node
@@ -52,14 +50,16 @@ class SkillLibrary:
         shelf: Shelf,
         tracker: Tracker,
         runner: ScriptRunner,
-        environment: Mapping[str, str],
+        audit: AuditFile,
+        surroundings: Surroundings,
     ) -> None:
         self.shelf = shelf
         """What is served now, and how it is replaced."""
         self._tracker = tracker
-        self._runner = runner
-        self._environment = environment
-        self.packages = PackageLibrary(shelf, tracker, runner, environment)
+        self.packages = PackageLibrary(shelf, tracker)
+        """The same skills, by their names."""
+        self.runs = Runs(shelf, tracker, runner, audit, surroundings)
+        """What may be run of them."""
 
     @property
     def config(self) -> Config:
@@ -90,7 +90,7 @@ class SkillLibrary:
 
     def close(self) -> None:
         """End everything that was started: scripts and a running sync."""
-        self._runner.close()
+        self.runs.close()
         self.shelf.close()
 
     def route(
@@ -116,16 +116,22 @@ class SkillLibrary:
         """
         snapshot = self.snapshot
         if skill_path is not None:
-            return self._pick(snapshot, context, skill_path, known_digest)
+            return self._pick(snapshot, context, skill_path, known_digest, scoping)
         within = narrow(snapshot.index, scoping)
         matching = snapshot.config.matching
+        commit = snapshot.content.commit
         match choose(snapshot.matcher, context, matching, within=within):
             case NoMatch() as decision:
-                self._tracker.track("no_match", context=context)
+                self._tracker.track("no_match", context=context, content_commit=commit)
                 return decision
-            case Ambiguous() as decision:
-                paths = [candidate.skill.path for candidate in decision.candidates]
-                self._tracker.track("ambiguous", context=context, candidates=paths)
+            case Ambiguous(candidates) as decision:
+                self._tracker.track(
+                    "ambiguous",
+                    context=context,
+                    candidates=[each.skill.path for each in candidates],
+                    matched_keywords=[each.matched_keywords for each in candidates],
+                    content_commit=commit,
+                )
                 return decision
             case Match(best):
                 guidance = guide(snapshot.content, snapshot.index, best, known_digest)
@@ -183,48 +189,26 @@ class SkillLibrary:
                 f"{', '.join(known[:_MAX_NAMED_FILES]) or 'none at all'}."
             )
         limit = snapshot.config.assets.max_size_bytes
+        listed = located.entry.file  # as the disk spells it
         kind = located.entry.type if isinstance(located.entry, Asset) else "script"
         served = ServedFile(
             skill_path=skill.path,
-            file=file,
+            file=listed,
             type=kind,
-            content=read_file(located.owner, file, max_bytes=limit),
+            content=read_file(located.owner, listed, max_bytes=limit),
             resolved_from=located.source,
-            provenance=derive_place(snapshot.content, located.owner, file),
+            provenance=derive_place(snapshot.content, located.owner, listed),
         )
         self._tracker.track(
             "asset_served",
             skill_path=skill.path,
-            file=file,
+            file=served.file,
             asset_type=kind,
             is_inherited=located.source is not None,
             size_bytes=len(served.content.data),
+            content_commit=served.provenance.commit,
         )
         return served
-
-    async def run_script(self, request: ScriptRequest) -> RanScript:
-        """Run a declared script, if every rule allows it (001 §8.4).
-
-        Raises:
-            SkillsError: Everything that `permit` raises, and `RunnerNotFoundError`.
-        """
-        snapshot = self.snapshot
-        rules = snapshot.config.scripts
-        permitted = await anyio.to_thread.run_sync(
-            permit, request, snapshot.index, rules, self._environment
-        )
-        started = time.monotonic()
-        try:
-            result = await self._runner.run(permitted.command)
-        except anyio.get_cancelled_exc_class():
-            # It ran, so it is tracked, too (001 §12.2).
-            self._track_run(permitted, request, None, time.monotonic() - started)
-            raise
-        self._track_run(permitted, request, result, result.duration_seconds)
-        located = find_script(snapshot.index, permitted.skill, request.file)
-        owner = located.owner if located else permitted.skill
-        place = derive_place(snapshot.content, owner, request.file)
-        return RanScript(result, place)
 
     def report(self, skill_path: str, *, useful: bool, comment: str | None) -> None:
         """Record what a caller thought of a skill (001 §8.5).
@@ -234,12 +218,20 @@ class SkillLibrary:
         Raises:
             SkillDisabledError: The operator does not offer the skill.
         """
-        if self.is_ready:
-            _refuse_hidden(self.snapshot, skill_path)
-        verdict = "useful" if useful else "not useful"
-        logger.info("Feedback for %s: %s (%s)", skill_path, verdict, comment or "-")
+        snapshot = self.snapshot if self.is_ready else None
+        if snapshot:
+            _refuse_hidden(snapshot, skill_path)
+        path, commit = _find_read(snapshot, skill_path)
+        # Hosts keep the log, so no words of an agent: those belong to the event, of
+        # which the operator decides.
+        named = "an unknown skill" if isinstance(path, Text) else path
+        logger.info("Feedback for %s: %s", named, "useful" if useful else "not useful")
         self._tracker.track(
-            "skill_feedback", skill_path=skill_path, useful=useful, comment=comment
+            "skill_feedback",
+            skill_path=path,
+            useful=useful,
+            comment=comment,
+            content_commit=commit,
         )
 
     async def refresh(self) -> Refreshed:
@@ -261,12 +253,15 @@ class SkillLibrary:
         context: str,
         skill_path: str,
         known_digest: str | None,
+        scoping: Scoping,
     ) -> Guidance:
         """Serve a skill that the caller chose; it keeps its score, however low."""
         skill = snapshot.index.require(skill_path)
         alone = narrow(snapshot.index, Scoping(below=skill.path))
         own = find_candidate(snapshot.matcher, context, skill, alone)
-        decision = choose(snapshot.matcher, context, snapshot.config.matching)
+        within = narrow(snapshot.index, scoping)  # as when it was asked first
+        matching = snapshot.config.matching
+        decision = choose(snapshot.matcher, context, matching, within=within)
         guidance = guide(snapshot.content, snapshot.index, own, known_digest)
         return self._serve(context, guidance, was_ambiguous=is_listed(skill, decision))
 
@@ -281,26 +276,17 @@ class SkillLibrary:
             matched_keywords=guidance.matched_keywords,
             was_ambiguous=was_ambiguous,
             unchanged=guidance.is_known,
+            content_commit=guidance.provenance.commit,
         )
         return guidance
 
-    def _track_run(
-        self,
-        permitted: Permitted,
-        request: ScriptRequest,
-        result: ScriptResult | None,
-        duration_seconds: float,
-    ) -> None:
-        self._tracker.track(
-            "script_executed",
-            skill_path=permitted.skill.path,
-            file=permitted.script.file,
-            execution_mode=permitted.script.execution,
-            success=result is not None and result.success,
-            exit_code=result.exit_code if result is not None else None,
-            duration_ms=round(duration_seconds * 1000),
-            args_provided=sorted(request.args),
-        )
+
+def _find_read(snapshot: Snapshot | None, skill_path: str) -> tuple[str, str | None]:
+    """Return which skill was read, and of which commit; any text is possible."""
+    skill = snapshot.index.get(skill_path) if snapshot else None
+    if snapshot is None or skill is None:
+        return Text(skill_path), None
+    return skill.path, derive_place(snapshot.content, skill).commit
 
 
 def _refuse_hidden(snapshot: Snapshot, skill_path: str) -> None:

@@ -1,23 +1,17 @@
-"""The use cases of SkillHub (000 §3) over the same skills: search, load, read, run.
+"""The use cases of SkillHub (000 §3) over the same skills: search, load, read.
 
 They see every skill, whatever its format: a name, or the path where names repeat.
 """
 
-import time
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager
 from itertools import islice
-
-import anyio
-import anyio.to_thread
 
 from skills_mcp.analytics.tracker import Tracker
 from skills_mcp.answers import (
     FoundFiles,
     LoadedSkill,
-    RanScript,
     ReadFile,
     ServedExamples,
+    derive_digest,
     load_answer,
 )
 from skills_mcp.config import Config
@@ -25,14 +19,7 @@ from skills_mcp.errors import InvalidArgumentsError, UndeclaredFileError
 from skills_mcp.provenance import derive_place
 from skills_mcp.routing.search import Found, search
 from skills_mcp.routing.tokens import tokenize
-from skills_mcp.safe_path import parse_relative
-from skills_mcp.scripts.commands import (
-    CommandRequest,
-    prepared,
-    require_allowed,
-    require_enabled,
-)
-from skills_mcp.scripts.runner import Command, ScriptResult, ScriptRunner
+from skills_mcp.safe_path import find_name, parse_relative
 from skills_mcp.shelf import Shelf
 from skills_mcp.skills.examples import (
     Example,
@@ -66,17 +53,9 @@ _MAX_NAMED_FILES = 20  # in an error, where they only help to find the right one
 class PackageLibrary:
     """Search, load and read skills by their names."""
 
-    def __init__(
-        self,
-        shelf: Shelf,
-        tracker: Tracker,
-        runner: ScriptRunner,
-        environment: Mapping[str, str],
-    ) -> None:
+    def __init__(self, shelf: Shelf, tracker: Tracker) -> None:
         self._shelf = shelf
         self._tracker = tracker
-        self._runner = runner
-        self._environment = environment
 
     def search(
         self, query: str, *, limit: int | None = None, scoping: Scoping = EVERYWHERE
@@ -103,7 +82,8 @@ class PackageLibrary:
             within=narrow(snapshot.index, scoping),
         )
         if not found.hits:
-            self._tracker.track("no_match", context=query)
+            commit = snapshot.content.commit
+            self._tracker.track("no_match", context=query, content_commit=commit)
         return found
 
     def load(self, name: str, *, known_digest: str | None = None) -> LoadedSkill:
@@ -128,6 +108,7 @@ class PackageLibrary:
             matched_keywords=(),
             was_ambiguous=False,
             unchanged=loaded.is_known,
+            content_commit=loaded.provenance.commit,
         )
         return loaded
 
@@ -150,6 +131,7 @@ class PackageLibrary:
             skill,
             files[:MAX_LISTED_FILES],
             truncated=len(files) > MAX_LISTED_FILES,
+            digest=derive_digest(snapshot.index, skill),
             provenance=derive_place(snapshot.content, skill),
         )
 
@@ -174,10 +156,11 @@ class PackageLibrary:
         most = max(1, min(top_k, MAX_EXAMPLES))
         chosen = choose_examples(examples, query, tokenize, most=most)
         shown = tuple(cut_examples(chosen, max_bytes=limit))
+        place = derive_place(snapshot.content, skill)
         for each in shown:
-            self._track_example(skill, each.example)
+            self._track_example(skill, each.example, place.commit)
         loaded = LoadedExamples(skill, shown, len(examples), notes)
-        return ServedExamples(loaded, derive_place(snapshot.content, skill))
+        return ServedExamples(loaded, place)
 
     def read_file(self, name: str, file: str, lines: Lines | None = None) -> ReadFile:
         """Return a file of a skill, or of a skill that it inherits from.  Blocking.
@@ -194,8 +177,9 @@ class PackageLibrary:
         """
         snapshot = self._shelf.snapshot
         skill = snapshot.index.resolve(name)
-        owner, source = _find_owner(snapshot, skill, file)
+        owner, source, file = _find_owner(snapshot, skill, file)
         part = _read_part(owner, file, lines, snapshot.config)
+        place = derive_place(snapshot.content, owner, file)
         self._tracker.track(
             "asset_served",
             skill_path=skill.path,
@@ -203,6 +187,7 @@ class PackageLibrary:
             asset_type="file",
             is_inherited=source is not None,
             size_bytes=len(part.content.data),
+            content_commit=place.commit,
         )
         return ReadFile(
             skill=skill,
@@ -213,35 +198,12 @@ class PackageLibrary:
             ),
             is_line_cut=part.is_line_cut,
             resolved_from=source,
-            provenance=derive_place(snapshot.content, owner, file),
+            provenance=place,
         )
 
-    async def run_command(self, request: CommandRequest) -> RanScript:
-        """Run a program in a private copy of a skill's folder (000 §3.5).
-
-        Raises:
-            ScriptRefusedError: The operator does not allow it; the subclass says why.
-            SkillsError: No skill, several, or a hidden one; the subclass says which.
-            InvalidArgumentsError: An argument cannot be passed on.
-        """
-        snapshot = self._shelf.snapshot
-        rules = snapshot.config.commands
-        require_enabled(rules)
-        skill = snapshot.index.resolve(request.skill_name)
-        require_allowed(request, rules)
-        folder = prepared(request, skill, rules, self._environment)
-        async with _entered(folder) as command:
-            started = time.monotonic()
-            try:
-                result = await self._runner.run(command)
-            except anyio.get_cancelled_exc_class():
-                # It ran, so it is tracked, too (001 §12.2).
-                self._track_run(skill, request, None, time.monotonic() - started)
-                raise
-        self._track_run(skill, request, result, result.duration_seconds)
-        return RanScript(result, derive_place(snapshot.content, skill))
-
-    def _track_example(self, skill: Skill, example: Example) -> None:
+    def _track_example(
+        self, skill: Skill, example: Example, commit: str | None
+    ) -> None:
         if example.file is None:
             return  # a task of the frontmatter is no file
         self._tracker.track(
@@ -251,38 +213,8 @@ class PackageLibrary:
             asset_type="example",
             is_inherited=False,
             size_bytes=len(example.text.encode()),
+            content_commit=commit,
         )
-
-    def _track_run(
-        self,
-        skill: Skill,
-        request: CommandRequest,
-        result: ScriptResult | None,
-        seconds: float,
-    ) -> None:
-        self._tracker.track(
-            "script_executed",
-            skill_path=skill.path,
-            file=request.command,
-            execution_mode="server",
-            success=result is not None and result.success,
-            exit_code=result.exit_code if result else None,
-            duration_ms=round(seconds * 1000),
-            args_provided=[],
-        )
-
-
-@asynccontextmanager
-async def _entered(
-    folder: AbstractContextManager[Command],
-) -> AsyncIterator[Command]:
-    """Enter and leave in a thread: to copy and to delete files takes time."""
-    command = await anyio.to_thread.run_sync(folder.__enter__)
-    try:
-        yield command
-    finally:
-        with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(folder.__exit__, None, None, None)
 
 
 def _read_part(
@@ -297,14 +229,14 @@ def _read_part(
 
 def _find_owner(
     snapshot: Snapshot, skill: Skill, file: str
-) -> tuple[Skill, SkillPath | None]:
-    """Find whose file it is: the skill's own first, then along the chain."""
+) -> tuple[Skill, SkillPath | None, str]:
+    """Find whose file it is, the skill's own first, and what it is called there."""
     parse_relative(file)
-    if file in skill.files:
-        return skill, None
+    if own := find_name(skill.files, file):
+        return skill, None, own
     located = find_in_chain(snapshot.index, skill, file)
     if located is not None:
-        return located.owner, located.source
+        return located.owner, located.source, located.entry.file
     inside = [each for each in skill.files if each.startswith(f"{file}/")]
     listed = ", ".join((inside or list(skill.files))[:_MAX_NAMED_FILES])
     raise UndeclaredFileError(

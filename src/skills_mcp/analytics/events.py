@@ -15,6 +15,7 @@ EventType = Literal[
     "script_executed",
     "skill_feedback",
     "refresh",
+    "events_dropped",
 ]
 
 
@@ -28,34 +29,26 @@ class Event:
     data: Mapping[str, Any]
     event_id: str
     """Unique, so that a receiver can tell a repetition from a second event."""
+    content_commit: str | None = None
+    """What was served then; None for a folder, which has no commits."""
 
     def to_json(self) -> str:
         """Return the event as one line."""
-        return json.dumps(
-            {
-                "type": self.type,
-                "timestamp": render_time(self.timestamp),
-                "server_id": self.server_id,
-                "data": dict(self.data),
-                "event_id": self.event_id,
-            },
-            ensure_ascii=False,
-        )
+        fields = {
+            "type": self.type,
+            "timestamp": render_time(self.timestamp),
+            "server_id": self.server_id,
+            "data": dict(self.data),
+            "event_id": self.event_id,
+        }
+        if self.content_commit is not None:
+            fields["content_commit"] = self.content_commit
+        return json.dumps(fields, ensure_ascii=False)
 
 
 def new_event_id() -> str:
     """Return an identifier that no other event has."""
     return uuid.uuid4().hex
-
-
-def derive_server_id(environment: Mapping[str, str]) -> str:
-    """Return `dev-{username}` (001 §10.1).
-
-    >>> derive_server_id({"USER": "ada"})
-    'dev-ada'
-    """
-    user = environment.get("USER") or environment.get("USERNAME") or "unknown"
-    return f"dev-{user}"
 
 
 def render_time(moment: datetime) -> str:

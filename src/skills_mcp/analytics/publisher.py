@@ -1,13 +1,26 @@
-"""Posts spooled events to the operator's endpoint (001 §10.3).  The only HTTP here."""
+"""Posts spooled events to the operator's endpoint (001 §10.3).  The only HTTP here.
 
-import json
+An event is settled when the receiver has answered for it, and only then: accepted, or
+refused for what is in it. Everything else stays where it is, for a later round, of
+whichever window. Files are read, moved and locked on threads, never on the event loop.
+"""
+
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
+import anyio.to_thread
 
-from skills_mcp.analytics.spool import Segment, Spool
+from skills_mcp.analytics.attempts import Attempts
+from skills_mcp.analytics.batches import compose, derive_key, is_safe, split
+from skills_mcp.analytics.lines import Line
+from skills_mcp.analytics.outbox import Outbox
+from skills_mcp.analytics.spool import Segment
+from skills_mcp.analytics.verdict import Meaning, Verdict, decide
 from skills_mcp.config import Analytics
 
 if TYPE_CHECKING:  # imported late: nothing is sent before the first answer
@@ -16,32 +29,67 @@ if TYPE_CHECKING:  # imported late: nothing is sent before the first answer
 logger = logging.getLogger(__name__)
 
 INTERVAL_SECONDS = 30.0
-_TIMEOUT_SECONDS = 5.0
-_REFUSED = frozenset({400, 413, 422})
-_JSON = {"Content-Type": "application/json"}
+TIMEOUT_SECONDS = 5.0
+_CONNECT_SECONDS = 2.0
+
+# What a receiver says beside its status is not for us. Little of it is read, so that
+# the connection can be used again.
+_MAX_ANSWER_BYTES = 4096
+_ANSWER_SECONDS = 0.5
+
+# One bad event among 500 is found with 18 requests. A receiver that refuses whatever
+# it is sent is not asked about each of them.
+_MAX_DIVISIONS = 64
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(slots=True)
+class _Round:
+    """One round of requests, and what came of it."""
+
+    client: "httpx.AsyncClient"
+    endpoint: str
+    divisions: int = _MAX_DIVISIONS
+    sent: int = 0
+    ended_by: Verdict | None = None
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What became of the events of one segment."""
+
+    accepted: list[Line] = field(default_factory=list)
+    refused: list[Line] = field(default_factory=list)
 
 
 class Publisher:
-    """Sends what the spool holds, and removes only what was accepted.
+    """Sends what waits, and forgets only what a receiver has answered for.
 
     Args:
-        spool: Where the events are.
-        rules: Read before every attempt; without an endpoint events stay here.
+        outbox: Where the events are, and where they go.
+        rules: Read before every round; without an endpoint events are only kept.
+        is_offline: Read likewise; nothing is sent while it is true.
         transport: Stands in for the network in tests.
-        interval_seconds: Between two attempts (001 §10.3).
+        interval_seconds: Between two rounds (001 §10.3).
     """
 
     def __init__(
         self,
-        spool: Spool,
+        outbox: Outbox,
         rules: Callable[[], Analytics],
+        *,
+        is_offline: Callable[[], bool] = lambda: False,
         transport: "httpx.AsyncBaseTransport | None" = None,
         interval_seconds: float = INTERVAL_SECONDS,
     ) -> None:
-        self._spool = spool
+        self.outbox = outbox
+        """Where the events are."""
         self._rules = rules
+        self._is_offline = is_offline
         self._transport = transport
         self._interval_seconds = interval_seconds
+        self._attempts = Attempts(outbox.spool.directory)
 
     async def run(self) -> None:
         """Publish now and again until cancelled."""
@@ -53,49 +101,177 @@ class Publisher:
                 logger.exception("Publishing failed")
 
     async def publish(self) -> int:
-        """Send everything that can be sent now; return how many events were.
+        """Send everything that can be sent now; return how many events were accepted.
 
-        An endpoint that is down ends the attempt; one that refuses a segment for
-        what is in it does not keep the others back.
+        It may be cancelled at any moment, and loses nothing by that.
         """
         rules = self._rules()
-        if not rules.enabled or not rules.endpoint:
+        # Also while nothing is counted: what was counted before is not kept longer.
+        await _in_thread(lambda: self.outbox.prune(rules.keep_days))
+        if not rules.enabled or self._is_offline():
             return 0
+        if not rules.endpoint:
+            await _in_thread(lambda: self.outbox.keep_all(rules.keep_days))
+            return 0
+        if not is_safe(rules.endpoint):
+            logger.error(
+                "analytics.endpoint is not https:// and not on this machine, or holds "
+                "a password: nothing is sent there"
+            )
+            return 0
+        if not await _in_thread(lambda: self._begin(rules.endpoint)):
+            return 0
+        return await self._send_all(rules)
+
+    def _begin(self, endpoint: str) -> bool:
+        """Whether there is something to send, and it may be sent.  Blocking."""
+        if self.outbox.spool.is_empty or not self._attempts.claim(endpoint):
+            return False
+        self.outbox.spool.rotate()
+        return True
+
+    async def _send_all(self, rules: Analytics) -> int:
+        opened = await _in_thread(lambda: self._open(rules.endpoint))
+        if isinstance(opened, Verdict):
+            await _in_thread(lambda: self._end(rules.endpoint, opened))
+            return 0
+        segments = self.outbox.spool.take()
+        try:
+            async with opened as client:
+                current = _Round(client, rules.endpoint)
+                while current.ended_by is None:
+                    segment = await _in_thread(lambda: next(segments, None))
+                    if segment is None:
+                        break
+                    await self._send(segment, current, rules.keep_days)
+        finally:
+            with suppress(ValueError):  # a thread that nobody waits for is still at it
+                segments.close()
+        await _in_thread(lambda: self._end(rules.endpoint, current.ended_by))
+        return current.sent
+
+    def _end(self, endpoint: str, ended_by: Verdict | None) -> None:
+        """Remember how it went.  Blocking."""
+        pause = self._attempts.settle(endpoint, ended_by)
+        if ended_by:
+            logger.warning(
+                "Events stay here for now, and are sent in %.0f seconds at the "
+                "earliest: %s",
+                pause,
+                ended_by.reason,
+            )
+
+    async def _send(self, segment: Segment, current: _Round, keep_days: int) -> None:
+        tally = _Tally()
+        for lines in split(segment.lines):
+            await self._deliver(lines, current, tally)
+        current.sent += len(tally.accepted)
+        await _in_thread(
+            lambda: self.outbox.settle(
+                segment, tally.accepted, tally.refused, keep_days
+            )
+        )
+
+    async def _deliver(
+        self, lines: Sequence[Line], current: _Round, tally: _Tally
+    ) -> None:
+        """Send events together, and in halves if one of them is in the way."""
+        if current.ended_by:
+            return
+        verdict = await _post(current.client, current.endpoint, lines)
+        match verdict.meaning:
+            case Meaning.ACCEPTED:
+                tally.accepted += lines
+            case Meaning.LATER | Meaning.CLOSED:
+                current.ended_by = verdict
+            case Meaning.TOO_LARGE if len(lines) > 1:
+                await self._halve(lines, current, tally)
+            case Meaning.REFUSED if len(lines) > 1 and current.divisions:
+                current.divisions -= 1
+                await self._halve(lines, current, tally)
+            case _:
+                logger.warning("Events refused: %d, by %s", len(lines), verdict.reason)
+                tally.refused += lines
+
+    async def _halve(
+        self, lines: Sequence[Line], current: _Round, tally: _Tally
+    ) -> None:
+        middle = len(lines) // 2
+        await self._deliver(lines[:middle], current, tally)
+        await self._deliver(lines[middle:], current, tally)
+
+    def _open(self, endpoint: str) -> "httpx.AsyncClient | Verdict":
+        """Return a client, or why there can be none.  Blocking: certificates are read.
+
+        What stays on this machine goes through no proxy of the environment.
+        """
         import httpx
 
-        self._spool.rotate()
-        sent = 0
-        async with httpx.AsyncClient(
-            timeout=_TIMEOUT_SECONDS, transport=self._transport
-        ) as client:
-            for segment in self._spool.take():
-                try:
-                    await _post(client, rules.endpoint, segment)
-                except (httpx.HTTPError, httpx.InvalidURL) as error:
-                    logger.warning("Events stay here for now: %s", _describe(error))
-                    if _is_about_the_content(error):
-                        continue
-                    break
-                self._spool.remove(segment)
-                sent += len(segment.events)
-        return sent
+        try:
+            return self._open_client(httpx.URL(endpoint))
+        except (httpx.InvalidURL, ImportError, OSError, ValueError) as error:
+            return Verdict(
+                Meaning.LATER,
+                "analytics.endpoint, or the proxy or the certificates that the "
+                f"environment names, cannot be used: {_describe(error)}",
+            )
+
+    def _open_client(self, address: "httpx.URL") -> "httpx.AsyncClient":
+        import httpx
+
+        is_local = address.host in {"localhost", "::1"} or address.host[:4] == "127."
+        return httpx.AsyncClient(
+            timeout=httpx.Timeout(TIMEOUT_SECONDS, connect=_CONNECT_SECONDS),
+            transport=self._transport,
+            mounts={f"all://{address.netloc.decode()}": None} if is_local else None,
+            follow_redirects=False,
+        )
 
 
-async def _post(client: "httpx.AsyncClient", endpoint: str, segment: Segment) -> None:
-    if segment.events:
-        body = _render(segment)
-        answer = await client.post(endpoint, content=body, headers=_JSON)
-        answer.raise_for_status()
+async def _post(
+    client: "httpx.AsyncClient", endpoint: str, lines: Sequence[Line]
+) -> Verdict:
+    """Send events, and return what the receiver says.  No answer is a verdict, too."""
+    import httpx
+
+    headers = {
+        "Content-Type": "application/json",
+        "Idempotency-Key": derive_key(lines),
+    }
+    try:
+        with anyio.fail_after(TIMEOUT_SECONDS):
+            async with client.stream(
+                "POST", endpoint, content=compose(lines), headers=headers
+            ) as answer:
+                verdict = decide(
+                    answer.status_code,
+                    answer.headers.get("Retry-After"),
+                    datetime.now(UTC),
+                )
+                await _skim(answer)
+    except TimeoutError:
+        return Verdict(Meaning.LATER, f"no answer within {TIMEOUT_SECONDS:.0f} seconds")
+    except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
+        return Verdict(Meaning.LATER, _describe(error))
+    return verdict
 
 
-def _is_about_the_content(error: Exception) -> bool:
-    status = getattr(getattr(error, "response", None), "status_code", None)
-    return status in _REFUSED
+async def _skim(answer: "httpx.Response") -> None:
+    """Read the beginning of what a receiver says, if it comes at once."""
+    import httpx
+
+    read = 0
+    with suppress(httpx.HTTPError, httpx.StreamError):
+        with anyio.move_on_after(_ANSWER_SECONDS):
+            async for part in answer.aiter_raw():
+                read += len(part)
+                if read > _MAX_ANSWER_BYTES:
+                    return
 
 
-def _render(segment: Segment) -> bytes:
-    """Return the body of 001 §10.3 in ASCII, which carries any text there is."""
-    return json.dumps({"events": segment.events}).encode("ascii")
+async def _in_thread(work: Callable[[], _Result]) -> _Result:
+    """Do what touches files; the end of the process does not wait for it."""
+    return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
 
 
 def _describe(error: Exception) -> str:

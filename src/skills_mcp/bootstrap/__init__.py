@@ -3,33 +3,39 @@
 The only module that chooses implementations.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from skills_mcp.analytics.events import derive_server_id
+from skills_mcp.analytics.outbox import Outbox
+from skills_mcp.analytics.privacy import Privacy
 from skills_mcp.analytics.publisher import Publisher
-from skills_mcp.analytics.spool import Spool
+from skills_mcp.analytics.record import Record
 from skills_mcp.analytics.tracker import Tracker
 from skills_mcp.bootstrap.sources import DEFAULT_BRANCH, Origin, choose_mounts
 from skills_mcp.config import (
-    Analytics,
     Config,
     Embedding,
     Layer,
     Settings,
     environment_layer,
     load_file,
+    refuses_tracking,
 )
 from skills_mcp.config.values import Algorithm
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.embeddings import open_embedding
 from skills_mcp.errors import ConfigError
 from skills_mcp.library import SkillLibrary
+from skills_mcp.scripts.audit import AuditFile
 from skills_mcp.scripts.runner import ScriptRunner
+from skills_mcp.scripts.surroundings import Surroundings
 from skills_mcp.shelf import Shelf
 
-__all__ = ["DEFAULT_BRANCH", "Application", "Options", "build"]
+logger = logging.getLogger(__name__)
+
+__all__ = ["DEFAULT_BRANCH", "Application", "Options", "build", "open_record"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,15 +72,18 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
     """
     home = _home(environment)
     file = _operator_file(options, home)
-    layers = (environment_layer(environment), _command_line(options))
-    settings = Settings((load_file(file), *layers) if file else layers)
+    settings = _open_settings(file, options, environment)
     folder = file.absolute().parent if file else home
     config = settings.resolve()
+    if refuses_tracking(environment):
+        logger.info("DO_NOT_TRACK is set: no event is written or sent")
     cache = home / "cache"
     mounts = choose_mounts(options, config, environment, folder=folder, cache=cache)
-    spool = Spool(home / "spool")
+    outbox = Outbox(home)
     tracker = Tracker(
-        spool, lambda: library.config.analytics, derive_server_id(environment)
+        outbox.spool,
+        lambda: library.config.analytics,
+        Privacy(home / "analytics.key", environment),
     )
     library = SkillLibrary(
         shelf=Shelf(
@@ -85,10 +94,37 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
         ),
         tracker=tracker,
         runner=ScriptRunner(),
-        environment=environment,
+        audit=AuditFile(home / "audit.jsonl"),
+        surroundings=Surroundings.of(environment),
     )
-    publisher = Publisher(spool, lambda: _publishing(library.config))
+    publisher = Publisher(
+        outbox,
+        lambda: library.config.analytics,
+        is_offline=lambda: library.config.sync.offline,
+    )
     return Application(library, publisher, mounts)
+
+
+def load_rules(options: Options, environment: Mapping[str, str]) -> Config:
+    """Return what the operator has set, whatever the content would add.
+
+    Raises:
+        ConfigError: It cannot be used.
+    """
+    file = _operator_file(options, _home(environment))
+    return _open_settings(file, options, environment).resolve()
+
+
+def open_record(environment: Mapping[str, str]) -> Record:
+    """Return what was counted on this machine, whatever is served on it now."""
+    return Record(_home(environment))
+
+
+def _open_settings(
+    file: Path | None, options: Options, environment: Mapping[str, str]
+) -> Settings:
+    layers = (environment_layer(environment), _command_line(options))
+    return Settings((load_file(file), *layers) if file else layers)
 
 
 def _home(environment: Mapping[str, str]) -> Path:
@@ -126,10 +162,3 @@ def _command_line(options: Options) -> Layer:
 def _embedding(config: Config) -> Embedding:
     """Return whom to ask for meanings: nobody, if nothing may be asked."""
     return Embedding() if config.sync.offline else config.embedding
-
-
-def _publishing(config: Config) -> Analytics:
-    """Return whom to send events to; without a network they wait in the spool."""
-    if not config.sync.offline:
-        return config.analytics
-    return config.analytics.model_copy(update={"endpoint": ""})

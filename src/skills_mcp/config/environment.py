@@ -76,6 +76,15 @@ VARIABLES = (
 )
 
 
+def refuses_tracking(environment: Mapping[str, str]) -> bool:
+    """Whether the person at this machine wants nothing to be counted, by any program.
+
+    >>> refuses_tracking({"DO_NOT_TRACK": "1"}), refuses_tracking({"DO_NOT_TRACK": "0"})
+    (True, False)
+    """
+    return environment.get("DO_NOT_TRACK", "").strip() not in {"", "0"}
+
+
 def environment_layer(environment: Mapping[str, str]) -> Layer:
     """Return what environment variables set; an empty one sets nothing.
 
@@ -87,7 +96,9 @@ def environment_layer(environment: Mapping[str, str]) -> Layer:
     findings = [finding for each, text in given for finding in _findings(each, text)]
     if findings:
         raise ConfigError("\n".join(f"environment: {each}" for each in findings))
-    single = (Layer(each.name, each.values(text)) for each, text in given)
+    single = [Layer(each.name, each.values(text)) for each, text in given]
+    if refuses_tracking(environment):
+        single.append(Layer("DO_NOT_TRACK", {"analytics": {"enabled": False}}))
     return Layer("environment", merge(tuple(single)))
 
 

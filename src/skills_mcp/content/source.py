@@ -230,6 +230,11 @@ class Content:
     failures: tuple[Failure, ...] = ()
 
     @property
+    def commit(self) -> str | None:
+        """What the first source serves, for what is about no skill of any."""
+        return self.parts[0].checkout.revision if self.parts else None
+
+    @property
     def error(self) -> SyncError | None:
         """What some sources could not do, each with its name; None if all could."""
         if not self.failures:

@@ -1,0 +1,192 @@
+"""How much of a person's words and name an event may hold: the operator decides.
+
+Rule: what is decided here is decided before anything touches the disk.
+"""
+
+import hmac
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from skills_mcp.config import Analytics
+from skills_mcp.redaction import HIDDEN, redact, redact_remembered
+
+HASH_PREFIX = "hmac-sha256:"
+"""What a text begins with that can only be told apart."""
+
+_KEY_BYTES = 32  # as long as what SHA-256 returns; RFC 2104 asks for no more
+_NAME_DIGITS = 12  # told apart among millions of people, and short enough for a chart
+
+# No start inside of an address, so that a long word is read once and not once for
+# each of its letters.
+_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_HIDDEN_EMAIL = "***@***"
+
+# `redact` leaves what looks like no secret, so that messages stay readable. A text that
+# leaves the machine may lose a word too many.
+_NAMED = re.compile(
+    r"""((?:\b|_)(?:passw(?:or)?d|passphrase|pwd|secret|token|credentials?|api[_-]?key
+          |(?:access|private|auth|signing|encryption)[_-]?key)(?:s|\b)["'\]]{0,2}
+          \s{0,4}(?:=>|:=|[:=])\s{0,4})
+        ("[^"\n]{1,200}"|'[^'\n]{1,200}'|[^\s"',;]{1,200})
+      |(\s-u\s{0,4}[^\s:]{1,100}:)([^\s]{1,200})        # curl -u user:password
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
+_SHORTEST_HOME = 3  # to take `/` out of a text would take every path apart
+
+
+class Text(str):
+    """What somebody may have written himself, in a field that usually has no words."""
+
+    __slots__ = ()
+
+
+class Privacy:
+    """Takes out of an event what the operator does not want in it.
+
+    Args:
+        key_file: Keeps the key of this installation, made when it is first needed.
+        environment: Names the user and the home.
+    """
+
+    def __init__(self, key_file: Path, environment: Mapping[str, str]) -> None:
+        self._key_file = key_file
+        self._environment = environment
+        self._key = b""
+
+    def name(self, rules: Analytics) -> str:
+        """Return who counts, for `server_id` (001 §10.1)."""
+        user = derive_user(self._environment)
+        if rules.identity == "user":
+            return f"dev-{user}"
+        if rules.identity == "none":
+            return "dev"
+        return f"dev-{self._digest('user', user)[:_NAME_DIGITS]}"
+
+    def hide(self, data: Mapping[str, Any], rules: Analytics) -> dict[str, Any]:
+        """Return the fields of an event (001 §10.2) as they may be written down."""
+        return dict(self._hidden(data, rules))
+
+    def _hidden(
+        self, data: Mapping[str, Any], rules: Analytics
+    ) -> Iterator[tuple[str, Any]]:
+        for name, value in data.items():
+            if name == "comment":
+                yield name, self._hide_comment(value, rules)
+            elif name == "context" or isinstance(value, Text):
+                yield name, self._hide_text(value, rules)
+                if name == "context" and value and rules.context == "hashed":
+                    yield "context_tokens", len(value.split())
+            else:
+                yield name, _hide_remembered(value)
+
+    def _hide_comment(self, text: str | None, rules: Analytics) -> str | None:
+        """A comment that is only told apart says nothing, so there is none."""
+        if text is None or rules.context in {"hashed", "none"}:
+            return None
+        return self._hide_text(text, rules)
+
+    def _hide_text(self, text: str, rules: Analytics) -> str:
+        match rules.context:
+            case "full":
+                return redact_remembered(str(text))
+            case "redacted":
+                return self._redact(text)
+            case "hashed":
+                return f"{HASH_PREFIX}{self._digest('context', text)}" if text else ""
+            case "none":
+                return ""
+
+    def _redact(self, text: str) -> str:
+        text = _NAMED.sub(_hide_named, redact(text))
+        text = _EMAIL.sub(_HIDDEN_EMAIL, text)
+        for name in ("HOME", "USERPROFILE"):
+            home = self._environment.get(name, "").rstrip("/\\")
+            if len(home) >= _SHORTEST_HOME:
+                text = re.sub(rf"{re.escape(home)}(?![\w.-])", "~", text)
+        return text
+
+    def _digest(self, purpose: str, text: str) -> str:
+        """Return the same for the same text, and nothing that leads back to it."""
+        self._key = self._key or load_key(self._key_file)
+        message = f"{purpose}\0{text}".encode("utf-8", "surrogatepass")
+        return hmac.digest(self._key, message, "sha256").hex()
+
+
+def _hide_named(found: re.Match[str]) -> str:
+    """Return the name of a secret, without the secret."""
+    return f"{found[1] or found[3]}{HIDDEN}"
+
+
+def derive_user(environment: Mapping[str, str]) -> str:
+    """Return the name that the user has on this machine (001 §10.1).
+
+    >>> derive_user({"USER": "ada"})
+    'ada'
+    """
+    return environment.get("USER") or environment.get("USERNAME") or "unknown"
+
+
+def load_key(path: Path) -> bytes:
+    """Return the key of this installation; the first of several windows makes it.
+
+    A key that can be neither read nor kept lasts as long as the process: hashes differ
+    from window to window then, and none is easier to guess.
+    """
+    with suppress(OSError):
+        if found := _read_key(path):
+            return found
+    key = secrets.token_bytes(_KEY_BYTES)
+    try:
+        return _keep_key(path, key)
+    except OSError:
+        return key
+
+
+def _read_key(path: Path) -> bytes | None:
+    """Return the key in a file; None if there is no whole one."""
+    caution = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | caution)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(descriptor, "rb") as handle:
+        text = handle.read(_KEY_BYTES * 2).decode("ascii", "replace")
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        return None
+    return key if len(key) == _KEY_BYTES else None
+
+
+def _keep_key(path: Path, key: bytes) -> bytes:
+    """Keep a key, and return the one that is kept: another window may be first."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    new = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as handle:
+            handle.write(key.hex().encode("ascii"))
+        try:
+            os.link(new, path)  # unlike a rename, it never replaces another's key
+        except FileExistsError:
+            if kept := _read_key(path):
+                return kept
+            new.replace(path)  # what is there is damaged, or no file of ours
+    finally:
+        new.unlink(missing_ok=True)
+    return key
+
+
+def _hide_remembered(value: Any) -> Any:
+    if isinstance(value, str):
+        return redact_remembered(value)
+    if isinstance(value, list | tuple):
+        return [_hide_remembered(each) for each in value]
+    return value

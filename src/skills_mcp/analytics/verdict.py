@@ -1,0 +1,105 @@
+"""What a receiver's answer means for the events it was sent (001 §10.3).  Pure."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import Enum, auto
+from http import HTTPStatus
+
+LONGEST_WAIT_SECONDS = 60 * 60.0
+"""A receiver that asks for more is asked again after this long, nevertheless."""
+
+
+class Meaning(Enum):
+    """What to do with events."""
+
+    ACCEPTED = auto()
+    REFUSED = auto()
+    """One of them, or all of them, will never be accepted as they are."""
+    TOO_LARGE = auto()
+    """They will not be accepted together."""
+    LATER = auto()
+    """They may well be accepted some time later."""
+    CLOSED = auto()
+    """They will be when somebody has given permission."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a receiver has said, or that nothing came of it."""
+
+    meaning: Meaning
+    reason: str
+    wait_seconds: float = 0.0
+    """For how long it wants to be left alone."""
+
+
+_MEANINGS: Mapping[int, Meaning] = {
+    HTTPStatus.UNAUTHORIZED: Meaning.CLOSED,
+    HTTPStatus.FORBIDDEN: Meaning.CLOSED,
+    HTTPStatus.REQUEST_TIMEOUT: Meaning.LATER,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: Meaning.TOO_LARGE,
+    HTTPStatus.TOO_EARLY: Meaning.LATER,
+    HTTPStatus.TOO_MANY_REQUESTS: Meaning.LATER,
+}
+_CLASSES = {2: Meaning.ACCEPTED, 4: Meaning.REFUSED}
+"""What the others mean, by their first digit."""
+
+_REDIRECTS = 3
+
+
+def decide(status: int, retry_after: str | None, now: datetime) -> Verdict:
+    """Return what a status of HTTP means, and what the receiver asks for.
+
+    Args:
+        status: The status.
+        retry_after: The header of that name, as it was sent.
+        now: With a time zone.
+    """
+    meaning = _MEANINGS.get(status) or _CLASSES.get(status // 100, Meaning.LATER)
+    reason = _describe(status)
+    if status // 100 == _REDIRECTS:
+        reason += "; no redirect is followed: set analytics.endpoint to where it leads"
+    if meaning is Meaning.CLOSED:
+        reason += "; the receiver takes no events from here until somebody permits it"
+    asked = retry_after if meaning is Meaning.LATER else None
+    return Verdict(meaning, reason, parse_retry_after(asked, now))
+
+
+def parse_retry_after(text: str | None, now: datetime) -> float:
+    """Return for how many seconds a receiver wants to be left alone (RFC 9110 §10.2.3).
+
+    Never more than `LONGEST_WAIT_SECONDS`, and 0 for what is no time.
+
+    >>> parse_retry_after("120", datetime.now(UTC))
+    120.0
+    """
+    seconds = _parse_seconds((text or "").strip(), now)
+    return min(max(0.0, seconds), LONGEST_WAIT_SECONDS)
+
+
+def _parse_seconds(text: str, now: datetime) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        return _parse_date(text, now)
+    return 0.0 if math.isnan(seconds) else seconds
+
+
+def _parse_date(text: str, now: datetime) -> float:
+    try:
+        moment = parsedate_to_datetime(text)
+        # -0000 is a time of nobody's zone; RFC 9110 has no other than UTC.
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return (aware - now).total_seconds()
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
+
+
+def _describe(status: int) -> str:
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)

@@ -1,0 +1,95 @@
+import io
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from skills_mcp.analytics.lines import (
+    MAX_FILE_BYTES,
+    MAX_LINE_BYTES,
+    open_plain,
+    read_lines,
+)
+from tests.support import write
+
+
+def numbers(data: bytes) -> list[int | None]:
+    lines = read_lines(io.BytesIO(data))
+    return [line.event["n"] if line else None for line in lines]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"{",
+        b'{"n": 2',
+        b"\xff\xfe",
+        b"null",
+        b"[1]",
+        b'"text"',
+        b'{"n": NaN}',
+        b'{"n": -Infinity}',
+        b"[" * 100_000,
+        b"\0" * 100,
+        b'{"n": "\xed\xa0\x80"}',
+        b'{"n": ' + b"9" * 5000 + b"}",
+        b"x" * (MAX_LINE_BYTES + 1),
+        b"x" * (3 * MAX_LINE_BYTES),
+    ],
+    ids=range(14),
+)
+def test_a_line_that_is_no_event_is_told_and_hides_no_other(broken: bytes) -> None:
+    assert numbers(b'{"n": 1}\n' + broken + b'\n{"n": 3}\n') == [1, None, 3]
+
+
+@pytest.mark.parametrize("blank", [b"\n", b"  \r\n", b""])
+def test_a_blank_line_is_nothing(blank: bytes) -> None:
+    assert numbers(blank + b'{"n": 1}\n' + blank) == [1]
+
+
+def test_an_event_is_kept_as_it_was_written() -> None:
+    [line] = read_lines(io.BytesIO('{"n":1.0, "t": "日本"}\r\n'.encode()))
+
+    assert line is not None
+    assert line.raw == '{"n":1.0, "t": "日本"}'.encode()
+
+
+def test_the_last_line_needs_no_end() -> None:
+    assert numbers(b'{"n": 1}\n{"n": 2}') == [1, 2]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files of POSIX")
+@pytest.mark.parametrize("writing", [False, True])
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder", "sparse"])
+def test_what_is_no_file_of_ours_is_not_waited_for(
+    kind: str, tmp_path: Path, *, writing: bool
+) -> None:
+    path = tmp_path / "1.jsonl"
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "link":
+            path.symlink_to(write(tmp_path / "target", "{}"))
+        case "folder":
+            path.mkdir()
+        case _:
+            path.touch()
+            os.truncate(path, MAX_FILE_BYTES + 1)
+
+    try:
+        opened = open_plain(path, writing=writing)
+    except OSError:
+        opened = None
+
+    assert opened is None
+
+
+def test_a_file_of_ours_is_opened(tmp_path: Path) -> None:
+    handle = open_plain(write(tmp_path / "1.jsonl", "{}"))
+
+    assert handle is not None
+    with handle:
+        assert stat.S_ISREG(os.fstat(handle.fileno()).st_mode)
+        assert handle.read() == b"{}"

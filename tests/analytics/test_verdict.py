@@ -1,0 +1,71 @@
+from datetime import UTC, datetime
+
+import pytest
+
+from skills_mcp.analytics.verdict import (
+    LONGEST_WAIT_SECONDS,
+    Meaning,
+    decide,
+    parse_retry_after,
+)
+
+NOW = datetime(2026, 2, 18, 14, 30, tzinfo=UTC)
+
+
+@pytest.mark.spec("10.3")
+@pytest.mark.parametrize(
+    "meaning, statuses",
+    [
+        (Meaning.ACCEPTED, [200, 201, 202, 204, 299]),
+        (Meaning.LATER, [301, 302, 303, 307, 308]),
+        (Meaning.CLOSED, [401, 403]),
+        (Meaning.TOO_LARGE, [413]),
+        (Meaning.REFUSED, [400, 422, 402, 404, 405, 409, 410, 415, 418, 451, 499]),
+        (Meaning.LATER, [408, 425, 429, 500, 502, 503, 504, 599, 600, 999, 199]),
+    ],
+)
+def test_every_status_has_a_meaning(meaning: Meaning, statuses: list[int]) -> None:
+    assert {decide(status, None, NOW).meaning for status in statuses} == {meaning}
+
+
+def test_a_verdict_says_what_the_status_is_called() -> None:
+    assert decide(503, None, NOW).reason == "503 Service Unavailable"
+    assert decide(599, None, NOW).reason == "599"
+
+
+def test_a_redirect_says_what_to_change() -> None:
+    assert "set analytics.endpoint to where it leads" in decide(307, None, NOW).reason
+
+
+@pytest.mark.parametrize(
+    "text, seconds",
+    [
+        ("120", 120),
+        (" 7 ", 7),
+        ("0", 0),
+        ("-5", 0),
+        ("1e9", LONGEST_WAIT_SECONDS),
+        ("99999999999999999999", LONGEST_WAIT_SECONDS),
+        ("inf", LONGEST_WAIT_SECONDS),
+        ("nan", 0),
+        ("Wed, 18 Feb 2026 14:31:00 GMT", 60),
+        ("Wed, 18 Feb 2026 14:31:00 -0000", 60),
+        ("Wed, 18 Feb 2026 14:29:00 GMT", 0),
+        ("Wed, 18 Feb 9999 14:29:00 GMT", LONGEST_WAIT_SECONDS),
+        ("Wed, 18 Feb 99999 14:29:00 GMT", 0),
+        ("date", 0),
+        ("", 0),
+        ("\ud800", 0),
+        (None, 0),
+    ],
+)
+def test_what_a_receiver_asks_for_is_honoured_within_reason(
+    text: str | None, seconds: float
+) -> None:
+    assert parse_retry_after(text, NOW) == seconds
+    assert decide(429, text, NOW).wait_seconds == seconds
+
+
+@pytest.mark.parametrize("status", [200, 400, 404])
+def test_who_has_answered_is_not_waited_for(status: int) -> None:
+    assert decide(status, "120", NOW).wait_seconds == 0

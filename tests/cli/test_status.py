@@ -39,10 +39,12 @@ def pointer(synced: str, home: Path) -> Callable[[Known], None]:
 
 def facts(text: str) -> list[Known]:
     """Return what is said of each source."""
-    return [
+    *sources, scripts = (
         {line[:12].strip(): line[12:] for line in each.splitlines()}
         for each in text.split("\n\n")
-    ]
+    )
+    assert list(scripts) == ["Scripts", "Analytics"]
+    return sources
 
 
 @pytest.mark.spec("9.1")
@@ -66,7 +68,7 @@ def test_programs_get_what_list_skills_says_of_the_sources(
 
     data = json.loads(done.stdout)
     [source] = data["sources"]
-    assert list(data) == ["sources"]
+    assert list(data) == ["sources", "scripts", "analytics"]
     assert (source["commit"], source["stale"]) == (synced, False)
     assert source["age_seconds"] >= 0
 
@@ -187,7 +189,8 @@ def test_where_discovery_finds_nothing_it_says_so(
     done = invoke("status", "--discover")
 
     assert done.returncode == 0
-    assert done.stdout == "There is no source: no .agents/skills was found here.\n"
+    first, _, _ = done.stdout.partition("\n")
+    assert first == "There is no source: no .agents/skills was found here."
 
 
 @pytest.fixture
@@ -221,3 +224,92 @@ def test_it_imports_nothing_that_takes_long(upstream: Upstream, synced: str) -> 
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert synced in done.stdout
     assert imported & {"numpy", "httpx", "mcp", "mcp_types", "Stemmer"} == set()
+
+
+def what_holds_scripts(invoke: Run, *, settings: str = "") -> tuple[str, Known]:
+    """Return what is said of scripts, to people and to programs."""
+    config = write(Path("settings.yaml").absolute(), settings)
+    options = ("--skills-dir", ".", "--config", str(config))
+    said = invoke("status", *options).stdout.splitlines()[-2]
+    told: Known = json.loads(invoke("status", "--json", *options).stdout)["scripts"]
+    return said.removeprefix("Scripts").strip(), told
+
+
+@pytest.fixture
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_skill(tmp_path / "skills", "one.md")
+    monkeypatch.chdir(tmp_path / "skills")
+
+
+@pytest.mark.usefixtures("_elsewhere")
+def test_it_says_which_sandbox_scripts_would_run_in(invoke: Run) -> None:
+    said, told = what_holds_scripts(invoke)
+
+    assert told["enabled"]
+    assert told["sandbox"] in {"bubblewrap", "landlock", "limits", "none"}
+    assert told["sandbox"] in said
+    assert all(reason in said for reason in told["missing"])
+
+
+@pytest.mark.usefixtures("_elsewhere")
+@pytest.mark.parametrize(
+    "settings, expected",
+    [
+        ("scripts: {enabled: false}", "off (scripts.enabled)"),
+        ("scripts: {sandbox: 'off'}", "run without a sandbox (scripts.sandbox)"),
+    ],
+)
+def test_it_says_if_scripts_are_off_or_not_held(
+    invoke: Run, settings: str, expected: str
+) -> None:
+    said, told = what_holds_scripts(invoke, settings=settings)
+
+    assert said == expected
+    assert told["sandbox"] == (None if not told["enabled"] else "none")
+
+
+@pytest.mark.usefixtures("_elsewhere")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a sandbox of Linux")
+def test_a_broken_bubblewrap_is_named_with_what_it_said(
+    invoke: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = write(tmp_path / "bin/bwrap", "#!/bin/sh\necho no namespaces >&2; exit 1\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:/usr/bin:/bin")
+
+    said, told = what_holds_scripts(invoke, settings="scripts: {network: true}")
+
+    assert told["sandbox"] != "bubblewrap"
+    assert told["missing"][0] == "bubblewrap: no namespaces"
+    assert told["network"]
+    assert "(bubblewrap: no namespaces" in said
+
+
+@pytest.mark.usefixtures("_elsewhere")
+@pytest.mark.parametrize(
+    "variables, expected",
+    [
+        ({}, "off"),
+        ({"DO_NOT_TRACK": "1"}, "off (DO_NOT_TRACK)"),
+        (
+            {"ANALYTICS_ENDPOINT": "https://count.example/secret-path?key=1"},
+            "on, sent to count.example; context hashed, identity hash",
+        ),
+    ],
+)
+def test_it_says_whether_and_where_events_go(
+    invoke: Run, variables: dict[str, str], expected: str
+) -> None:
+    done = invoke("status", "--skills-dir", ".", **variables)
+
+    assert done.stdout.splitlines()[-1] == f"Analytics   {expected}"
+
+
+@pytest.mark.usefixtures("_elsewhere")
+def test_it_says_that_events_stay_here(invoke: Run) -> None:
+    config = write(Path("mine.yaml").absolute(), "analytics: {enabled: true}")
+
+    done = invoke("status", "--skills-dir", ".", "--config", str(config))
+
+    last = done.stdout.splitlines()[-1]
+    assert last == "Analytics   on, kept here; context hashed, identity hash"

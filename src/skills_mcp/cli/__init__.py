@@ -19,9 +19,14 @@ from skills_mcp.cli.options import (
     content_options,
     evaluation_options,
     json_option,
+    report_options,
 )
 from skills_mcp.cli.running import build_application, read_options, readable_errors
 from skills_mcp.config import TOOLSETS
+from skills_mcp.process_memory import (
+    collecting_later,
+    look_away_from_what_is_here,
+)
 from skills_mcp.skills.index import SCOPES
 from skills_mcp.skills.model import Scope
 from skills_mcp.skills.scoping import Scoping
@@ -74,16 +79,22 @@ def _parse_toolsets(
 @content_options(log_level="info")
 def serve(**given: Any) -> None:
     """Serve MCP on standard input and output (the default)."""
-    application = build_application(**given)
-    import anyio
+    from skills_mcp.server.wire import claimed_wire
 
-    from skills_mcp.server.app import create_server
-    from skills_mcp.server.stdio import serve_stdio
+    is_typed_at = sys.stdin.isatty()
+    with claimed_wire() as wire:
+        with collecting_later():
+            application = build_application(**given)
+            import anyio
 
-    if sys.stdin.isatty():
-        click.echo(_HELLO, err=True)
-    server = create_server(application.library)
-    anyio.run(serve_stdio, server, application.library, application.publisher)
+            from skills_mcp.server.app import create_server
+            from skills_mcp.server.stdio import serve_stdio
+
+            server, library = create_server(application.library), application.library
+        look_away_from_what_is_here()
+        if is_typed_at:
+            click.echo(_HELLO, err=True)
+        anyio.run(serve_stdio, server, library, application.publisher, wire)
 
 
 @program.command()
@@ -209,6 +220,23 @@ def validate(*, paths: tuple[Path, ...], as_json: bool, strict: bool) -> None:
 
     with readable_errors():
         sys.exit(print_validation(paths, as_json=as_json, strict=strict))
+
+
+@program.command()
+@content_options(log_level="error")
+@report_options
+@json_option
+def report(**given: Any) -> None:
+    """Say what agents asked for, what they got, and what to change.
+
+    From the events that were counted on this machine, or those that you have collected.
+    """
+    from skills_mcp.cli.report import Wanted, print_report
+
+    wanted = Wanted(**{each.name: given.pop(each.name) for each in fields(Wanted)})
+    with readable_errors():
+        options, environment = read_options(**given)
+        print_report(options, environment, wanted)
 
 
 @program.command("test")

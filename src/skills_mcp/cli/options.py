@@ -138,3 +138,40 @@ def evaluation_options(command: Command) -> Command:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def report_options(command: Command) -> Command:
+    """Add what only `report` has."""
+    options = (
+        click.option(
+            "--since",
+            metavar="WHEN",
+            default="30d",
+            show_default=True,
+            help="The first day: a date, or so many days (30d) or weeks (12w).",
+        ),
+        click.option(
+            "--until",
+            metavar="DATE",
+            type=click.DateTime(["%Y-%m-%d"]),
+            help="The last day.  [default: today]",
+        ),
+        click.option(
+            "--from",
+            "collected",
+            metavar="PATH",
+            multiple=True,
+            type=click.Path(exists=True, path_type=Path),
+            help="Events that a receiver has written down: a file with one per line, "
+            "or a folder; may be repeated.",
+        ),
+        click.option(
+            "--html",
+            metavar="FILE",
+            type=click.Path(path_type=Path),
+            help="Write a page with charts that needs nothing else.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command

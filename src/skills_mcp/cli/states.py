@@ -44,9 +44,14 @@ def compose_facts(states: Sequence[SourceState]) -> str:
     """Return all that is known of each source, one line for each fact."""
     is_alone = sum(state.mode == "git" for state in states) == 1
     return "\n\n".join(
-        "\n".join(f"{fact:{_FACT_WIDTH}}{value}" for fact, value in facts)
+        "\n".join(compose_fact(fact, value) for fact, value in facts)
         for facts in (_facts(state, is_alone=is_alone) for state in states)
     )
+
+
+def compose_fact(name: str, value: str) -> str:
+    """Return one line of what is known."""
+    return f"{name:{_FACT_WIDTH}}{value}"
 
 
 def compose_resume(mount: str, *, is_alone: bool) -> str:

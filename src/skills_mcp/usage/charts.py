@@ -1,0 +1,167 @@
+"""Where the bars of a chart stand, in the units of its drawing.  Pure.
+
+The drawing is made of these by macros of the template. A library for charts would
+bring scripts, fixed colours or a hundred modules for three kinds of rectangles.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from skills_mcp.usage.excerpts import describe_commit
+from skills_mcp.usage.span import Period
+from skills_mcp.usage.summary import PeriodAnswers, Release
+
+_WIDTH = 880.0
+_HEIGHT = 240.0
+_LEFT = 44.0  # the numbers of the axis
+_TOP = 26.0  # the names of releases
+_BOTTOM = 26.0  # the days
+_GAP = 0.22  # of a step stays free between two bars
+
+_MOST_LABELS = 8  # of days: more would touch each other
+_MOST_RELEASES = 6  # markers: more would hide the bars
+
+_NICE = (1, 2, 3, 4, 5, 6, 8, 10)  # what people count in
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a bar; `kind` names its colour."""
+
+    kind: str
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A period."""
+
+    x: float
+    width: float
+    pieces: tuple[Piece, ...]
+    period: PeriodAnswers
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A text on an axis, or beside a line."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Everything that is drawn."""
+
+    width: float
+    height: float
+    left: float
+    top: float
+    base: float
+    """Where the bars stand."""
+    bars: tuple[Bar, ...]
+    levels: tuple[Mark, ...]
+    days: tuple[Mark, ...]
+    releases: tuple[Mark, ...]
+
+
+def draw_answers(
+    periods: Sequence[PeriodAnswers], releases: Sequence[Release]
+) -> Chart | None:
+    """Return bars of answers over time; None if there is nothing to draw."""
+    highest = max((each.answers.tasks for each in periods), default=0)
+    if not highest:
+        return None
+    ceiling = derive_ceiling(highest)
+    step = (_WIDTH - _LEFT) / len(periods)
+    base = _HEIGHT - _BOTTOM
+    scale = (base - _TOP) / ceiling
+    bars = tuple(
+        _stack(each, _LEFT + (place + _GAP / 2) * step, step * (1 - _GAP), base, scale)
+        for place, each in enumerate(periods)
+    )
+    every = -(-len(periods) // _MOST_LABELS)
+    return Chart(
+        width=_WIDTH,
+        height=_HEIGHT,
+        left=_LEFT,
+        top=_TOP,
+        base=base,
+        bars=bars,
+        levels=tuple(
+            Mark(round(base - level * scale, 1), f"{level:,}")
+            for level in _levels(ceiling)
+        ),
+        days=tuple(
+            Mark(
+                round(bar.x + bar.width / 2, 1),
+                f"{bar.period.start.day} {bar.period.start:%b}",
+            )
+            for bar in bars[::every]
+        ),
+        releases=_mark_releases(bars, releases),
+    )
+
+
+def derive_ceiling(highest: int) -> int:
+    """Return the top of an axis: a number that people count in.
+
+    >>> [derive_ceiling(number) for number in (1, 7, 34, 411)]
+    [1, 8, 40, 500]
+    """
+    power = int(10 ** (len(str(highest)) - 1))
+    return next(nice * power for nice in _NICE if nice * power >= highest)
+
+
+def sparkline(
+    days: Sequence[tuple[date, int]], periods: Sequence[date]
+) -> tuple[float, ...]:
+    """Return the height of a bar for each period, the highest being 1."""
+    counted = dict(days)
+    highest = max(counted.values(), default=1)
+    return tuple(round(counted.get(each, 0) / highest, 3) for each in periods)
+
+
+def _stack(
+    period: PeriodAnswers, x: float, width: float, base: float, scale: float
+) -> Bar:
+    answers = period.answers
+    pieces = []
+    for kind in ("served", "ambiguous", "no_match"):
+        height = getattr(answers, kind) * scale
+        base -= height
+        pieces.append(Piece(kind, round(base, 2), round(height, 2)))
+    return Bar(round(x, 2), round(width, 2), tuple(pieces), period)
+
+
+def _levels(ceiling: int) -> tuple[int, ...]:
+    return (0, ceiling // 2, ceiling) if ceiling % 2 == 0 else (0, ceiling)
+
+
+def _mark_releases(
+    bars: Sequence[Bar], releases: Sequence[Release]
+) -> tuple[Mark, ...]:
+    """Return where new content came; what was there from the start is not new."""
+    new = releases[1:]
+    if len(new) > _MOST_RELEASES:
+        return ()
+    marks = []
+    for release in new:
+        before = [bar for bar in bars if bar.period.start <= release.first_seen]
+        bar = before[-1] if before else bars[0]
+        marks.append(Mark(bar.x, describe_commit(release.commit)))
+    return tuple(marks)
+
+
+def describe_period(start: date, period: Period) -> str:
+    """Return a day, a week or a month in words."""
+    match period:
+        case "day":
+            return f"{start:%a} {start.day} {start:%b %Y}"
+        case "week":
+            return f"the week of {start.day} {start:%b %Y}"
+        case "month":
+            return f"{start:%B %Y}"

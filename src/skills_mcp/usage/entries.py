@@ -1,0 +1,156 @@
+"""One event as a report takes it: checked, in short texts, safe to show.
+
+Rule: nothing that an event says is believed or shown before it has passed here. What
+an agent wrote may be hostile to a terminal or a page, and a file may hold anything.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeGuard
+
+from skills_mcp.analytics.events import EventType
+from skills_mcp.analytics.privacy import HASH_PREFIX
+
+# Without these an event of its kind says nothing.
+_NEEDED: Mapping[EventType, tuple[str, ...]] = {
+    "no_match": (),
+    "ambiguous": (),
+    "skill_served": ("skill_path",),
+    "asset_served": ("skill_path",),
+    "script_executed": ("skill_path", "file"),
+    "skill_feedback": ("skill_path",),
+    "refresh": (),
+    "events_dropped": (),
+}
+
+_KINDS: Mapping[str, EventType] = {kind: kind for kind in _NEEDED}
+
+MOST_NAME = 200
+"""Characters of a path, a name or a keyword; none that is meant well has more."""
+
+MOST_TEXT = 500
+"""Characters of a task or a comment: enough to see what somebody wanted."""
+
+_MOST_ITEMS = 20  # of a list; an ambiguous answer names a few candidates
+
+_MOST_NUMBER = 1 << 53  # what every reader of JSON has as a whole number
+
+_NOBODY = "dev"
+"""What stands in `server_id` where the operator wants nobody told apart."""
+
+_JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"  # spelling needs them
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An event whose head is understood; its data are read field by field."""
+
+    kind: EventType
+    moment: datetime
+    person: str
+    """Who counts; empty if people are not told apart."""
+    commit: str
+    """What was served then; empty if that is not told."""
+    data: Mapping[str, Any]
+
+    def text(self, name: str, most: int = MOST_NAME) -> str:
+        """Return a text of the data, fit to show; empty if there is none."""
+        return tidy(self.data.get(name), most)
+
+    def is_set(self, name: str) -> bool:
+        """Whether a field of the data is true."""
+        return self.data.get(name) is True
+
+    def number(self, name: str) -> int | None:
+        """Return a whole number of the data, from 0 up."""
+        value = self.data.get(name)
+        if not isinstance(value, int) or isinstance(value, bool):
+            return None
+        return value if 0 <= value <= _MOST_NUMBER else None
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return the texts of a list of the data."""
+        return _tidy_all(self.data.get(name))
+
+    def lists(self, name: str) -> tuple[tuple[str, ...], ...]:
+        """Return the texts of a list of lists of the data."""
+        value = self.data.get(name)
+        return tuple(map(_tidy_all, value[:_MOST_ITEMS])) if _is_list(value) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What somebody wanted, as far as the operator lets that be known."""
+
+    text: str
+    """Empty if it may only be told apart, or was left out."""
+    mark: str
+    """The same for the same task; empty if it was left out."""
+
+
+def parse_entry(raw: object) -> Entry | None:
+    """Return an event, or None for what is none, or is of an unknown type."""
+    if not isinstance(raw, Mapping):
+        return None
+    name, data = raw.get("type"), raw.get("data")
+    kind = _KINDS.get(name) if isinstance(name, str) else None
+    moment = _parse_moment(raw.get("timestamp"))
+    if kind is None or moment is None or not isinstance(data, Mapping):
+        return None
+    if not all(tidy(data.get(each), MOST_NAME) for each in _NEEDED[kind]):
+        return None
+    person = tidy(raw.get("server_id"), MOST_NAME)
+    commit = tidy(raw.get("content_commit"), MOST_NAME)
+    return Entry(kind, moment, "" if person == _NOBODY else person, commit, data)
+
+
+def parse_task(entry: Entry) -> Task:
+    """Return what the task of an event was."""
+    text = entry.text("context", MOST_TEXT)
+    return Task("", text) if text.startswith(HASH_PREFIX) else Task(text, text)
+
+
+def tidy(value: object, most: int) -> str:
+    r"""Return a text in one line, without what a terminal or a page could obey.
+
+    >>> tidy("write a\n\x1b[31mskill\u202e", 80)
+    'write a �[31mskill�'
+    >>> tidy(7, 80)
+    ''
+    """
+    if not isinstance(value, str):
+        return ""
+    cut = value[: most + 1]
+    if not cut.isprintable():
+        cut = "".join(map(_show, cut))
+    cut = " ".join(cut.split())
+    return cut if len(cut) <= most else f"{cut[: most - 1]}…"
+
+
+def _show(character: str) -> str:
+    if character.isprintable() or character in _JOINERS:
+        return character
+    return " " if character.isspace() else "\N{REPLACEMENT CHARACTER}"
+
+
+def _tidy_all(value: object) -> tuple[str, ...]:
+    if not _is_list(value):
+        return ()
+    found = (tidy(each, MOST_NAME) for each in value[:_MOST_ITEMS])
+    return tuple(filter(None, found))
+
+
+def _is_list(value: object) -> TypeGuard[list[object]]:
+    return isinstance(value, list)
+
+
+def _parse_moment(value: object) -> datetime | None:
+    """Return a time in UTC; one that names no zone is meant so (001 §10.1)."""
+    if not isinstance(value, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,195 @@
+"""Adds events up, one at a time and in any order.  Pure.
+
+What is kept grows with the different tasks, skills, scripts and people, and by one
+number for each event, which tells a repetition; never with the texts of all events.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from skills_mcp.analytics.events import EventType
+from skills_mcp.usage.entries import Entry, parse_entry, parse_task
+from skills_mcp.usage.scripts import ScriptRuns
+from skills_mcp.usage.skills import OfferedSkill, Seen, Uses, Verdicts
+from skills_mcp.usage.span import Span
+from skills_mcp.usage.summary import (
+    Answers,
+    Counts,
+    PeriodAnswers,
+    Refreshes,
+    Release,
+    Report,
+)
+from skills_mcp.usage.tasks import Answer, Gaps, Rivalries
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What is offered now, to compare the record with."""
+
+    skills: tuple[OfferedSkill, ...]
+    answer: Answer
+
+
+class Reckoning:
+    """The sums of a span."""
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+        self._seen: set[int] = set()
+        self._counts: Counter[str] = Counter()
+        self._newest: datetime | None = None
+        self._answers: defaultdict[date, Counter[str]] = defaultdict(Counter)
+        self._people: defaultdict[date, set[str]] = defaultdict(set)
+        self._releases: defaultdict[str, Seen] = defaultdict(Seen)
+        self._refreshes: Counter[bool] = Counter()
+        self._gaps = Gaps()
+        self._rivalries = Rivalries()
+        self._uses = Uses()
+        self._verdicts = Verdicts()
+        self._scripts = ScriptRuns()
+        self._adders: Mapping[EventType, Callable[[Entry], None]] = {
+            "skill_served": self._add_served,
+            "ambiguous": self._add_ambiguous,
+            "no_match": self._add_no_match,
+            "asset_served": self._uses.add_file,
+            "script_executed": self._scripts.add,
+            "skill_feedback": self._verdicts.add,
+            "refresh": self._add_refresh,
+            "events_dropped": self._add_dropped,
+        }
+
+    def add(self, raw: object) -> None:
+        """Count an event, whatever it is."""
+        entry = parse_entry(raw)
+        if entry is None:
+            self._counts["unreadable"] += 1
+            return
+        self._newest = max(self._newest or entry.moment, entry.moment)
+        day = entry.moment.date()
+        if not self._span.first <= day <= self._span.last:
+            self._counts["outside"] += 1
+        elif self._is_repeated(raw):
+            self._counts["repeated"] += 1
+        else:
+            self._counts["events"] += 1
+            self._count(entry, day)
+
+    def _is_repeated(self, raw: object) -> bool:
+        mark = _identify(raw)
+        if mark in self._seen:
+            return True
+        self._seen.add(mark)
+        return False
+
+    def _count(self, entry: Entry, day: date) -> None:
+        if entry.person:
+            self._people[day].add(entry.person)
+        if entry.commit:
+            self._releases[entry.commit].add(entry.moment)
+        self._adders[entry.kind](entry)
+
+    def _add_served(self, entry: Entry) -> None:
+        self._uses.add_served(entry)
+        self._verdicts.add_served(entry)
+        if entry.is_set("was_ambiguous"):  # its task was counted as an ambiguous one
+            self._rivalries.add_pick(entry)
+        else:
+            self._answers[entry.moment.date()][entry.kind] += 1
+
+    def _add_no_match(self, entry: Entry) -> None:
+        self._add_task(entry)
+        self._gaps.add(entry)
+
+    def _add_ambiguous(self, entry: Entry) -> None:
+        self._add_task(entry)
+        self._rivalries.add_ambiguous(entry)
+        self._uses.add_ambiguous(entry)
+
+    def _add_task(self, entry: Entry) -> None:
+        self._answers[entry.moment.date()][entry.kind] += 1
+        self._counts["untold_tasks"] += not parse_task(entry).text
+
+    def _add_refresh(self, entry: Entry) -> None:
+        self._refreshes[entry.is_set("success")] += 1
+
+    def _add_dropped(self, entry: Entry) -> None:
+        self._counts["dropped"] += entry.number("count") or 0
+
+    def derive(self, offer: Offer | None) -> Report:
+        """Return everything, compared with what is offered now."""
+        days = self._answers.keys() | self._people.keys()
+        span = self._span.starting(min(days, default=self._span.last))
+        answer = offer.answer if offer else None
+        offered = {skill.path: skill for skill in offer.skills} if offer else None
+        return Report(
+            since=self._span.first,
+            until=self._span.last,
+            period=span.period,
+            counts=self._derive_counts(),
+            people=len(set().union(*self._people.values())),
+            answers=_answers(sum(self._answers.values(), Counter())),
+            periods=self._derive_periods(span) if days else (),
+            gaps=self._gaps.derive(answer),
+            rivalries=self._rivalries.derive(span, answer),
+            skills=self._uses.derive(offered),
+            unserved=self._uses.derive_unserved(offered),
+            feedback=self._verdicts.derive(),
+            scripts=self._scripts.derive(),
+            releases=self._derive_releases(),
+            refreshes=Refreshes(
+                count=self._refreshes.total(), failures=self._refreshes[False]
+            ),
+        )
+
+    def _derive_counts(self) -> Counts:
+        count = self._counts
+        return Counts(
+            events=count["events"],
+            repeated=count["repeated"],
+            outside=count["outside"],
+            unreadable=count["unreadable"],
+            dropped=count["dropped"],
+            untold_tasks=count["untold_tasks"],
+            newest=self._newest.date() if self._newest else None,
+        )
+
+    def _derive_periods(self, span: Span) -> tuple[PeriodAnswers, ...]:
+        answers: defaultdict[date, Counter[str]] = defaultdict(Counter)
+        people: defaultdict[date, set[str]] = defaultdict(set)
+        for day, counted in self._answers.items():
+            answers[span.start_of(day)].update(counted)
+        for day, persons in self._people.items():
+            people[span.start_of(day)] |= persons
+        return tuple(
+            PeriodAnswers(start, _answers(answers[start]), len(people[start]))
+            for start in span.periods()
+        )
+
+    def _derive_releases(self) -> tuple[Release, ...]:
+        order = sorted(
+            self._releases.items(), key=lambda item: (item[1].first, item[0])
+        )
+        return tuple(
+            Release(commit=commit, first_seen=seen.first.date())
+            for commit, seen in order
+        )
+
+
+def _answers(counted: Counter[str]) -> Answers:
+    served, ambiguous, no_match = "skill_served", "ambiguous", "no_match"
+    return Answers(counted[served], counted[ambiguous], counted[no_match])
+
+
+def _identify(raw: object) -> int:
+    """Return what tells an event from every other one; its own identifier, if any."""
+    name = raw.get("event_id") if isinstance(raw, dict) else None
+    if isinstance(name, str) and name:
+        return hash(name)
+    try:
+        return hash(json.dumps(raw, sort_keys=True, default=str))
+    except RecursionError:  # nobody who means well nests so deep
+        return hash(type(raw))

@@ -1,0 +1,249 @@
+import re
+import subprocess
+from collections import Counter
+from html.parser import HTMLParser
+from importlib.resources import files
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from demo.month import LAST_DAY, simulate
+from skills_mcp.usage import Offer, Report, Span, derive_notes, parse_since, render_page
+from skills_mcp.usage.entries import MOST_NAME, tidy
+from skills_mcp.usage.page import MOST_ROWS
+from skills_mcp.usage.skills import OfferedSkill
+from tests.support import PROJECT
+from tests.usage.happenings import event, judged, missed, ran, reckon, served, torn
+
+VOID = {"meta", "br", "wbr", "link", "img", "hr", "input", "base"}
+FETCHING = {"src", "srcset", "href", "xlink:href", "action", "data", "poster", "style"}
+
+POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+)
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "' onmouseover='alert(1)",
+    "javascript:alert(1)",
+    "</style><script>x</script>",
+    "</title></svg><script>x</script>",
+    "{{ 7 * 191 }}{% include 'x' %}",
+    "]]><!--",
+    "\u202egnp.exe\u2066",
+    "a\0b\x1b[31m\x08c\x85\u2028d",
+    "\ud800",
+    "Z" + "\u0301" * 400,
+    "x" * 100_000,
+    "&lt;b&gt;&#60;",
+)
+
+
+class Page(HTMLParser):
+    """What a browser would see."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: Counter[str] = Counter()
+        self.attributes: list[tuple[str, str, str]] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.text += data
+
+
+def rendered(report: Report, reason: str = "") -> Page:
+    return Page(render_page(report, derive_notes(report, without_skills=reason)))
+
+
+@pytest.fixture(scope="module")
+def month() -> Report:
+    """A month of use, with the skills of that month."""
+    since = parse_since("30d", LAST_DAY)
+    skill = OfferedSkill("ui/never", "Nobody asked for it", ("never",))
+    lines = (
+        {
+            "type": each.type,
+            "timestamp": each.timestamp.isoformat(),
+            "server_id": each.server_id,
+            "data": each.data,
+            "event_id": each.event_id,
+            "content_commit": each.content_commit,
+        }
+        for each in simulate()
+    )
+    return reckon(
+        lines, Offer((skill,), lambda _: ("ui/never",)), Span(since, LAST_DAY)
+    )
+
+
+def test_a_month_is_a_page_with_every_section(month: Report) -> None:
+    page = rendered(month)
+
+    for said in (
+        "What agents asked for, and what they got",
+        "24 Oct 2026 to 22 Nov 2026, 30 days in UTC",
+        "send a push notification to the driver app",
+        "api/auth",
+        "fails since here",
+        "I had to look up the validation messages myself.",
+        "Nobody asked for it",
+        "gone since",
+    ):
+        assert said in page.text, said
+    assert page.tags["section"] == 7
+
+
+def test_a_chart_says_in_words_what_it_shows(month: Report) -> None:
+    page = rendered(month)
+
+    drawings = [each for each in page.attributes if each[:2] == ("svg", "viewbox")]
+    hidden = [each for each in page.attributes if each[1] == "aria-hidden"]
+    named = [
+        each
+        for each in page.attributes
+        if each[0] == "svg" and each[1] in {"aria-label", "aria-labelledby"}
+    ]
+    assert len(drawings) == len(named) + len(hidden)
+    day = month.periods[2]
+    assert (
+        f"{day.answers.served} served, {day.answers.ambiguous} ambiguous" in page.text
+    )
+
+
+def test_the_page_fetches_nothing_and_runs_nothing(month: Report) -> None:
+    page = rendered(month)
+
+    assert not {"script", "link", "img", "iframe", "object", "base", "form"} & set(
+        page.tags
+    )
+    assert [
+        each
+        for each in page.attributes
+        if each[1] in FETCHING and not each[2].startswith("#")
+    ] == []
+    assert not [each for each in page.attributes if each[1].startswith("on")]
+    place = page.attributes.index(("meta", "http-equiv", "Content-Security-Policy"))
+    assert page.attributes[place + 1] == ("meta", "content", POLICY)
+    assert "url(" not in (PAGE / "page.css").read_text()
+    assert "@import" not in (PAGE / "page.css").read_text()
+
+
+def test_links_lead_to_sections_that_are_there(month: Report) -> None:
+    page = rendered(month)
+
+    names = {value for _, name, value in page.attributes if name == "id"}
+    links = {
+        value[1:]
+        for tag, name, value in page.attributes
+        if (tag, name) == ("a", "href")
+    }
+    assert links <= names
+    assert len(links) == 6
+
+
+def everywhere(text: str) -> Report:
+    """Return a report that has a text wherever an event or a skill may have one."""
+    events = [
+        missed(text),
+        torn(text, text, "b", matched_keywords=[[text], [text]]),
+        served(text or "x", context=text, commit=text, person=text),
+        judged(text or "x", useful=False, comment=text, commit=text),
+        ran(text or "x", skill_path=text or "x", success=False, commit=text),
+        event("asset_served", skill_path=text, file=text),
+    ]
+    shown = tidy(text, MOST_NAME)  # as `derive_offer` does
+    skill = OfferedSkill(shown, shown, (shown,))
+    return reckon(events, Offer((skill,), lambda _: (shown, shown)))
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=[text[:12] for text in HOSTILE])
+def test_no_text_becomes_part_of_the_page_itself(text: str) -> None:
+    plain, hostile = rendered(everywhere("word")), rendered(everywhere(text), text)
+
+    assert hostile.tags["script"] == hostile.tags["img"] == 0
+    assert set(hostile.tags) <= set(plain.tags) | {"wbr", "ul", "li"}
+    names = {(tag, name) for tag, name, _ in plain.attributes}
+    allowed = names | {("ul", "class"), ("ul", "aria-label")}
+    assert {(tag, name) for tag, name, _ in hostile.attributes} <= allowed
+    assert not re.search(r"[\0\x1b\x08\u202e\u2066\u2028\ud800]", hostile.text)
+    assert "1337" not in hostile.text
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.text())
+def test_any_text_leaves_the_page_well_formed(text: str) -> None:
+    page = rendered(everywhere(text))
+
+    assert page.tags["script"] == 0
+    assert render_page(everywhere(text), ()).encode("utf-8")
+
+
+def test_a_huge_text_does_not_make_a_huge_page() -> None:
+    assert len(render_page(everywhere("x" * 1_000_000), ())) < 60_000
+
+
+def test_a_long_table_ends_and_says_how_much_is_left_out() -> None:
+    page = rendered(
+        reckon(missed(f"task number{n} of it") for n in range(MOST_ROWS + 7))
+    )
+
+    assert page.text.count("task number") == MOST_ROWS
+    assert "and 7 more; --json has them all" in page.text
+
+
+def test_an_empty_report_is_a_page(month: Report) -> None:
+    page = rendered(reckon([]))
+
+    assert page.tags["section"] == rendered(month).tags["section"]
+    assert "Not known: the skills are not here." in page.text
+
+
+def test_the_same_report_is_the_same_page(month: Report) -> None:
+    assert render_page(month, ()) == render_page(month, ())
+
+
+PAGE = files("skills_mcp.usage") / "templates"
+
+
+def test_the_templates_are_part_of_the_package() -> None:
+    names = {each.name for each in PAGE.iterdir()}
+
+    assert names == {"page.html", "page.css", "charts.html"}
+    assert all(
+        len(each.read_text("utf-8").splitlines()) <= 320 for each in PAGE.iterdir()
+    )
+
+
+def test_no_rule_keeps_the_templates_out_of_what_is_built() -> None:
+    folder = PROJECT / "src" / "skills_mcp" / "usage" / "templates"
+
+    done = subprocess.run(
+        ["git", "check-ignore", *folder.iterdir()],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.stdout == ""

@@ -6,13 +6,16 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format-check lint types arrows fix bench soak test-lowest clean
+.PHONY: help demo demo-report test check format-check lint types arrows fix bench soak test-lowest clean
 
 help: ## Show what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
 demo: $(READY) ## The main job on the sample content, through a real MCP client
 	@$(BIN)/python -m demo.run
+
+demo-report: $(READY) ## A made-up month of use, and the page that a report makes of it
+	@$(BIN)/python -m demo.month $(ARGUMENTS)
 
 test: $(READY) ## All tests
 	$(BIN)/pytest
@@ -38,13 +41,18 @@ fix: $(READY) ## Format, and repair what can be repaired
 bench: $(READY) $(VENV)/.bench ## Each budget and figure, against floors; ARGUMENTS=--quick
 	@$(BIN)/python -m benchmarks.run $(ARGUMENTS)
 
-soak: $(READY) ## Each promise about Git sync, in half an hour; ARGUMENTS=--quick
+soak: $(READY) $(VENV)/.soak ## Each promise, tried for half an hour; ARGUMENTS=--quick
 	@$(BIN)/python -m soak.run $(ARGUMENTS)
 
 # What is compared with; whatever cannot be installed is left out of the table.
 $(VENV)/.bench: $(READY)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --group bench \
 	  && touch $@ || echo "Without the engines to compare with: they cannot be installed"
+
+# Without the fuzzer its scenario is skipped, and says so.
+$(VENV)/.soak: $(READY)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --group soak \
+	  && touch $@ || echo "Without the fuzzer: it cannot be installed"
 
 test-lowest: ## All tests with the oldest dependencies that pyproject.toml allows
 	@$(MAKE) --no-print-directory test VENV=.venv-lowest CONSTRAINTS=constraints-lowest.txt

@@ -1,4 +1,4 @@
-"""What is promised about synchronisation, in the order of the figures."""
+"""What is promised, in the order of the figures."""
 
 PROMISES = {
     1: "A reader sees one whole commit",
@@ -29,5 +29,29 @@ PROMISES = {
     26: "A new token needs no restart",
     27: "The signature gate fails closed",
     28: "A pin is exact, and a rewrite can be refused",
+    29: "A path cannot leave the skill",
+    30: "No link swapped in time leads out",
+    31: "Special and huge files neither hang nor exhaust",
+    32: "Bombs of YAML and Markdown are bounded",
+    33: "The parser never raises",
+    34: "Only declared bytes run, and none that changed",
+    35: "The sandbox holds",
+    36: "A timeout ends the whole tree",
+    37: "Floods of output are bounded",
+    38: "The environment is scrubbed",
+    39: "Arguments are data",
+    40: "Every ending leaves no process",
+    41: "The protocol's channel stays clean",
+    42: "Events arrive at least once",
+    43: "The spool is bounded, and drops are counted",
+    44: "A poisonous event never blocks others",
+    45: "Counting never waits for the endpoint",
+    46: "The end is quick with a dead endpoint",
+    47: "No private text leaves by default",
+    48: "Content cannot raise its own privileges",
+    49: "Provenance can be verified",
+    50: "Staleness is visible",
+    51: "Nothing leaks over time",
+    52: "Hidden characters and secrets are found",
 }
 """By the number that a `Figure` has."""

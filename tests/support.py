@@ -1,5 +1,6 @@
 """What tests share and is no fixture: real files, real repositories, a real library."""
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 import anyio
 import yaml
 
+from skills_mcp.analytics.privacy import Privacy
 from skills_mcp.analytics.spool import Spool
 from skills_mcp.analytics.tracker import Tracker
 from skills_mcp.config import Layer, Settings
@@ -28,7 +30,11 @@ from skills_mcp.content.source import (
     accept_all,
 )
 from skills_mcp.library import SkillLibrary
+from skills_mcp.scripts.audit import AuditFile
+from skills_mcp.scripts.command import SandboxName
 from skills_mcp.scripts.runner import ScriptRunner
+from skills_mcp.scripts.sandbox import HOLDING
+from skills_mcp.scripts.surroundings import Surroundings
 from skills_mcp.shelf import Shelf
 from skills_mcp.skills.model import Skill, SkillPath
 
@@ -70,6 +76,12 @@ def skill_text(
 def write_skill(root: Path, file: str, **fields: Any) -> Path:
     """Write a valid skill file below `root`."""
     return write(root / file, skill_text(**fields))
+
+
+def sha256_of(content: str | bytes) -> str:
+    """Return what `sha256sum` says of a text or of a file."""
+    raw = content.encode() if isinstance(content, str) else content
+    return hashlib.sha256(raw).hexdigest()
 
 
 def make_skill(
@@ -172,6 +184,7 @@ def open_library(  # noqa: PLR0913 - each of them is something that bootstrap wi
     environment: Mapping[str, str] | None = None,
     load: bool = True,
     cache: Path | None = None,
+    offered: Sequence[SandboxName] = HOLDING,
 ) -> SkillLibrary:
     """Wire a library as bootstrap does; loaded, so that no background is needed.
 
@@ -182,14 +195,22 @@ def open_library(  # noqa: PLR0913 - each of them is something that bootstrap wi
         environment: Of the server; scripts get their share of it.
         load: False leaves the first snapshot to `library.run()`.
         cache: Where indexes are kept; nowhere, if there is none.
+        offered: The tiers of the sandbox that scripts may get.
     """
     mounts = source if isinstance(source, Mounts) else mounted(source)
     spool = spool or Spool(Path(os.environ["SKILLS_MCP_HOME"]) / "spool")
     library = SkillLibrary(
         shelf=Shelf(mounts, Settings((Layer("test", settings or {}),)), cache),
-        tracker=Tracker(spool, lambda: library.config.analytics, "dev-ada"),
+        tracker=Tracker(
+            spool,
+            lambda: library.config.analytics,
+            Privacy(spool.directory.parent / "analytics.key", {"USER": "ada"}),
+        ),
         runner=ScriptRunner(),
-        environment=os.environ if environment is None else environment,
+        audit=AuditFile(Path(os.environ["SKILLS_MCP_HOME"]) / "audit.jsonl"),
+        surroundings=Surroundings.of(
+            os.environ if environment is None else environment, offered
+        ),
     )
     if load:
         library.shelf.sync()

@@ -151,7 +151,10 @@ def test_the_oldest_dependencies_that_are_tested_are_the_lower_bounds() -> None:
     assert all(",<" in dependency for dependency in project["dependencies"])
 
 
-HEAVY = ("numpy", "Stemmer", "yaml", "git", "httpx", "frontmatter", "markdown_it")
+HEAVY = (
+    *("numpy", "Stemmer", "yaml", "git", "httpx", "frontmatter", "markdown_it"),
+    "jinja2",
+)
 
 ASSEMBLE = """
 import sys

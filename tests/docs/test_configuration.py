@@ -11,7 +11,13 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from skills_mcp.config import OPERATOR_ONLY, REMOTE_SECTIONS, VARIABLES, Config
+from skills_mcp.config import (
+    OPERATOR_ONLY,
+    OPERATOR_ONLY_KEYS,
+    REMOTE_SECTIONS,
+    VARIABLES,
+    Config,
+)
 from skills_mcp.config.environment import Variable
 from skills_mcp.config.trust import LOWER_ONLY
 from skills_mcp.scripts.policy import ENVIRONMENT_ALLOWED
@@ -85,6 +91,8 @@ def _described_range(field: FieldInfo) -> str:
 def who_may_set(key: str) -> str:
     section_name, _, name = key.partition(".")
     if section_name.removesuffix("[]") in OPERATOR_ONLY:
+        return "never"
+    if (section_name, name) in OPERATOR_ONLY_KEYS:
         return "never"
     if (section_name, name) in LOWER_ONLY:
         return "may lower it"

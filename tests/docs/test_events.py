@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import threading
 import typing
 from http.server import HTTPServer
@@ -11,12 +12,16 @@ from typing import Any
 import pytest
 
 from skills_mcp.analytics.events import EventType
+from skills_mcp.analytics.outbox import Outbox
 from skills_mcp.analytics.publisher import Publisher
 from skills_mcp.analytics.spool import Spool
 from skills_mcp.config import Analytics
+from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.git.remote import Remote
+from skills_mcp.content.policy import SyncPolicy
 from tests.clients import connected
 from tests.docs.pages import DOCS, REFERENCE, block, blocks, code, prose, section, table
-from tests.support import SKILLS_CONTENT, open_library, spooled
+from tests.support import SKILLS_CONTENT, Upstream, open_library, spooled, write
 
 EVERYTHING = {
     "toolsets": ["core", "packages"],
@@ -25,10 +30,23 @@ EVERYTHING = {
 }
 
 
+FULL = {"enabled": True, "context": "full", "identity": "user"}
+
+
 @pytest.mark.spec("10.1")
 @pytest.mark.spec("10.2")
-async def test_every_event_has_exactly_the_documented_fields(spool: Spool) -> None:
-    library = open_library(SKILLS_CONTENT, settings=EVERYTHING, spool=spool)
+@pytest.mark.parametrize("analytics", [{"enabled": True}, FULL])
+async def test_every_event_has_exactly_the_documented_fields(
+    analytics: dict[str, Any], spool: Spool, upstream: Upstream, tmp_path: Path
+) -> None:
+    settings = {**EVERYTHING, "analytics": {**analytics, "max_spool_bytes": 65_536}}
+    shutil.copytree(SKILLS_CONTENT, upstream.work, dirs_exist_ok=True)
+    upstream.commit({})
+    policy = SyncPolicy(timeout_seconds=60)
+    source = RemoteBranch(
+        Remote.parse(upstream.url, "main"), tmp_path / "cache", policy
+    )
+    library = open_library(source, settings=settings, spool=spool)
     script = {
         "file": "scripts/validate-auth-config.py",
         "args": {"client_id": "web", "redirect_uri": "https://x.example/auth/callback"},
@@ -42,6 +60,7 @@ async def test_every_event_has_exactly_the_documented_fields(spool: Spool) -> No
         await client.call_tool("get_asset", {**auth, "file": file})
         await client.call_tool("run_script", {**auth, **script})
         await client.call_tool("report_usage", {**auth, "useful": True})
+        fill(spool)
         await client.call_tool("refresh_skills", {})
     page = REFERENCE / "events.md"
     events = spooled(spool)
@@ -55,7 +74,8 @@ async def test_every_event_has_exactly_the_documented_fields(spool: Spool) -> No
     [served] = [event for event in events if event["type"] == "skill_served"]
     [shown] = json.loads(block(page, "json", "event"))["events"]
     assert list(shown) == list(served)
-    assert list(shown["data"]) == list(served["data"])
+    hashed = ["context_tokens"] if analytics is not FULL else []
+    assert sorted([*shown["data"], *hashed]) == sorted(served["data"])
 
 
 async def test_the_tools_of_packages_write_the_same_events(spool: Spool) -> None:
@@ -79,17 +99,33 @@ async def test_the_tools_of_packages_write_the_same_events(spool: Spool) -> None
         assert_documented(event)
 
 
+def fill(spool: Spool) -> None:
+    """Have more events wait than may."""
+    spool.rotate()
+    large = json.dumps({"type": "no_match", "data": {"context": "x" * 60_000}})
+    write(spool.directory / "0.jsonl", f"{large}\n")
+
+
 def assert_documented(event: dict[str, Any]) -> None:
     page = REFERENCE / "events.md"
     outer = table(section(page, "## Every event"))
     inner = table(section(page, f"### {event['type']}"))
-    assert list(event) == [code(row["Field"]) for row in outer]
-    assert list(event["data"]) == [code(row["Field"]) for row in inner]
+    assert list(event) == documented(outer, event)
+    assert list(event["data"]) == documented(inner, event["data"])
+
+
+def documented(rows: list[dict[str, str]], present: dict[str, Any]) -> list[str]:
+    """Return the fields of a table; an optional one only if it is there."""
+    return [
+        name
+        for row in rows
+        if (name := code(row["Field"])) in present or "optional" not in row["Type"]
+    ]
 
 
 @pytest.mark.spec("10.3")
 async def test_the_receiver_of_the_page_takes_what_the_publisher_sends(
-    spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     [page] = blocks(DOCS / "how-to" / "analytics.md", "python", "title=receiver.py")
     names: dict[str, Any] = {"__name__": "receiver"}
@@ -97,14 +133,15 @@ async def test_the_receiver_of_the_page_takes_what_the_publisher_sends(
     names["Receiver"].log_message = lambda *_: None
     monkeypatch.chdir(tmp_path)
     received = tmp_path / "events.jsonl"
-    spool.append('{"type": "no_match"}')
+    outbox = Outbox(tmp_path)
+    outbox.spool.append('{"type": "no_match"}')
     with HTTPServer(("127.0.0.1", 0), names["Receiver"]) as receiver:
         threading.Thread(target=receiver.serve_forever, daemon=True).start()
         rules = Analytics(
             enabled=True, endpoint=f"http://127.0.0.1:{receiver.server_port}/"
         )
 
-        sent = await Publisher(spool, lambda: rules).publish()
+        sent = await Publisher(outbox, lambda: rules).publish()
         receiver.shutdown()
 
     assert sent == 1

@@ -200,6 +200,7 @@ VALUES: dict[str, tuple[object, object]] = {
     "inherit": (False, False),
     "priority": (7, 7),
     "examples": (["x"], ("x",)),
+    "entry": ("x 'y z'", ("x", "y z")),
 }
 """What is written, and what comes of it."""
 
@@ -247,6 +248,7 @@ def test_a_field_is_read_at_every_place_of_the_table(field: str, place: str) -> 
         ("inherit", [False, True]),
         ("priority", [7, 8]),
         ("examples", [["x"], ["y"]]),
+        ("entry", ["x 'y z'", "z"]),
     ],
 )
 def test_the_first_place_of_the_table_counts(field: str, written: list[object]) -> None:

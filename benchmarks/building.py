@@ -17,8 +17,8 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Content, Demand, Mount, Part, accept_all
-from skills_mcp.shelf import Shelf
-from skills_mcp.snapshot import Snapshot, take_snapshot
+from skills_mcp.snapshots.shelf import Shelf
+from skills_mcp.snapshots.snapshot import Snapshot, take_snapshot
 
 _GIT = {
     "GIT_AUTHOR_NAME": "Ada",
@@ -147,5 +147,5 @@ def _sync(source: RemoteBranch) -> Content:
 
 def _import() -> None:
     """Load what the server loads while it has nothing else to do."""
-    import skills_mcp.basis_cache
-    import skills_mcp.indexes  # noqa: F401
+    import skills_mcp.snapshots.index_cache
+    import skills_mcp.snapshots.indexes  # noqa: F401

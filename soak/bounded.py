@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from skills_mcp.process_memory import give_back_memory
+from skills_mcp.processes.memory import give_back_memory
 
 _MAX_SECONDS = 60
 """For one piece, on a busy machine; what hangs is ended by the kernel."""

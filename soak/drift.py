@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
-from soak.mirror import measure
 from soak.scenario import Figure, Scale, Scenario, Unavailable
 from soak.stdio import home_variables
+from soak.sync.mirror import measure
 from tests.clients import ServerProcess
 from tests.packages import package_text
 from tests.support import Upstream, skill_text

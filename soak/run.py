@@ -17,45 +17,51 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks.report import describe_load, describe_machine
-from soak import (
-    bombs,
+from soak import drift
+from soak.events import (
     counting,
-    crashing,
-    damage,
     deadends,
     discretion,
-    disk,
-    drift,
+)
+from soak.input import (
+    bombs,
+    findings,
+    fuzzing,
+    links,
+    paths,
+    privileges,
+    special_files,
+)
+from soak.report import Outcome, print_table, write_json, write_markdown
+from soak.scenario import Figure, Scale, Scenario, Unavailable
+from soak.scripts import (
     endings,
     escapes,
     fidelity,
-    findings,
     floods,
-    fuzzing,
+    process_trees,
+)
+from soak.sync import (
+    crashing,
+    damage,
+    disk,
     history,
     hostile,
     killing,
     leasing,
-    links,
     orphans,
     outages,
-    paths,
-    privileges,
-    process_trees,
     provenance,
     reading,
     redirects,
     refreshing,
     secrets,
     signing,
-    special_files,
     staleness,
     starting,
     startup,
     swapping,
 )
-from soak.report import Outcome, print_table, write_json, write_markdown
-from soak.scenario import Figure, Scale, Scenario, Unavailable
 
 SCENARIOS: tuple[tuple[str, Scenario], ...] = (
     *reading.SCENARIOS,

@@ -21,8 +21,8 @@ from mcp_types import TextContent
 
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.source import Accept, Checkout, Demand
-from skills_mcp.library import SkillLibrary
-from skills_mcp.process_group import kill_group
+from skills_mcp.library.skill_library import SkillLibrary
+from skills_mcp.processes.group import kill_group
 from skills_mcp.server.app import create_server
 
 ERAS = {"auto": "2026-07-28", "legacy": "2025-06-18"}

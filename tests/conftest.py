@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp import redaction
 from skills_mcp.analytics.spool import Spool
+from skills_mcp.text import redaction
 from tests.support import Upstream
 
 _OURS = (

@@ -29,14 +29,14 @@ from skills_mcp.content.source import (
     Mount,
     accept_all,
 )
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.scripts.audit import AuditFile
 from skills_mcp.scripts.command import SandboxName
 from skills_mcp.scripts.runner import ScriptRunner
 from skills_mcp.scripts.sandbox import HOLDING
 from skills_mcp.scripts.surroundings import Surroundings
-from skills_mcp.shelf import Shelf
 from skills_mcp.skills.model import Skill, SkillPath
+from skills_mcp.snapshots.shelf import Shelf
 
 PROJECT = Path(__file__).parent.parent
 SKILLS_CONTENT = PROJECT / "fixtures" / "skills-content"

@@ -5,24 +5,24 @@ without the server.
 """
 
 from skills_mcp.about import DISTRIBUTION, __version__
-from skills_mcp.answers import (
+from skills_mcp.bootstrap import Application, Options, build
+from skills_mcp.errors import SkillsError
+from skills_mcp.library.answers import (
     FoundFiles,
     Guidance,
     LoadedSkill,
     ReadFile,
-    Refreshed,
     ServedFile,
 )
-from skills_mcp.bootstrap import Application, Options, build
-from skills_mcp.errors import SkillsError
-from skills_mcp.library import SkillLibrary
-from skills_mcp.package_library import PackageLibrary
+from skills_mcp.library.package_library import PackageLibrary
+from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.routing.search import Found, Hit
 from skills_mcp.scripts.commands import CommandRequest
 from skills_mcp.scripts.permission import ScriptRequest
 from skills_mcp.scripts.runner import ScriptResult
 from skills_mcp.skills.model import Problem, Skill
+from skills_mcp.snapshots.refreshed import Refreshed
 
 __all__ = [
     "DISTRIBUTION",

@@ -10,7 +10,7 @@ import pytest
 from skills_mcp.analytics.privacy import HASH_PREFIX, Privacy, Text, _keep_key, load_key
 from skills_mcp.config import Analytics
 from skills_mcp.config.values import Disclosure, Identity
-from skills_mcp.redaction import remember_secret
+from skills_mcp.text.redaction import remember_secret
 from tests.support import run_python, running_python, write
 
 LOAD = """

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from skills_mcp import collection, snapshot
 from skills_mcp.content import left_out
-from skills_mcp.safe_yaml import MAX_YAML_CHARACTERS
 from skills_mcp.skills import (
     discovery,
     document,
@@ -24,6 +22,8 @@ from skills_mcp.skills.frontmatter import derive_path, parse_skill
 from skills_mcp.skills.index import derive_parent_path
 from skills_mcp.skills.model import Problem, Skill, SkillPath
 from skills_mcp.skills.package import MAIN, classify, derive_slug, parse_package
+from skills_mcp.snapshots import collection, snapshot
+from skills_mcp.text.safe_yaml import MAX_YAML_CHARACTERS
 from tests.docs.pages import (
     NOTHING,
     PAGES,

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from mcp_types import CallToolResult, TextContent
 
-from skills_mcp import package_library
 from skills_mcp.config import VARIABLES, Commands, Config, Files, Search
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
@@ -21,7 +20,8 @@ from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
 from skills_mcp.embeddings import fused
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library import package_library
+from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing import explanation, keywords, ranked, reasons
 from skills_mcp.server import arguments, package_replies, package_tools, replies
 from skills_mcp.server.arguments import input_schema

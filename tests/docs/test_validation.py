@@ -5,12 +5,23 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from skills_mcp import collection, snapshot
+from skills_mcp.authoring.validation import (
+    LEVELS,
+    layout,
+    links,
+    names,
+    packages,
+    rivals,
+)
+from skills_mcp.authoring.validation.fields import (
+    FIELDS,
+    MAX_COMPATIBILITY,
+    MAX_DESCRIPTION,
+)
 from skills_mcp.skills import discovery, document, fields, frontmatter, package, walk
 from skills_mcp.skills.discovery import MAX_SKILL_BYTES
 from skills_mcp.skills.walk import MAX_DEPTH
-from skills_mcp.validation import LEVELS, layout, links, names, packages, rivals
-from skills_mcp.validation.fields import FIELDS, MAX_COMPATIBILITY, MAX_DESCRIPTION
+from skills_mcp.snapshots import collection, snapshot
 from tests.cli.conftest import Run, run
 from tests.docs.pages import DOCS, REFERENCE, blocks, code, codes, prose, table
 from tests.docs.test_tutorial import normalised, run_page, steps

@@ -13,7 +13,7 @@ from skills_mcp.embeddings.texts import compose_text
 from skills_mcp.routing.decision import Candidate
 from skills_mcp.routing.matcher import Matcher
 from skills_mcp.routing.ranked import RankedMatcher, derive_document
-from skills_mcp.routing.text_index import TextIndex
+from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.skills.model import Skill
 from tests.embeddings.embedding_server import (
     example_skills,

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from soak.bombs import survive_bombs
-from soak.fuzzing import fuzz
+from soak.input.bombs import survive_bombs
+from soak.input.fuzzing import fuzz
 from tests.faults.promises import find_missed
 
 

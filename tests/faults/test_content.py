@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from soak.findings import find_nothing_else, find_what_is_hidden
-from soak.privileges import (
+from soak.input.findings import find_nothing_else, find_what_is_hidden
+from soak.input.privileges import (
     refuse_each_setting,
     refuse_settings,
     refuse_what_is_no_file,
 )
-from soak.provenance import verify_everything
-from soak.staleness import tell_the_age
+from soak.sync.provenance import verify_everything
+from soak.sync.staleness import tell_the_age
 from tests.faults.promises import find_missed
 
 

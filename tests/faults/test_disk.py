@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from soak.damage import heal_damage, heal_stale_locks
-from soak.disk import fill_disk, grow, lose_cache
+from soak.sync.damage import heal_damage, heal_stale_locks
+from soak.sync.disk import fill_disk, grow, lose_cache
 from tests.faults.promises import find_missed
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from soak.escapes import break_out, compose_table, refuse_without, see_no_secret
-from soak.fidelity import pass_arguments, run_while_swapping
+from soak.scripts.escapes import break_out, compose_table, refuse_without, see_no_secret
+from soak.scripts.fidelity import pass_arguments, run_while_swapping
 from tests.faults.promises import find_missed
 from tests.support import PROJECT
 

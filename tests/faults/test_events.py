@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from soak.counting import bound_an_outage, deliver_everything
-from soak.deadends import (
+from soak.events.counting import bound_an_outage, deliver_everything
+from soak.events.deadends import (
     count_beside_a_dead_endpoint,
     end_beside_a_dead_endpoint,
     pass_poison,
 )
-from soak.discretion import keep_canaries
+from soak.events.discretion import keep_canaries
 from tests.faults.promises import find_missed
 
 

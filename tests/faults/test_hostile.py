@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from soak.hostile import (
+from soak.sync.hostile import (
     ignore_surroundings,
     refuse_addresses,
     write_no_hostile_entry,
 )
-from soak.signing import refuse_unsigned
+from soak.sync.signing import refuse_unsigned
 from tests.faults.promises import find_missed
 
 

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from soak.crashing import kill_at_each_call
-from soak.killing import kill_at_random
-from soak.orphans import kill_in_mid_fetch
+from soak.sync.crashing import kill_at_each_call
+from soak.sync.killing import kill_at_random
+from soak.sync.orphans import kill_in_mid_fetch
 from tests.faults.promises import find_missed
 
 

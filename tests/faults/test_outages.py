@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from soak.history import (
+from soak.sync.history import (
     follow_rewrites,
     keep_last_good,
     never_mix,
     refuse_rewrites,
     stay_at_pins,
 )
-from soak.outages import (
+from soak.sync.outages import (
     end_by_deadline,
     refuse_broken_packs,
     spare_remote,

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from soak.links import follow_no_swapped_link
-from soak.paths import refuse_paths
-from soak.special_files import survive_special_files
+from soak.input.links import follow_no_swapped_link
+from soak.input.paths import refuse_paths
+from soak.input.special_files import survive_special_files
 from tests.faults.promises import find_missed
 
 

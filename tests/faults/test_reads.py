@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from soak.leasing import hold_leases
-from soak.reading import read_beside_killers, read_beside_writers
-from soak.swapping import answer_during_swaps
+from soak.sync.leasing import hold_leases
+from soak.sync.reading import read_beside_killers, read_beside_writers
+from soak.sync.swapping import answer_during_swaps
 from tests.faults.promises import find_missed
 
 

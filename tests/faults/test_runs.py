@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from soak.endings import end
-from soak.floods import call_together, make_noise, print_without_end
-from soak.process_trees import outlive
+from soak.scripts.endings import end
+from soak.scripts.floods import call_together, make_noise, print_without_end
+from soak.scripts.process_trees import outlive
 from tests.faults.promises import find_missed
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from soak.startup import (
+from soak.sync.startup import (
     answer_while_hanging,
     spare_the_good,
     start_offline,

@@ -4,7 +4,7 @@ from skills_mcp.config import Matching
 from skills_mcp.routing.choosing import choose
 from skills_mcp.routing.decision import Ambiguous
 from skills_mcp.routing.explanation import list_answers, name_decision
-from tests.evaluation.matching import PlainMatcher
+from tests.authoring.evaluation.matching import PlainMatcher
 from tests.support import make_skill
 
 AUTH = make_skill("ui/auth", keywords=["login", "react"])

@@ -16,7 +16,7 @@ from skills_mcp.routing.matcher import Mask, Matcher
 from skills_mcp.routing.ranked import RankedMatcher
 from skills_mcp.routing.remedies import Contender
 from skills_mcp.skills.model import Skill
-from tests.evaluation.matching import PlainMatcher
+from tests.authoring.evaluation.matching import PlainMatcher
 from tests.support import make_skill
 
 AUTH = make_skill("ui/auth", keywords=["login", "react"])

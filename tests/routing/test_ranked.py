@@ -16,7 +16,7 @@ from skills_mcp.routing.decision import Candidate, derive_places
 from skills_mcp.routing.evidence import Evidence
 from skills_mcp.routing.ranked import RankedMatcher, derive_document
 from skills_mcp.routing.rerank import MOST
-from skills_mcp.routing.text_index import TextIndex
+from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.skills.model import Skill
 from tests.support import make_skill
 

@@ -8,7 +8,7 @@ from skills_mcp.routing.decision import Candidate, Match, NoMatch
 from skills_mcp.routing.explanation import Explanation, explain, list_answers
 from skills_mcp.routing.remedies import Contender, describe_number, find_remedies
 from skills_mcp.skills.model import Skill
-from tests.evaluation.matching import PlainMatcher, TextMatcher
+from tests.authoring.evaluation.matching import PlainMatcher, TextMatcher
 from tests.support import make_skill
 
 AUTH = make_skill("ui/auth", keywords=["login", "react"])

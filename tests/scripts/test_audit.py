@@ -9,9 +9,9 @@ from typing import Any
 import portalocker
 import pytest
 
-from skills_mcp.redaction import remember_secret
 from skills_mcp.scripts.audit import AuditEntry, AuditFile
 from skills_mcp.scripts.command import ScriptResult
+from skills_mcp.text.redaction import remember_secret
 from tests.support import running_python
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="files of POSIX")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.process_group import kill_group
+from skills_mcp.processes.group import kill_group
 from skills_mcp.scripts import supervisor
 from tests.support import is_running, wait_for
 

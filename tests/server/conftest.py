@@ -7,7 +7,7 @@ import pytest
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library.skill_library import SkillLibrary
 from tests.clients import ERAS, Lifeline
 from tests.support import SKILLS_CONTENT, Upstream, open_library
 

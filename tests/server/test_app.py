@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, Request, RequestParams, TextContent
 
 from skills_mcp import __version__
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.app import create_server
 from tests.clients import ERAS, Reports, SlowSource, ask, connected
 from tests.support import SKILLS_CONTENT, open_library, write_skill

@@ -4,7 +4,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from skills_mcp.errors import InvalidArgumentsError
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.arguments import (
     Arguments,
     GetAsset,

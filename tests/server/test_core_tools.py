@@ -10,7 +10,7 @@ import pytest
 from mcp_types import TextContent
 
 from skills_mcp.analytics.spool import Spool
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.scripts.command import SandboxName
 from tests.clients import Lifeline, SlowSource, ask, connected
 from tests.packages import contents, write_pdf

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library.skill_library import SkillLibrary
 from tests.clients import ask, connected
 from tests.support import open_library, write_skill
 

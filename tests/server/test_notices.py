@@ -14,7 +14,7 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.app import create_server
 from skills_mcp.server.notices import Notices
 from tests.clients import ERAS, ServerProcess, SlowSource, ask

@@ -16,7 +16,7 @@ from mcp_types import CallToolResult, TextContent
 from skills_mcp.analytics.spool import Spool
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library.skill_library import SkillLibrary
 from tests.clients import Lifeline, Reports, ask, connected
 from tests.packages import (
     PDF_FILES,

@@ -4,7 +4,7 @@ from typing import Any
 
 import anyio
 
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.progress import reported
 from tests.clients import Lifeline, Reports, SlowSource, connected
 from tests.support import SKILLS_CONTENT, open_library, until, write, write_skill

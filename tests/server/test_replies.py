@@ -7,11 +7,10 @@ from typing import Any, Literal
 import pytest
 from mcp_types import TextContent
 
-from skills_mcp.answers import Guidance, RanScript, Refreshed, ServedFile
-from skills_mcp.changes import SkillChanges
 from skills_mcp.content.source import Hold, SourceState
 from skills_mcp.errors import AccessRefusedError, SyncError
-from skills_mcp.provenance import Provenance
+from skills_mcp.library.answers import Guidance, RanScript, ServedFile
+from skills_mcp.library.provenance import Provenance
 from skills_mcp.routing.decision import Ambiguous, Candidate
 from skills_mcp.scripts.runner import ScriptResult
 from skills_mcp.server import replies
@@ -27,6 +26,8 @@ from skills_mcp.skills.model import (
     SkillPath,
 )
 from skills_mcp.skills.tree import TreeNode
+from skills_mcp.snapshots.changes import SkillChanges
+from skills_mcp.snapshots.refreshed import Refreshed
 from tests.support import make_skill
 
 

@@ -14,7 +14,7 @@ from skills_mcp.analytics.spool import Spool
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.app import create_server
 from skills_mcp.server.resources import PAGE_SIZE, derive_uri, find_resource
 from skills_mcp.skills.index import SkillIndex

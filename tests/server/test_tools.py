@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import Tool
 
 from skills_mcp.config import Config
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.tools import TOOLS, instructions_for, tools_for
 from skills_mcp.server.toolspec import ToolSpec
 from tests.clients import connected

@@ -9,7 +9,7 @@ from skills_mcp.config import Layer, Settings
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.source import Checkout, Content, LeftOut, Mode, Mount, Part
 from skills_mcp.skills.model import Scope
-from skills_mcp.snapshot import Snapshot, take_snapshot
+from skills_mcp.snapshots.snapshot import Snapshot, take_snapshot
 
 
 class FixedSource(LocalFolder):

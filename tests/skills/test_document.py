@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from skills_mcp.safe_yaml import MAX_YAML_CHARACTERS
 from skills_mcp.skills.document import Document, decode, parse_document
 from skills_mcp.skills.model import Problem
 from skills_mcp.skills.problems import Report
+from skills_mcp.text.safe_yaml import MAX_YAML_CHARACTERS
 
 Read = tuple[Document | None, tuple[Problem, ...]]
 

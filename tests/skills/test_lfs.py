@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from skills_mcp.errors import LfsPointerError
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.scripts.commands import CommandRequest
 from skills_mcp.scripts.permission import ScriptRequest
 from skills_mcp.skills.lfs import MAX_POINTER_BYTES, is_pointer

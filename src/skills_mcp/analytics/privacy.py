@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from skills_mcp.config import Analytics
-from skills_mcp.redaction import HIDDEN, redact, redact_remembered
+from skills_mcp.text.redaction import HIDDEN, redact, redact_remembered
 
 HASH_PREFIX = "hmac-sha256:"
 """What a text begins with that can only be told apart."""

@@ -27,11 +27,11 @@ from skills_mcp.config.values import Algorithm
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.embeddings import open_embedding
 from skills_mcp.errors import ConfigError
-from skills_mcp.library import SkillLibrary
+from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.scripts.audit import AuditFile
 from skills_mcp.scripts.runner import ScriptRunner
 from skills_mcp.scripts.surroundings import Surroundings
-from skills_mcp.shelf import Shelf
+from skills_mcp.snapshots.shelf import Shelf
 
 logger = logging.getLogger(__name__)
 

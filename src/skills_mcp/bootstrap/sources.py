@@ -18,7 +18,7 @@ from skills_mcp.content.policy import Signers, SyncPolicy
 from skills_mcp.content.project import derive_mounts, find_project_root
 from skills_mcp.content.source import TOP, ContentSource, Mount
 from skills_mcp.errors import ConfigError
-from skills_mcp.redaction import redact
+from skills_mcp.text.redaction import redact
 
 DEFAULT_BRANCH = "main"
 

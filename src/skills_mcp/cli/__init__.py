@@ -23,7 +23,7 @@ from skills_mcp.cli.options import (
 )
 from skills_mcp.cli.running import build_application, read_options, readable_errors
 from skills_mcp.config import TOOLSETS
-from skills_mcp.process_memory import (
+from skills_mcp.processes.memory import (
     collecting_later,
     look_away_from_what_is_here,
 )

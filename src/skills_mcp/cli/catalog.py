@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import click
 
 from skills_mcp.bootstrap import Application
-from skills_mcp.catalog import (
+from skills_mcp.cli.tree import load_snapshot
+from skills_mcp.errors import ConfigError
+from skills_mcp.library.catalog import (
     Catalog,
     build_catalog,
     render_available_skills,
     render_skills_context,
 )
-from skills_mcp.cli.tree import load_snapshot
-from skills_mcp.errors import ConfigError
 from skills_mcp.skills.model import Scope
 
 STYLES: dict[str, Callable[[Catalog], str]] = {

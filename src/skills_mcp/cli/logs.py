@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
-from skills_mcp.redaction import redact, remember_secret
+from skills_mcp.text.redaction import redact, remember_secret
 
 # What a model or a skill's author writes must not steer the reader's terminal.
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")

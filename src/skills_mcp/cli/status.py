@@ -6,12 +6,12 @@ from urllib.parse import urlsplit
 
 import click
 
-from skills_mcp.answers import render_state
 from skills_mcp.bootstrap import Application
 from skills_mcp.cli.printing import print_json
 from skills_mcp.cli.states import compose_fact, compose_facts
 from skills_mcp.config import Scripts, refuses_tracking
 from skills_mcp.errors import SandboxUnavailableError
+from skills_mcp.library.answers import render_state
 from skills_mcp.scripts.sandbox import HOLDING, Choice, Sandbox
 
 _NEEDS_CARE = 1

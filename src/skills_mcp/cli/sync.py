@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import click
 
-from skills_mcp.answers import render_state
 from skills_mcp.bootstrap import Application
 from skills_mcp.cli.printing import print_json
 from skills_mcp.cli.progress import showing_sync
 from skills_mcp.cli.states import describe_state
 from skills_mcp.errors import SyncError
+from skills_mcp.library.answers import render_state
 
 _FAILED = 4
 

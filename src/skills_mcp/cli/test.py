@@ -11,13 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from skills_mcp.bootstrap import Application, Options, build
-from skills_mcp.cli.printing import open_console, print_json
-from skills_mcp.cli.progress import showing_progress
-from skills_mcp.cli.tree import load_snapshot
-from skills_mcp.content.revision import checked_out
-from skills_mcp.errors import SyncError
-from skills_mcp.evaluation import (
+from skills_mcp.authoring.evaluation import (
     Change,
     Outcome,
     Prompt,
@@ -30,10 +24,16 @@ from skills_mcp.evaluation import (
     measure,
     score_outcomes,
 )
-from skills_mcp.evaluation.reasons import give_reason
+from skills_mcp.authoring.evaluation.reasons import give_reason
+from skills_mcp.bootstrap import Application, Options, build
+from skills_mcp.cli.printing import open_console, print_json
+from skills_mcp.cli.progress import showing_progress
+from skills_mcp.cli.tree import load_snapshot
+from skills_mcp.content.revision import checked_out
+from skills_mcp.errors import SyncError
 from skills_mcp.routing.explanation import list_answers, name_decision
 from skills_mcp.routing.remedies import describe_number
-from skills_mcp.snapshot import Snapshot
+from skills_mcp.snapshots.snapshot import Snapshot
 
 _FAILED_EXIT = 1
 _USAGE_EXIT = 2

@@ -15,7 +15,7 @@ from skills_mcp.content.source import SourceState
 from skills_mcp.errors import SyncError
 from skills_mcp.skills.model import Problem
 from skills_mcp.skills.tree import TreeNode, render_node
-from skills_mcp.snapshot import Snapshot
+from skills_mcp.snapshots.snapshot import Snapshot
 
 
 def print_tree(application: Application, *, as_json: bool, with_problems: bool) -> None:

@@ -9,10 +9,10 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from skills_mcp.authoring.validation import Validation, validate
 from skills_mcp.cli.printing import print_json, render_problem
 from skills_mcp.cli.progress import showing_progress
 from skills_mcp.skills.model import Problem
-from skills_mcp.validation import Validation, validate
 
 _STYLES = {"error": "bold red", "warning": "yellow"}
 

@@ -7,7 +7,7 @@ from typing import Any, BinaryIO
 
 from skills_mcp.config.model import Config
 from skills_mcp.errors import ConfigError
-from skills_mcp.safe_yaml import MAX_YAML_CHARACTERS, YamlError, parse_values
+from skills_mcp.text.safe_yaml import MAX_YAML_CHARACTERS, YamlError, parse_values
 
 _MAX_BYTES = 4 * MAX_YAML_CHARACTERS  # no character of UTF-8 is wider
 

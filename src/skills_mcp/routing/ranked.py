@@ -17,7 +17,6 @@ from skills_mcp.routing.evidence import Evidence
 from skills_mcp.routing.matcher import Mask
 from skills_mcp.routing.names import Names, clean
 from skills_mcp.routing.reasons import add_up, find_reasons, limit
-from skills_mcp.routing.sequences import Document
 from skills_mcp.routing.shares import (
     Holders,
     Shares,
@@ -25,7 +24,8 @@ from skills_mcp.routing.shares import (
     explain_shares,
 )
 from skills_mcp.routing.task import Task, TaskReader
-from skills_mcp.routing.text_index import TextIndex
+from skills_mcp.routing.text_index.inverted_index import TextIndex
+from skills_mcp.routing.text_index.sequences import Document
 from skills_mcp.skills.index import INDEX, ROOT
 from skills_mcp.skills.model import Skill
 from skills_mcp.skills.records import Said

@@ -8,10 +8,10 @@ import numpy as np
 
 from skills_mcp.routing import rerank
 from skills_mcp.routing.evidence import Evidence
-from skills_mcp.routing.sequences import FIELDS
 from skills_mcp.routing.shares import Holders, contain
 from skills_mcp.routing.task import UNKNOWN, Task
-from skills_mcp.routing.text_index import TextIndex
+from skills_mcp.routing.text_index.inverted_index import TextIndex
+from skills_mcp.routing.text_index.sequences import FIELDS
 
 PRIORITY_WORTH = 1 / 1000
 """What one point of priority adds to a score (001 §5.2)."""

@@ -18,7 +18,7 @@ import anyio
 from anyio.abc import Process
 
 from skills_mcp.errors import InvalidArgumentsError, RunnerNotFoundError
-from skills_mcp.process_group import GROUP_OPTIONS, kill_group
+from skills_mcp.processes.group import GROUP_OPTIONS, kill_group
 from skills_mcp.scripts.command import Command
 
 _SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))

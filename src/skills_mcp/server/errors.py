@@ -6,7 +6,6 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from skills_mcp.answers import render_error
 from skills_mcp.errors import (
     AmbiguousNameError,
     InvalidArgumentsError,
@@ -16,6 +15,7 @@ from skills_mcp.errors import (
     SkillsError,
     UndeclaredFileError,
 )
+from skills_mcp.library.answers import render_error
 from skills_mcp.server.replies import Reply
 
 _NOT_FOUND_BEFORE_2026 = -32002

@@ -10,23 +10,23 @@ from typing import Any, Literal
 from mcp_types import CallToolResult, TextContent
 
 from skills_mcp.analytics.events import render_time
-from skills_mcp.answers import (
+from skills_mcp.content.source import SourceState
+from skills_mcp.errors import shorten
+from skills_mcp.library.answers import (
     Guidance,
     RanScript,
-    Refreshed,
     ServedFile,
     render_error,
     render_state,
 )
-from skills_mcp.changes import SkillChanges
-from skills_mcp.content.source import SourceState
-from skills_mcp.errors import shorten
-from skills_mcp.package_library import MAX_LISTED_FILES
-from skills_mcp.provenance import Provenance, derive_sha256
+from skills_mcp.library.package_library import MAX_LISTED_FILES
+from skills_mcp.library.provenance import Provenance, derive_sha256
 from skills_mcp.routing.decision import Ambiguous, Candidate
 from skills_mcp.routing.explanation import Explanation, render_explanation
 from skills_mcp.skills.model import Asset, Inventory, Script, Skill
 from skills_mcp.skills.tree import TreeNode, render_node
+from skills_mcp.snapshots.changes import SkillChanges
+from skills_mcp.snapshots.refreshed import Refreshed
 
 MAX_LISTED_CHANGES = 50
 """Of each kind: more than anybody reads, and a first sync may bring thousands."""

@@ -14,7 +14,7 @@ from skills_mcp.errors import (
     LfsPointerError,
     MissingFileError,
 )
-from skills_mcp.safe_path import find_name, open_inside, parse_relative
+from skills_mcp.files.safe_path import find_name, open_inside, parse_relative
 from skills_mcp.skills import lfs
 from skills_mcp.skills.model import Skill, Stamp
 

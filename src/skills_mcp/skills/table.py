@@ -15,7 +15,7 @@ from typing import Any, overload
 
 from numpy.typing import NDArray
 
-from skills_mcp.array_store import Sliceable
+from skills_mcp.files.arrays import Sliceable
 from skills_mcp.skills.model import Skill, Stamp
 from skills_mcp.skills.records import Place, Row, Said, decode, decode_said
 

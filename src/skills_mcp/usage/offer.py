@@ -5,7 +5,7 @@ from functools import partial
 from skills_mcp.routing.choosing import choose
 from skills_mcp.routing.explanation import list_answers
 from skills_mcp.skills.index import INDEX, ROOT
-from skills_mcp.snapshot import Snapshot
+from skills_mcp.snapshots.snapshot import Snapshot
 from skills_mcp.usage.entries import MOST_NAME, MOST_TEXT, tidy
 from skills_mcp.usage.reckoning import Offer
 from skills_mcp.usage.skills import OfferedSkill

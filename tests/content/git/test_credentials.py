@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import uuid
 from pathlib import Path
 
 import pytest
@@ -21,12 +20,12 @@ from skills_mcp.content.git.runner import Git
 from skills_mcp.content.git.surroundings import derive_variables
 from skills_mcp.content.policy import SyncPolicy
 from skills_mcp.errors import AccessRefusedError
-from skills_mcp.redaction import redact
+from skills_mcp.text.redaction import redact
 from tests.content.git.git_store import GitStore
 from tests.content.git_server import serving
 from tests.support import Upstream, git, write
 
-TOKEN = f"canary-{uuid.uuid4().hex}"  # the bird that must not be heard
+TOKEN = "canary-5b1f0d6c7e8a49d2b3c4a5968778695a"  # the bird that must not be heard
 URL = "https://example.com/org/skills.git"
 
 
@@ -118,7 +117,7 @@ def test_where_no_token_may_go_the_file_is_not_even_read(
 
 
 def test_what_was_read_is_redacted_from_then_on(tmp_path: Path) -> None:
-    secret = f"canary-{uuid.uuid4().hex}"
+    secret = "canary-0a9b8c7d6e5f4a3b2c1d0e9f8a7b6c5d"
 
     read_token(with_file(write(tmp_path / "token", secret)))
 

@@ -5,7 +5,7 @@ import pytest
 
 from skills_mcp.content.git.remote import Remote, check_address
 from skills_mcp.errors import ConfigError
-from skills_mcp.redaction import redact
+from skills_mcp.text.redaction import redact
 from tests.content.git.addresses import ALLOWED_ADDRESSES, ODD_NAMES, UNSAFE_ADDRESSES
 from tests.support import git
 

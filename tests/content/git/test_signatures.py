@@ -16,7 +16,7 @@ from skills_mcp.content.git.signature_advice import find_reason
 from skills_mcp.content.git.signatures import check_signers, verify
 from skills_mcp.content.policy import Signers, SyncPolicy
 from skills_mcp.errors import ConfigError, SignatureError, SyncError
-from skills_mcp.process_group import GROUP_OPTIONS, kill_group
+from skills_mcp.processes.group import GROUP_OPTIONS, kill_group
 from tests.support import GIT_IDENTITY, git, write
 
 pytestmark = pytest.mark.skipif(

@@ -15,7 +15,7 @@ from typing import IO
 from skills_mcp.content.git.leftovers import measure_objects
 from skills_mcp.content.git.transcript import Transcript
 from skills_mcp.errors import LimitExceededError
-from skills_mcp.process_group import kill_group
+from skills_mcp.processes.group import kill_group
 
 # How long a limit may be passed before anybody looks.
 _PACE_SECONDS = 0.1

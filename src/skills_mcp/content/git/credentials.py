@@ -12,7 +12,7 @@ from pathlib import Path
 
 from skills_mcp.content.git.remote import TOKEN_VARIABLE, USER_VARIABLE, Remote
 from skills_mcp.errors import AccessRefusedError
-from skills_mcp.redaction import remember_secret
+from skills_mcp.text.redaction import remember_secret
 
 Setting = tuple[str, str]
 """A key of Git's configuration, as Git writes it, and a value."""

@@ -35,8 +35,8 @@ from skills_mcp.content.git.surroundings import (
 )
 from skills_mcp.content.policy import SyncPolicy
 from skills_mcp.errors import ConfigError, SyncError
-from skills_mcp.process_group import GROUP_OPTIONS, kill_group
-from skills_mcp.redaction import redact
+from skills_mcp.processes.group import GROUP_OPTIONS, kill_group
+from skills_mcp.text.redaction import redact
 
 _CAN_PASS_FILES = hasattr(os, "killpg")  # where there are process groups, files inherit
 

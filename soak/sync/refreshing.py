@@ -1,0 +1,82 @@
+"""Many processes ask for the newest content at the same time: promise 3."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from soak.scenario import Figure, Scale, Scenario
+from soak.sync.numbered import Numbers
+from soak.sync.reading import publishing
+from soak.sync.window import open_branch, opened
+from tests.content.git_server import GitServer, serving
+from tests.support import wait_for
+
+_PROCESSES = 6
+_LOOK_SECONDS = 0.05
+_SHARE = 1.2
+"""How many fetches there may be in an interval, of all processes together."""
+
+
+def refresh_together(folder: Path, scale: Scale) -> Iterator[Figure]:
+    """Refresh in six processes while the branch moves, and once it stands still."""
+    numbers = Numbers.create(folder)
+    with serving(folder) as server:
+        cache, url = folder / "cache", f"{server.url}/upstream.git"
+        times = scale.count(full=50, quick=2)
+        errors: list[str] = []
+        with opened(_PROCESSES, cache, url) as windows:
+            for is_moving in (True, False):
+                for window in windows:
+                    window.tell("sync", times=times)
+                if is_moving:
+                    with publishing(numbers):
+                        answers = [window.hear() for window in windows]
+                else:
+                    answers = [window.hear() for window in windows]
+                errors += [line for answer in answers for line in answer.splitlines()]
+        of, commits = 2 * times * _PROCESSES, len(numbers.commits)
+        yield Figure.none(3, "refreshes that failed, 6 processes", len(errors), of)
+        packs, said = server.counts["fetch"], f"packs for {commits} commits"
+        yield Figure.at_most(3, said, packs, commits)
+        yield _compare(numbers, cache, url, "final commit is upstream's")
+
+
+def refresh_by_timer(folder: Path, scale: Scale) -> Iterator[Figure]:
+    """Let six timers tick, much faster than anybody would have them."""
+    numbers = Numbers.create(folder)
+    with serving(folder) as server:
+        cache, url = folder / "cache", f"{server.url}/upstream.git"
+        interval = scale.count(full=2, quick=1)
+        with opened(_PROCESSES, cache, url) as windows:
+            for each in windows:
+                each.tell(
+                    "follow", interval_seconds=interval, look_seconds=_LOOK_SECONDS
+                )
+            asks = scale.count(full=20, quick=3)
+            rate = _count_asks(interval, server, asks)
+        yield Figure.at_most(3, "fetches per interval, 6 timers", rate, _SHARE)
+        yield _compare(numbers, cache, url, "what the timers have brought")
+
+
+def _compare(numbers: Numbers, cache: Path, url: str, what: str) -> Figure:
+    published = open_branch(cache, url).published()
+    is_same = published is not None and published.revision == numbers.newest
+    return Figure.every(3, what, int(is_same), 1)
+
+
+def _count_asks(interval: int, server: GitServer, asks: int) -> float:
+    """Return how many fetches there were in an interval.
+
+    A slow machine only makes them fewer.
+    """
+    wait_for(lambda: server.counts["info/refs"], seconds=60)
+    began, before = time.monotonic(), server.counts["info/refs"]
+    wait_for(lambda: server.counts["info/refs"] >= before + asks, seconds=60)
+    count = server.counts["info/refs"] - before
+    return round(count * interval / (time.monotonic() - began), 2)
+
+
+SCENARIOS: tuple[tuple[str, Scenario], ...] = (
+    ("refreshes", refresh_together),
+    ("timers", refresh_by_timer),
+)

@@ -1,0 +1,197 @@
+"""Commits and tags that are signed, or nearly: only what is trusted is published."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from skills_mcp.config.values import Verify
+from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.policy import Signers
+from skills_mcp.errors import SignatureError
+from soak.scenario import Figure, Scale, Scenario, Unavailable
+from soak.sync.forge import Forge
+from soak.sync.mirror import sync
+
+_FEWEST_CASES = 16
+_EVERY = 3
+"""Of the cases, in a test."""
+
+Change = Callable[[Forge], object]
+Facts = dict[str, bool]
+
+
+def refuse_unsigned(folder: Path, scale: Scale) -> Iterator[Figure]:
+    """Try all that is wrong with a signature, on commits and on tags."""
+    if not shutil.which("ssh-keygen"):
+        raise Unavailable("signatures need ssh-keygen (OpenSSH)")
+    gate = _Gate(Forge.create(folder))
+    published, refused = Facts(), Facts()
+    for name, (verify, change) in _GOOD.items():
+        published[name] = gate.publishes(verify, change)
+    bad = list(_BAD.items())[:: 1 if scale.is_full else _EVERY]
+    for name, (verify, change) in bad:
+        refused[name] = gate.refuses(verify, change)
+    broken = gate.fail_closed()
+    yield _count("signed and trusted: published", published)
+    yield _count("anything else: refused, the last good one served", refused)
+    yield _count("a gate that cannot work lets nothing through", broken)
+    again = {"commit": gate.publishes("commit", _commit("ops"))}
+    yield _count("signed again after all that: published", again)
+    cases = len(_GOOD) + len(_BAD) + len(broken)
+    yield Figure.every(27, "as many cases as promised", cases >= _FEWEST_CASES, 1)
+
+
+class _Gate:
+    """What one machine lets through, of what a forge makes."""
+
+    def __init__(self, forge: Forge) -> None:
+        self._forge = forge
+        self._signers = Signers(allowed=forge.allowed, revoked=forge.revoked)
+
+    def publishes(self, verify: Verify, change: Change) -> bool:
+        """Whether a change is published, and under somebody's name."""
+        change(self._forge)
+        commit = self._forge.push()
+        source = self._open(verify)
+        error, served = sync(source), source.published()
+        if error or served is None:
+            return False
+        return served.revision == commit and bool(served.verified_by)
+
+    def refuses(self, verify: Verify, change: Change) -> bool:
+        """Whether a change is refused, and what is served stays."""
+        source = self._open(verify)
+        before = source.published()
+        assert before  # noqa: S101 - good ones came first
+        change(self._forge)
+        self._forge.push()
+        error, served = sync(source), source.published()
+        is_same = served is not None and served.revision == before.revision
+        return isinstance(error, SignatureError) and is_same
+
+    def fail_closed(self) -> Facts:
+        """Return for each way to break the gate whether nothing comes through."""
+        self._forge.commit("ops")
+        self._forge.push()
+        empty, folder = self._forge.folder / "empty", self._forge.folder / "a-folder"
+        empty.touch()
+        folder.mkdir()
+        missing = self._forge.folder / "missing"
+        signers = {
+            "no file": replace(self._signers, allowed=missing),
+            "an empty file": replace(self._signers, allowed=empty),
+            "a folder": replace(self._signers, allowed=folder),
+            "no file of revoked keys": replace(self._signers, revoked=missing),
+        }
+        facts = {name: self._is_closed(each) for name, each in signers.items()}
+        with _only_git_in_path(self._forge.folder):
+            facts["no ssh-keygen"] = self._is_closed(self._signers)
+        return facts
+
+    def _is_closed(self, signers: Signers) -> bool:
+        source = self._open("commit", signers)
+        error = sync(source)
+        try:
+            source.published()
+        except SignatureError:
+            # Who has vouched for what is here cannot do so any more.
+            return isinstance(error, SignatureError)
+        return False
+
+    def _open(self, verify: Verify, signers: Signers | None = None) -> RemoteBranch:
+        mirror = self._forge.mirror
+        demanded = replace(signers or self._signers, verify=verify)
+        policy = replace(mirror.policy, signers=demanded)
+        # A tag that is not the newest one's is no news for a branch, and the reverse.
+        remote = replace(mirror.remote, pin="" if verify == "commit" else "v1")
+        cache = mirror.cache / verify
+        return RemoteBranch(remote, cache, policy)
+
+
+def _count(what: str, facts: Mapping[str, bool]) -> Figure:
+    failed = ", ".join(name for name, holds in facts.items() if not holds)
+    said = f"{what} (not: {failed})" if failed else what
+    return Figure.every(27, said, sum(facts.values()), len(facts))
+
+
+@contextmanager
+def _only_git_in_path(folder: Path) -> Iterator[None]:
+    before = os.environ["PATH"]
+    programs = folder / "programs"
+    programs.mkdir()
+    (programs / "git").symlink_to(shutil.which("git") or "git")
+    os.environ["PATH"] = str(programs)
+    try:
+        yield
+    finally:
+        os.environ["PATH"] = before
+
+
+def _commit(signer: str | None) -> Change:
+    return lambda forge: forge.commit(signer)
+
+
+def _tag(signer: str | None, commit: str | None = "ops") -> Change:
+    def change(forge: Forge) -> None:
+        forge.commit(commit)
+        forge.tag(signer)
+
+    return change
+
+
+def _tag_lightly(forge: Forge) -> None:
+    forge.commit("ops")
+    forge.tag_lightly()
+
+
+def _tampered_commit(old: str, new: str) -> Change:
+    def change(forge: Forge) -> None:
+        forge.commit("ops")
+        forge.tamper_with_commit(old, new)
+
+    return change
+
+
+def _tampered_tag(old: str, new: str) -> Change:
+    def change(forge: Forge) -> None:
+        forge.commit("ops")
+        forge.tag("ops")
+        forge.tamper_with_tag(old, new)
+
+    return change
+
+
+_GOOD: Mapping[str, tuple[Verify, Change]] = {
+    "a commit": ("commit", _commit("ops")),
+    "a commit of somebody else": ("commit", _commit("second")),
+    "a tag on an unsigned commit": ("tag", _tag("ops", None)),
+    "a tag and its commit": ("both", _tag("ops", "second")),
+}
+
+_BAD: Mapping[str, tuple[Verify, Change]] = {
+    "a commit, unsigned": ("commit", _commit(None)),
+    "a commit of a stranger": ("commit", _commit("eve")),
+    "a commit, key expired": ("commit", _commit("late")),
+    "a commit, key not valid yet": ("commit", _commit("early")),
+    "a commit, key revoked": ("commit", _commit("lost")),
+    "a commit, key for other things": ("commit", _commit("other")),
+    "a commit, text changed": ("commit", _tampered_commit("\nChange", "\nOther")),
+    "a commit, other kind": ("commit", _tampered_commit("SSH SIG", "PGP SIG")),
+    "a tag, unsigned": ("tag", _tag(None)),
+    "a tag without an object": ("tag", _tag_lightly),
+    "a tag of a stranger": ("tag", _tag("eve")),
+    "a tag, key expired": ("tag", _tag("late")),
+    "a tag, key not valid yet": ("tag", _tag("early")),
+    "a tag, key revoked": ("tag", _tag("lost")),
+    "a tag, text changed": ("tag", _tampered_tag("Release", "Relapse")),
+    "a tag, other kind": ("tag", _tampered_tag("SSH SIG", "PGP SIG")),
+    "both, unsigned commit": ("both", _tag("ops", None)),
+    "both, unsigned tag": ("both", _tag(None, "ops")),
+    "both, no tag object": ("both", _tag_lightly),
+    "both, strange commit": ("both", _tag("ops", "eve")),
+}
+
+SCENARIOS: tuple[tuple[str, Scenario], ...] = (("signatures", refuse_unsigned),)

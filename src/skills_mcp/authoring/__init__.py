@@ -1,0 +1,1 @@
+"""Before a merge: what an author checks, tests and asks."""

@@ -1,0 +1,245 @@
+"""Prompts with the skills that should answer them, from a file or from the skills.
+
+Rule: whoever writes such a file gets to see everything that is wrong with it at once.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from skills_mcp.errors import SkillDisabledError, SkillNotFoundError, shorten
+from skills_mcp.skills.index import SkillIndex
+from skills_mcp.skills.scoping import EVERYWHERE, Scoping, narrow
+from skills_mcp.text.safe_yaml import YamlError, parse_values
+
+_YAML_SUFFIXES = frozenset({".yaml", ".yml"})
+_KEYS = ("query", "expect", "ambiguous", "within", "category")
+
+# The first entry says how far all of them are indented.
+_YAML_ENTRY = re.compile(r"^( *)-(?:\s|$)")
+
+_ENOUGH_ALIKE = 0.8  # of 1: `expects` and `ambigous` are slips, `tags` is not
+_MOST_FINDINGS = 50
+
+_LONGEST = 100  # what is longer is no slip, and takes long to compare
+_FEW = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """A task in a user's words, and which answers to it are right."""
+
+    query: str
+    expect: tuple[str, ...]
+    """The paths of the skills that serve it; none if no skill should."""
+    is_ambiguous: bool = False
+    """Whether an answer that lists the right skill among others is as good."""
+    scoping: Scoping = EVERYWHERE
+    """Which part of the skills it is about."""
+    origin: str
+    """Where it stands: `prompts.jsonl:3`, or the file of a skill."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that makes a file of prompts unusable."""
+
+    origin: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.origin}: {self.reason}"
+
+
+class PromptsError(ValueError):
+    """Prompts that cannot be used; the message has a line for each reason."""
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.findings = tuple(findings)
+        lines = list(map(str, self.findings[:_MOST_FINDINGS]))
+        more = len(self.findings) - len(lines)
+        super().__init__("\n".join([*lines, *([f"and {more} more"] if more else [])]))
+
+
+def load_prompts(file: Path) -> tuple[Prompt, ...]:
+    """Read a file of prompts: YAML by its name, and JSON Lines by any other.
+
+    Raises:
+        PromptsError: Naming every line that is wrong.
+    """
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        reason = f"cannot be read: {error.strerror}"
+        raise PromptsError([Finding(str(file), reason)]) from error
+    except UnicodeDecodeError as error:
+        raise PromptsError([Finding(str(file), "is not UTF-8 text")]) from error
+    parse = _parse_yaml if file.suffix.lower() in _YAML_SUFFIXES else _parse_lines
+    return parse_entries(parse(text, file.name))
+
+
+def collect_examples(index: SkillIndex) -> tuple[Prompt, ...]:
+    """Return what authors keep in the frontmatter of their skills."""
+    return tuple(
+        Prompt(query=query, expect=(skill.path,), origin=skill.file)
+        for skill in index
+        for query in skill.examples
+    )
+
+
+def parse_entries(entries: Iterable[tuple[str, Any]]) -> tuple[Prompt, ...]:
+    """Return a prompt for each value, which comes with the place where it stands.
+
+    Raises:
+        PromptsError: Naming every value that is wrong.
+    """
+    prompts: list[Prompt] = []
+    findings: list[Finding] = []
+    for origin, value in entries:
+        wrong = [value] if isinstance(value, Finding) else list(_check(value, origin))
+        findings += wrong
+        if not wrong:
+            prompts.append(_prompt(value, origin))
+    if findings:
+        raise PromptsError(findings)
+    return tuple(prompts)
+
+
+def check_prompts(prompts: Iterable[Prompt], index: SkillIndex) -> None:
+    """Make sure that there are skills where each prompt looks for one.
+
+    Raises:
+        PromptsError: Naming each place, with what there is instead.
+    """
+    empty = cache(lambda scoping: _find_empty(scoping, index))
+    reasons = ((prompt.origin, empty(prompt.scoping)) for prompt in prompts)
+    findings = [Finding(origin, reason) for origin, reason in reasons if reason]
+    if findings:
+        raise PromptsError(findings)
+
+
+def find_missing(prompt: Prompt, index: SkillIndex) -> str:
+    """Say which skill of a prompt nobody can find; nothing if any can be found.
+
+    A slip or a skill that has been moved fails its prompt alone: the others are as
+    good as before.
+    """
+    if not prompt.expect or any(index.get(path) for path in prompt.expect):
+        return ""
+    return _advise(prompt.expect[0], index)
+
+
+def _advise(path: str, index: SkillIndex) -> str:
+    """Say why there is no skill at a path, and which one may be meant."""
+    error = index.not_found(path)
+    if isinstance(error, SkillDisabledError):
+        return str(error)
+    paths = [row.path for row in index.listed]
+    last = path.rsplit("/", 1)[-1]
+    named = [each for each in paths if each.rsplit("/", 1)[-1] == last]
+    similar = named or get_close_matches(path[:_LONGEST], paths)
+    hint = f": did you mean {' or '.join(similar[:_FEW])}?" if similar else ""
+    return f"there is no skill {shorten(path)}{hint}"
+
+
+def _find_empty(scoping: Scoping, index: SkillIndex) -> str:
+    """Say why no skill is in a part; nothing if there is one."""
+    try:
+        narrow(index, scoping)
+    except SkillNotFoundError as error:
+        return str(error)
+    return ""
+
+
+def _parse_lines(text: str, name: str) -> Iterator[tuple[str, Any]]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        origin = f"{name}:{number}"
+        try:
+            yield origin, json.loads(line)
+        except (ValueError, RecursionError) as error:
+            reason = getattr(error, "msg", "it cannot be understood")
+            example = '{"query": "…", "expect": ["path"]}'
+            yield origin, Finding(origin, f"is no JSON ({reason}): write {example}")
+
+
+def _parse_yaml(text: str, name: str) -> Iterator[tuple[str, Any]]:
+    try:
+        values = parse_values(text)
+    except YamlError as error:
+        hint = "" if "line" in str(error) else "; JSON Lines may be of any length"
+        yield name, Finding(name, f"is no YAML that can be read: {error}{hint}")
+        return
+    if not isinstance(values, list):
+        yield name, Finding(name, "is no list: write - query: … / expect: path")
+        return
+    lines = _find_entries(text)
+    for number, value in enumerate(values):
+        is_known = len(lines) == len(values)
+        place = f":{lines[number]}" if is_known else f", entry {number + 1}"
+        yield f"{name}{place}", value
+
+
+def _find_entries(text: str) -> list[int]:
+    """Return the lines in which the entries of the outermost list begin."""
+    found = [
+        (len(match[1]), number)
+        for number, line in enumerate(text.split("\n"), 1)
+        if (match := _YAML_ENTRY.match(line))
+    ]
+    return [number for indent, number in found if indent == found[0][0]]
+
+
+def _check(value: Any, origin: str) -> Iterator[Finding]:
+    """Iterate over what is wrong with one entry."""
+    if not isinstance(value, dict):
+        yield Finding(origin, f"is no mapping, but {shorten(value)}")
+        return
+    yield from (Finding(origin, reason) for reason in _reasons(value))
+
+
+def _reasons(value: Mapping[str, Any]) -> Iterator[str]:
+    if not _is_text(value.get("query")):
+        yield "query is missing: write the task as a user would"
+    if "expect" not in value:
+        yield "expect is missing: write a path, a list of paths, or null for no skill"
+    elif not all(map(_is_text, _as_list(value["expect"]))):
+        wrong = shorten(value["expect"])
+        yield f"expect must be a path, a list of paths or null, not {wrong}"
+    elif value.get("ambiguous") is True and not _as_list(value["expect"]):
+        yield "ambiguous says nothing where no skill is expected: take it away"
+    if not isinstance(value.get("ambiguous", False), bool):
+        yield f"ambiguous must be true or false, not {shorten(value['ambiguous'])}"
+    for key in ("within", "category"):
+        if value.get(key) is not None and not _is_text(value[key]):
+            yield f"{key} must be a text, not {shorten(value[key])}"
+    for key in value:
+        if key not in _KEYS:
+            alike = get_close_matches(str(key), _KEYS, n=1, cutoff=_ENOUGH_ALIKE)
+            yield from (f"{shorten(key)} is unknown: did you mean {a}?" for a in alike)
+
+
+def _prompt(value: Mapping[str, Any], origin: str) -> Prompt:
+    return Prompt(
+        query=value["query"].strip(),
+        expect=tuple(path.strip() for path in _as_list(value["expect"])),
+        is_ambiguous=value.get("ambiguous", False),
+        scoping=Scoping(value.get("within") or "", value.get("category") or ""),
+        origin=origin,
+    )
+
+
+def _as_list(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())

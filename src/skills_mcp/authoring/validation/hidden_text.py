@@ -1,0 +1,179 @@
+"""Characters that nobody sees, or takes for others, but a model reads.
+
+They are a way to smuggle instructions past whoever reviews a text.
+"""
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterator
+from io import StringIO
+
+from skills_mcp.authoring.validation.rules import Finding
+from skills_mcp.errors import shorten
+from skills_mcp.text.appearance import BLANK
+
+_SUSPECTS = re.compile(
+    "["
+    "\u061c\u200e\u200f"  # marks of direction
+    "\u202a-\u202e\u2066-\u2069"  # and what turns whole texts around
+    "\u206a-\u206f"  # what Unicode wants nobody to use any more
+    "\u00ad\u034f\u200b-\u200d\u2060-\u2065\ufeff\u180e"  # without any width
+    f"{BLANK}"
+    "\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"  # variants of a character
+    "\ufff0-\ufffb"  # notes between lines, and what may come to be one
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # controls of shorthand and music
+    "\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"  # tags, which spell text
+    "\ue000-\uf8ff\U000f0000-\U0010ffff"  # private use: every reader sees another one
+    "\ufdd0-\ufdef\ufffe\uffff"  # no characters at all
+    "]"
+)
+_ALIKE = "асеорухіѕјһԁԛԝАВЕКМНОРСТХІЅЈοΟ"  # noqa: RUF001 - that is what they do
+_MIXED = re.compile(
+    rf"(?<!\w)(?:[A-Za-z]+[{_ALIKE}]|[{_ALIKE}]+[A-Za-z])[A-Za-z{_ALIKE}]*(?!\w)"
+)
+_ELSEWHERE = re.compile(rf"(?![{_ALIKE}])[\u0370-\u03ff\u0400-\u052f]")
+_JOINERS = "\u200c\u200d"
+_DIRECTIONS = "\u061c\u200e\u200f"
+_SPACE = "\u200b"
+_JOINING = (
+    *("ARABIC", "BENGALI", "DEVANAGARI", "GUJARATI", "GURMUKHI", "KANNADA", "KHMER"),
+    *("MALAYALAM", "MONGOLIAN", "MYANMAR", "ORIYA", "SINHALA", "SYRIAC", "TAMIL"),
+    *("TELUGU", "TIBETAN"),
+)
+"""Scripts whose spelling needs joiners."""
+
+_UNSPACED = ("KHMER", "LAO", "MYANMAR", "THAI", "TIBETAN")
+_FLAG = "\U0001f3f4"  # the flags of England, Scotland and Wales are spelt in tags
+_LONGEST_FLAG = 8  # the flag, a country, a region and the end
+_FIRST_EMOJI = 0x1F000
+_SUPPLEMENT = 0xE0100
+_TAGS = range(0xE0000, 0xE0080)
+_TAG_LETTERS = "".join(map(chr, _TAGS))
+_RIGHT_TO_LEFT = re.compile(
+    "[\u05d0-\u05f2\u0620-\u064a\u066e-\u06d3\u06ee-\u08c7\ufb1d-\ufdfb\ufe70-\ufefc"
+    "\U00010800-\U00010fff\U0001e800-\U0001efff]"
+)
+_NEAR = 200
+"""Characters of a line in which a mark of direction can mean something."""
+
+
+_BLANK_BRAILLE = "\u2800"
+_MONGOLIAN = "\u180b\u180c\u180d\u180f"
+_PRIVATE = (range(0xE000, 0xF900), range(0xF0000, 0x110000))
+_SELECTORS = (range(0xFE00, 0xFE10), range(_SUPPLEMENT, 0xE01F0))
+_EMOJI_SELECTORS = "\ufe0e\ufe0f"
+_KEYCAPS = "0123456789#*"
+_VARIED = ("CJK", "DIGIT ZERO", "MANICHAEAN", "MYANMAR", "PHAGS-PA")
+"""What comes in variants, other than emoji and signs of mathematics."""
+
+
+def find_hidden(text: str) -> Iterator[Finding]:
+    """Iterate over hidden characters, each with the line of the first one."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for found in _SUSPECTS.finditer(text):
+        if not _belongs(text, found.start()):
+            places[_group(found[0])].append(found.start())
+    for positions in places.values():
+        count = len(positions)
+        name = _describe(text[positions[0]])
+        noun = "a hidden character" if count == 1 else f"{count} hidden characters"
+        line = 1 + text.count("\n", 0, positions[0])
+        hint = "take it out, or write it as an escape such as \\u200b"
+        yield Finding("hidden-character", f"has {noun}: {name}", hint, line)
+
+
+def find_mixed_words(text: str) -> Iterator[Finding]:
+    """Iterate over words of Latin letters that are not spelt as they look."""
+    if text.isascii():
+        return
+    for number, line in enumerate(StringIO(text, newline="\n"), 1):
+        # In a text of another script, a word may as well be one of that script.
+        if line.isascii() or _ELSEWHERE.search(line):
+            continue
+        for found in _MIXED.finditer(line):
+            other = next(c for c in found[0] if c in _ALIKE)
+            name = f"U+{ord(other):04X} {unicodedata.name(other)}"
+            hint = "write the word with the letters of one script"
+            reason = f"has {shorten(found[0])}, which is spelt with {name}"
+            yield Finding("mixed-letters", reason, hint, number)
+
+
+def _group(character: str) -> str:
+    """Return one name for all that spell a hidden text together."""
+    code = ord(character)
+    if code in _TAGS:
+        return "tags"
+    if any(code in part for part in _PRIVATE):
+        return "private use"
+    return "selectors" if any(code in part for part in _SELECTORS) else character
+
+
+def _describe(character: str) -> str:
+    if ord(character) in _TAGS:
+        return "U+E0000 to U+E007F, tags that spell a text"
+    is_private = unicodedata.category(character) == "Co"
+    name = "of private use" if is_private else unicodedata.name(character, "")
+    return f"U+{ord(character):04X} {name}".rstrip()
+
+
+def _belongs(text: str, place: int) -> bool:
+    """Whether the character is a part of an emoji, or of how a language is written."""
+    character = text[place]
+    if character in _DIRECTIONS:
+        return _is_right_to_left(text, place)
+    if ord(character) in _TAGS:
+        return _is_in_flag(text, place)
+    return _fits(character, text[place - 1 : place], text[place + 1 : place + 2])
+
+
+def _fits(character: str, before: str, after: str) -> bool:
+    """Whether a character does something for its neighbours; they may be empty."""
+    if character in _JOINERS:
+        is_emoji = _is_emoji(before) and _is_emoji(after)
+        return is_emoji or _is_script(before, _JOINING)
+    if character == _SPACE:
+        return _is_script(before, _UNSPACED) or _is_script(after, _UNSPACED)
+    if character == _BLANK_BRAILLE:
+        return _is_script(before, ("BRAILLE",)) or _is_script(after, ("BRAILLE",))
+    if character in _MONGOLIAN:
+        return _is_script(before, ("MONGOLIAN",))
+    return _group(character) == "selectors" and _is_variant(character, before)
+
+
+def _is_emoji(character: str) -> bool:
+    if not character:
+        return False
+    is_selector = character == "\ufe0f"
+    is_symbol = unicodedata.category(character) == "So"
+    return is_selector or is_symbol or ord(character) >= _FIRST_EMOJI
+
+
+def _is_script(character: str, scripts: tuple[str, ...]) -> bool:
+    return bool(character) and unicodedata.name(character, "").startswith(scripts)
+
+
+def _is_variant(selector: str, before: str) -> bool:
+    """Whether the character before comes in variants: emoji, digits, ideographs."""
+    if not before or _SUSPECTS.match(before):
+        return False
+    if ord(selector) >= _SUPPLEMENT:
+        return _is_script(before, ("CJK",))
+    if selector in _EMOJI_SELECTORS:
+        is_sign = not before.isascii() and not before.isspace()
+        return is_sign or before in _KEYCAPS
+    is_sign = unicodedata.category(before) in {"Sm", "So"}
+    return is_sign or _is_script(before, _VARIED)
+
+
+def _is_in_flag(text: str, place: int) -> bool:
+    before = text[max(0, place - _LONGEST_FLAG) : place]
+    return before.rstrip(_TAG_LETTERS).endswith(_FLAG)
+
+
+def _is_right_to_left(text: str, place: int) -> bool:
+    """Whether the line has letters nearby that are written from right to left."""
+    begin = text.rfind("\n", max(0, place - _NEAR), place) + 1 or place - _NEAR
+    end = text.find("\n", place, place + _NEAR)
+    stop = end if end >= 0 else place + _NEAR
+    return _RIGHT_TO_LEFT.search(text, max(0, begin), stop) is not None

@@ -1,0 +1,148 @@
+"""The links of a Markdown text, and what is wrong with where they lead.
+
+A parser finds them and no pattern, because code holds what looks like links: in
+fences within lists, in spans of several backticks, in HTML comments.
+"""
+
+import posixpath
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from skills_mcp.authoring.validation.markdown import Markdown
+from skills_mcp.authoring.validation.rules import Finding
+from skills_mcp.errors import shorten
+
+MAX_CHARACTERS = 256 * 1024
+"""Longer than nearly all real texts; a parser's worst case grows with the square."""
+
+MAX_BRACKETS = 5_000
+"""Twenty times as many as in any text known; the parser keeps some objects for each."""
+
+MAX_FINDINGS = 100
+"""Of one text: whoever has more wrong links repairs them together."""
+
+_BREAKS = frozenset({"softbreak", "hardbreak"})
+_ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]+:|//|#|\?|$", re.IGNORECASE)
+_ABSOLUTE = re.compile(r"/(?!/)|~/|[a-z]:[\\/]", re.IGNORECASE)
+_PLACEHOLDER = re.compile(r"[<>{}$*|]|\.\.\.|…")
+
+
+class Link(NamedTuple):
+    """Where a text leads, and the line that says so, from 1."""
+
+    target: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a link may lead to."""
+
+    home: Path
+    """Where the content begins; nothing outside it is looked at."""
+    whole: str
+    """What a skill may count on: its folder, relative to `home`; empty for all."""
+    bases: tuple[str, ...]
+    """The folders that a link may begin at, relative to `home`."""
+    files: Collection[str] = ()
+    """The skill's files, for suggestions."""
+
+
+class _Parser(MarkdownIt):
+    """Leaves targets as they are written."""
+
+    def normalizeLink(self, url: str) -> str:  # noqa: N802 - the parser's own name
+        return url
+
+
+def find_links(markdown: Markdown) -> Iterator[Link]:
+    """Iterate over the links and images of a body, without those in code."""
+    text = markdown.body
+    if "](" not in text and "]:" not in text:
+        return
+    for token in _parser().parse(text):
+        if token.type == "inline" and token.map:
+            yield from _inline(token.children or [], markdown.first_line + token.map[0])
+
+
+def check_links(markdown: Markdown, around: Surroundings) -> Iterator[Finding]:
+    """Check every link that leads to a file.  Looks which files exist."""
+    text = markdown.body
+    if len(text) > MAX_CHARACTERS or text.count("[") > MAX_BRACKETS:
+        return
+    yield from islice(_check_all(markdown, around), MAX_FINDINGS)
+
+
+def _check_all(markdown: Markdown, around: Surroundings) -> Iterator[Finding]:
+    for target, line in find_links(markdown):
+        if not _ELSEWHERE.match(target) and not _PLACEHOLDER.search(target):
+            yield from _check(target, line, around)
+
+
+@cache
+def _parser() -> _Parser:
+    parser = _Parser("commonmark")
+    parser.disable(["emphasis", "entity"])  # a third of the time, and no link
+    return parser
+
+
+def _inline(tokens: list[Token], line: int) -> Iterator[Link]:
+    for token in tokens:
+        if token.type in _BREAKS:
+            line += 1
+        target = token.attrGet("href") or token.attrGet("src")
+        if target is not None:
+            yield Link(str(target), line)
+
+
+def _check(target: str, line: int, around: Surroundings) -> Iterator[Finding]:
+    shown = shorten(target)
+    if _ABSOLUTE.match(target):
+        reason = f"links to {shown}, an absolute path"
+        hint = "make it relative to the file, or a whole URL"
+        yield Finding("link-absolute", reason, hint, line)
+        return
+    path = unquote(re.split("[#?]", target, maxsplit=1)[0])
+    places = [posixpath.normpath(f"{base}/{path}") for base in around.bases]
+    there = [p for p in places if _leads_out(p, "") or _exists(around.home / p)]
+    if any(not _leads_out(place, around.whole) for place in there):
+        return
+    if there:
+        reason = f"links to {shown}, which is outside what the skill comes with"
+        hint = "copy what is needed: it works only where the neighbours are installed"
+        yield Finding("link-outside", reason, hint, line)
+        return
+    reason = f"links to {shown}, which does not exist"
+    yield Finding("link-broken", reason, _advise(path, places, around), line)
+
+
+def _leads_out(place: str, whole: str) -> bool:
+    if place == ".." or place.startswith(("../", "/")):
+        return True
+    return bool(whole) and not f"{place}/".startswith(f"{whole}/")
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False  # a name that no file can have
+
+
+def _advise(path: str, places: Sequence[str], around: Surroundings) -> str:
+    name = posixpath.basename(path.rstrip("/"))
+    guess = next((f for f in around.files if posixpath.basename(f) == name), None)
+    if any(_exists(around.home / f"{place}.md") for place in places):
+        guess = f"{path.rstrip('/')}.md"
+    if guess:
+        return f"did you mean {guess}?"
+    return "correct the path, add the file, or take the link away"

@@ -1,0 +1,1 @@
+"""Files: paths that cannot escape, and arrays that are mapped."""

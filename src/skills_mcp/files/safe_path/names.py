@@ -1,0 +1,124 @@
+"""What the words of a path may be, and when two of them are one name.
+
+Nothing here looks at the disk, and the same rules hold on every operating system.
+"""
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+
+from skills_mcp.errors import InvalidPathError
+from skills_mcp.text.appearance import BLANK
+
+MAX_PARTS = 1 + 32
+"""A file in 32 folders: three times the deepest public skill."""
+
+_MAX_LENGTH = 1024
+_MAX_PART_BYTES = 255  # the limit of every common file system
+_NO_NAMES = frozenset({"", ".", ".."})
+
+# What a file system, a terminal or a log could misread. Cc: control characters,
+# Cf: invisible marks such as the bidirectional overrides, Cs: lone surrogates,
+# Co and Cn: whatever a font or the next Unicode makes of them, Zl and Zp: line ends.
+_FORBIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+# What else shows nothing although Unicode counts it among letters and marks: a joiner
+# and variation selectors.
+_INVISIBLE = re.compile(
+    f"[{BLANK}\u034f\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+)
+
+# A pattern, a redirection, a separator or a stream to some shell or file system.
+_SPECIAL = re.compile(r'[\\:*?"<>|]')
+
+# What Windows takes for a device, whatever its extension.
+_DEVICE = re.compile(
+    r"(?:con|prn|aux|nul|conin\$|conout\$|clock\$|(?:com|lpt)[0-9¹²³])[ ]*(?:\..*)?",
+    re.IGNORECASE,
+)
+
+# What Windows calls another file, too: GIT~1 is .git, SKILLS~1 skills-content.
+_SHORT_NAME = re.compile(r"[^.~]{1,6}~[0-9]{1,6}(?:\.[^.]{0,3})?")
+
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
+
+
+def parse_relative(text: str) -> tuple[str, ...]:
+    r"""Return the components of a relative path, or refuse it.
+
+    A path that Windows would read differently is refused on Linux, too.
+
+    >>> parse_relative("assets/flow.svg")
+    ('assets', 'flow.svg')
+
+    Raises:
+        InvalidPathError: For an absolute path, `..`, `~` in front, an empty
+            component, a backslash, a drive, a device or a short name of Windows,
+            an invisible character, or more than a file system takes.
+    """
+    parts = text.split("/", MAX_PARTS) if 0 < len(text) <= _MAX_LENGTH else []
+    is_listed = 0 < len(parts) <= MAX_PARTS and not text.startswith("~")
+    if not is_listed or any(map(_is_unsafe, parts)):
+        raise InvalidPathError(
+            "This is not a path inside the skill's folder. Use a file exactly as the "
+            "skill lists it, relative and with forward slashes: assets/example.txt"
+        )
+    return tuple(parts)
+
+
+def find_name(names: Iterable[str], wanted: str) -> str | None:
+    r"""Return the name that is listed, however its accents are encoded.
+
+    One disk keeps é as one character, another as two, and a host may change what an
+    agent types. Of two names that differ in nothing else, neither is guessed.
+
+    >>> find_name(["a.txt", "e\u0301.txt"], "\xe9.txt") == "e\u0301.txt"
+    True
+    """
+    key = _compose(wanted)
+    found = {name for name in names if _compose(name) == key}
+    return found.pop() if len(found) == 1 else None
+
+
+def find_twins(names: Iterable[str]) -> frozenset[str]:
+    r"""Return the names that differ from another one only in how accents are encoded.
+
+    >>> find_twins(["a", "\xe9", "e\u0301"]) == {"\xe9", "e\u0301"}
+    True
+    """
+    spellings = set(names)
+    counts = Counter(map(_compose, spellings))
+    return frozenset(name for name in spellings if counts[_compose(name)] > 1)
+
+
+def _compose(name: str) -> str:
+    """Return the one spelling that all encodings of a name share (NFC)."""
+    return unicodedata.normalize("NFC", name)
+
+
+def _is_unsafe(part: str) -> bool:
+    is_plain = _PLAIN.fullmatch(part) and len(part) <= _MAX_PART_BYTES
+    return _is_reserved(part) or (not is_plain and _is_misread(part))
+
+
+def _is_reserved(part: str) -> bool:
+    """Whether some system keeps the name for itself."""
+    return (
+        part.lower() == ".git"
+        or _DEVICE.fullmatch(part) is not None
+        or _SHORT_NAME.fullmatch(part) is not None
+    )
+
+
+def _is_misread(part: str) -> bool:
+    """Whether some system, or some reader, takes the name for another one."""
+    return (
+        part in _NO_NAMES
+        or part != part.strip()
+        or part.endswith(".")
+        or _SPECIAL.search(part) is not None
+        or _INVISIBLE.search(part) is not None
+        or any(unicodedata.category(c) in _FORBIDDEN_CATEGORIES for c in part)
+        or len(part.encode("utf-8")) > _MAX_PART_BYTES
+    )

@@ -1,0 +1,208 @@
+"""What the library answers: values, free of any protocol."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any
+
+from skills_mcp.analytics.events import render_time
+from skills_mcp.content.source import Content, SourceState
+from skills_mcp.errors import SkillsError
+from skills_mcp.library.provenance import Provenance, derive_provenance
+from skills_mcp.routing.decision import Candidate
+from skills_mcp.scripts.runner import ScriptResult
+from skills_mcp.skills.assets import FileContent
+from skills_mcp.skills.examples import LoadedExamples
+from skills_mcp.skills.index import SkillIndex
+from skills_mcp.skills.inheritance import (
+    Inherited,
+    compose,
+    inherited_assets,
+    inherited_scripts,
+)
+from skills_mcp.skills.model import Asset, Script, Skill, SkillPath
+from skills_mcp.skills.reading import FilePart
+from skills_mcp.skills.section_headers import escape_headers
+from skills_mcp.text.redaction import redact
+
+# 64 bits: it tells an old text from a new one, and guards nothing.
+_DIGEST_CHARACTERS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guidance:
+    """A skill with everything that applies to the task."""
+
+    skill: Skill
+    score: Fraction
+    matched_keywords: tuple[str, ...]
+    content: str
+    inherited_assets: tuple[Inherited[Asset], ...]
+    inherited_scripts: tuple[Inherited[Script], ...]
+    digest: str
+    """The same as long as the text and the files are the same."""
+    provenance: Provenance
+    is_known: bool = False
+    """Whether the caller has exactly this already (002 §6.3)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedSkill:
+    """A skill that was asked for by its name (000 §3.3)."""
+
+    skill: Skill
+    instructions: str
+    """Its own text, below the rules that it inherits, if there are any."""
+    digest: str
+    provenance: Provenance
+    is_known: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFile:
+    """A part of a file; `resolved_from` names the ancestor that has it."""
+
+    skill: Skill
+    file: str
+    part: FilePart
+    next_line: int | None
+    """Where to read on; None if there is no such line, or nobody can know."""
+    is_line_cut: bool
+    """Whether its last line is longer than a reply may be, and so not whole."""
+    resolved_from: SkillPath | None
+    provenance: Provenance
+    """Of the file, which may be an ancestor's."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFiles:
+    """Files of a skill; `truncated` says that there are more."""
+
+    skill: Skill
+    files: tuple[str, ...]
+    truncated: bool
+    digest: str
+    """Of the skill, as `load_skill` says it: whether it is the one that was loaded."""
+    provenance: Provenance
+    """Of the skill."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedExamples:
+    """Examples of a skill, and where the skill comes from."""
+
+    loaded: LoadedExamples
+    provenance: Provenance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServedFile:
+    """A file as it was asked for; `resolved_from` names the ancestor that has it."""
+
+    skill_path: SkillPath
+    file: str
+    type: str
+    content: FileContent
+    resolved_from: SkillPath | None
+    provenance: Provenance
+    """Of the file, which may be an ancestor's."""
+
+
+@dataclass(frozen=True, slots=True)
+class RanScript:
+    """How a script or a command ended, and where it comes from."""
+
+    result: ScriptResult
+    provenance: Provenance
+    """Of the script's file; for a command, of the skill."""
+    sha256: str | None = None
+    """Of the bytes that ran; None for a command, which is a program of the machine."""
+    words: tuple[str, ...] = ()
+    """What a command was started as, without what a sandbox puts around it."""
+
+
+def guide(
+    content: Content,
+    index: SkillIndex,
+    found: Candidate,
+    known_digest: str | None = None,
+) -> Guidance:
+    """Return a skill together with everything that it inherits."""
+    skill = found.skill
+    digest = derive_digest(index, skill)
+    return Guidance(
+        skill=skill,
+        score=found.score,
+        matched_keywords=found.matched_keywords,
+        content=compose(index, skill),
+        inherited_assets=inherited_assets(index, skill),
+        inherited_scripts=inherited_scripts(index, skill),
+        digest=digest,
+        provenance=derive_provenance(content, index, skill),
+        is_known=digest == known_digest,
+    )
+
+
+def load_answer(
+    content: Content, index: SkillIndex, skill: Skill, known_digest: str | None
+) -> LoadedSkill:
+    """Return a skill's text; the rules above it, if any, come first (DESIGN §4)."""
+    is_alone = not skill.inherit or index.parent(skill) is None
+    text = escape_headers(skill.body) if is_alone else compose(index, skill)
+    digest = derive_digest(index, skill)
+    return LoadedSkill(
+        skill=skill,
+        instructions=text,
+        digest=digest,
+        provenance=derive_provenance(content, index, skill),
+        is_known=digest == known_digest,
+    )
+
+
+def derive_digest(index: SkillIndex, skill: Skill) -> str:
+    """Return what changes with all that an answer says of a skill (002 §6.3).
+
+    That is its text and its files, and those of the skills that it inherits from;
+    `get_skill` and `load_skill` agree on it. Not a time: every commit has files of
+    its own, most of them unchanged.
+    """
+    chain = index.lineage(skill) if skill.inherit else (skill,)
+    about = (skill.path, skill.name, skill.description, skill.category, skill.inherit)
+    whole = json.dumps([(*about, *skill.entry), *map(_said_by, chain)])
+    return hashlib.sha256(whole.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+
+
+def _said_by(skill: Skill) -> tuple[object, ...]:
+    sizes = {file: stamp.size_bytes for file, stamp in skill.files.items()}
+    return skill.file, skill.body, tuple(map(repr, skill.entries())), sizes
+
+
+def render_state(state: SourceState) -> dict[str, Any]:
+    """Return how a source is doing, as JSON has it; without what nobody knows."""
+    age = state.age_seconds
+    data: dict[str, Any] = {
+        "mount": state.mount,
+        "name": state.name,
+        "mode": state.mode,
+        "commit": state.commit,
+        "last_sync": render_time(state.synced_at) if state.synced_at else None,
+        "age_seconds": None if age is None else int(age),
+        "stale": state.is_stale,
+    }
+    if state.error:
+        data["error"] = render_error(state.error)
+    moments = {"failed_at": state.failed_at, "next_attempt_at": state.next_attempt_at}
+    data |= {name: render_time(moment) for name, moment in moments.items() if moment}
+    if state.verified_by:
+        data["verified_by"] = state.verified_by
+    if state.hold:
+        since = render_time(datetime.fromtimestamp(state.hold.since, UTC))
+        data["held"] = {"since": since, "instead_of": state.hold.instead_of}
+    return data
+
+
+def render_error(error: SkillsError) -> dict[str, str]:
+    """Return an error as every reply shows it, without any secret."""
+    return {"code": error.code, "message": redact(str(error))}

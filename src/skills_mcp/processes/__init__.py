@@ -1,0 +1,1 @@
+"""Processes: groups of them, and the memory of this one."""

@@ -1,0 +1,1 @@
+"""The engine below the ranking: an inverted index of words, in arrays."""

@@ -1,0 +1,222 @@
+"""What was read and indexed, on the disk: the next process opens it without parsing.
+
+```text
+<cache>/index/<layout>/       one per set of sources; what is read from them how
+  lock                        whoever builds; the others wait, and open what it built
+  <number>/                   the arrays of one state, the newest has the largest
+```
+
+The arrays are mapped, so ten servers on one machine share one copy. Whatever is wrong
+with a folder, it counts as not there: everything in it can be built again.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import portalocker
+
+from skills_mcp.about import __version__
+from skills_mcp.config import Config
+from skills_mcp.content.source import Content
+from skills_mcp.files.arrays import (
+    STAGING,
+    map_arrays,
+    open_text,
+    read_about,
+    sum_up,
+    write_arrays,
+)
+from skills_mcp.routing.keyword_index import KeywordIndex
+from skills_mcp.routing.text_index.inverted_index import TextIndex
+from skills_mcp.skills.model import Problem
+from skills_mcp.skills.table import SkillTable
+from skills_mcp.snapshots.collection import Collection, Origin
+from skills_mcp.snapshots.indexes import Basis
+
+logger = logging.getLogger(__name__)
+
+FORMAT = 2
+"""Counts up with every change of what the arrays mean."""
+
+# Longer than the largest library takes to build. Whoever has waited so long builds it
+# for itself.
+_WAIT_SECONDS = 60.0
+
+# What nobody has opened for so long belongs to a repository that nobody serves.
+_KEPT_SECONDS = 30 * 24 * 60 * 60.0
+
+# Nobody writes for so long: whoever began it has died.
+_ABANDONED_SECONDS = 60 * 60.0
+
+_OFFERED = "offered"
+
+
+class BasisCache:
+    """The folder described above, for one set of sources.
+
+    Args:
+        folder: Of all sets.
+        content: Whose sources they are.
+        operator: What is read of them, and who may take whose place.
+    """
+
+    def __init__(self, folder: Path, content: Content, operator: Config) -> None:
+        self._every = folder
+        self.folder = folder / _derive_layout(content, operator)
+        """Where the states of these sources are."""
+        self._known = ""
+
+    def open(self) -> Basis | None:
+        """Return the newest state, or None if there is none that can be used.
+
+        None, too, if it is the one that was opened or saved here last.
+        """
+        for folder in self._list():
+            if folder.name == self._known:
+                return None
+            with suppress(OSError):  # a disk that takes nothing can still be read
+                os.utime(self.folder)  # or `_collect` takes it for forgotten
+            try:
+                basis = _open(folder)
+            except (OSError, ValueError, IndexError, KeyError, TypeError) as error:
+                logger.debug("Not using the index in %s: %s", folder, error)
+            else:
+                self._known = folder.name
+                return basis
+        return None
+
+    def save(self, basis: Basis) -> Basis:
+        """Write a state, and return it as every other process sees it.
+
+        If it cannot be written, what was given is returned: it works as well.
+        """
+        folders = self._list()
+        newest = int(folders[0].name) if folders else 0
+        folder = self.folder / str(newest + 1)
+        try:
+            write_arrays(
+                folder, _arrays_of(basis), _about(basis), basis.collection.table.text
+            )
+            saved = _open(folder)
+            self._known = folder.name
+        except (OSError, ValueError) as error:
+            logger.debug("The index cannot be kept in %s: %s", folder, error)
+            return basis
+        self._collect(folders)
+        return saved
+
+    @contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Let one process build while the others wait for what it builds."""
+        lock = None
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = portalocker.Lock(self.folder / "lock", "ab", timeout=_WAIT_SECONDS)
+            lock.acquire()
+        except (OSError, portalocker.LockException) as error:
+            logger.debug("Building the index without a lock: %s", error)
+            lock = None
+        try:
+            yield
+        finally:
+            if lock:
+                lock.release()
+
+    def _list(self) -> list[Path]:
+        """Return the folders of this set of sources, the newest first."""
+        try:
+            found = [each for each in self.folder.iterdir() if each.name.isdecimal()]
+        except OSError:
+            return []
+        return sorted(found, key=lambda each: int(each.name), reverse=True)
+
+    def _collect(self, replaced: list[Path]) -> None:
+        """Delete what nobody opens any more; who has mapped it keeps it."""
+        for folder in replaced:
+            shutil.rmtree(folder, ignore_errors=True)
+        abandoned = _find_older(self.folder, f"{STAGING}*", _ABANDONED_SECONDS)
+        forgotten = _find_older(self._every, "*", _KEPT_SECONDS)
+        for folder in (*abandoned, *forgotten):
+            if folder != self.folder:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _find_older(folder: Path, pattern: str, seconds: float) -> Iterator[Path]:
+    for each in folder.glob(pattern):
+        with suppress(OSError):  # somebody else has deleted it
+            if time.time() - each.stat().st_mtime > seconds:
+                yield each
+
+
+def _derive_layout(content: Content, operator: Config) -> str:
+    """Name the folder so that other sources, rules and versions never share it."""
+    mounts = (
+        (p.mount.source.name, p.mount.at, p.mount.subfolder, p.mount.scope)
+        for p in content.parts
+    )
+    rules = operator.model_dump(
+        mode="json", include={"limits", "visibility", "trust_content_config"}
+    )
+    # Another stemmer makes other words of the same text.
+    versions = (FORMAT, __version__, version("PyStemmer"))
+    whole = json.dumps([*versions, rules, *mounts])
+    return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _arrays_of(basis: Basis) -> dict[str, Any]:
+    kinds = {
+        "skills": basis.collection.table.arrays,
+        "keywords": basis.keywords.arrays if basis.keywords else {},
+        "texts": basis.texts.arrays if basis.texts else {},
+    }
+    named = {
+        f"{k}.{name}": a for k, every in kinds.items() for name, a in every.items()
+    }
+    return {**named, _OFFERED: np.array(basis.offered, np.uint32)}
+
+
+def _about(basis: Basis) -> dict[str, Any]:
+    collection = basis.collection
+    return {
+        "checksum": sum_up(collection.table.text),
+        "origins": [asdict(origin) for origin in collection.origins],
+        "seen": collection.seen,
+        "problems": [asdict(problem) for problem in collection.problems],
+        "displaced": collection.displaced,
+    }
+
+
+def _open(folder: Path) -> Basis:
+    about, arrays, text = read_about(folder), map_arrays(folder), open_text(folder)
+    if sum_up(text) != about["checksum"]:
+        raise ValueError(f"{folder} is damaged")
+    kinds: dict[str, dict[str, Any]] = {"skills": {}, "keywords": {}, "texts": {}}
+    for name, array in arrays.items():
+        kind, _, inner = name.partition(".")
+        if inner:
+            kinds[kind][inner] = array
+    collection = Collection(
+        origins=tuple(Origin(**origin) for origin in about["origins"]),
+        table=SkillTable(kinds["skills"], text),
+        problems=tuple(Problem(**problem) for problem in about["problems"]),
+        seen=tuple(about["seen"]),
+        displaced=tuple(about["displaced"]),
+    )
+    keywords, texts = kinds["keywords"], kinds["texts"]
+    return Basis(
+        collection=collection,
+        offered=arrays[_OFFERED].tolist(),
+        keywords=KeywordIndex.from_arrays(keywords) if keywords else None,
+        texts=TextIndex.from_arrays(texts) if texts else None,
+    )

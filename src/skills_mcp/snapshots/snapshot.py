@@ -1,0 +1,277 @@
+"""One state of the content, ready to answer from: what a refresh replaces."""
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from skills_mcp.config import Config, Settings, Visibility, read_layer
+from skills_mcp.content.source import Content, Part
+from skills_mcp.errors import ConfigError, MissingFileError, UnreadableContentError
+from skills_mcp.files.safe_path import open_inside
+from skills_mcp.processes.memory import collecting_later
+from skills_mcp.routing.matcher import Matcher
+from skills_mcp.skills.assets import is_unchanged
+from skills_mcp.skills.homes import find_homes
+from skills_mcp.skills.index import SkillIndex
+from skills_mcp.skills.model import Problem
+from skills_mcp.skills.problems import printable
+from skills_mcp.skills.visibility import Listed, find_unused
+from skills_mcp.snapshots.changes import Offer
+
+if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
+    from skills_mcp.embeddings.skill_vectors import SkillVectors
+    from skills_mcp.routing.keywords import KeywordMatcher
+    from skills_mcp.snapshots.indexes import Basis, Indexes
+
+logger = logging.getLogger(__name__)
+
+_CONFIG = "config.yaml"
+
+# What is read when it is first needed, such as the synonyms, no caller has to wait for.
+_FIRST_TASK = "write a skill"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The skills, settings and problems of one state.  Never changes."""
+
+    content: Content
+    index: SkillIndex
+    indexes: "Indexes"
+    config: Config
+    algorithm: Literal["keyword", "ranked"]
+    """What `get_skill` routes with (DESIGN §3.16)."""
+    problems: tuple[Problem, ...]
+    taken_at: datetime
+    vectors: "SkillVectors | None" = None
+    """What the skills mean, if the operator wants that to count."""
+
+    @property
+    def matcher(self) -> Matcher:
+        """What `get_skill` routes with.  Blocking, the first time."""
+        if self.algorithm == "keyword":
+            return self.indexes.keyword()
+        return self._fuse(self.indexes.ranked())
+
+    @property
+    def ranked(self) -> Matcher:
+        """What `search_skills` ranks with.  Blocking, the first time."""
+        return self._fuse(self.indexes.searched())
+
+    @property
+    def offer(self) -> Offer:
+        """What is offered, to be compared with another state."""
+        table = self.indexes.basis().collection.table
+        return Offer(table, self.index.offered.numbers)
+
+    def _fuse(self, lexical: Matcher) -> Matcher:
+        return self.vectors.fuse(lexical) if self.vectors else lexical
+
+    @collecting_later()
+    def prepare(self, *, searches: bool) -> None:
+        """Make what answers need, before the first of them waits for it.  Blocking.
+
+        Args:
+            searches: Whether skills are searched for, too.
+        """
+        matchers: list[Matcher] = [
+            self.indexes.keyword()
+            if self.algorithm == "keyword"
+            else self.indexes.ranked()
+        ]
+        if searches:
+            matchers.append(self.indexes.searched())
+        for matcher in matchers:
+            matcher.score(_FIRST_TASK, most=1)
+        self.indexes.forget_basis()
+
+    def is_still(self, content: Content) -> bool:
+        """Whether reading `content` would give the same again."""
+        return self.is_of(content) and all(map(is_unchanged, self.index))
+
+    def is_of(self, content: Content) -> bool:
+        """Whether it was read from exactly these commits, and well."""
+        return self.indexes.basis().collection.is_of(content)
+
+
+@collecting_later()
+def take_snapshot(
+    content: Content, settings: Settings, basis: "Basis | None" = None
+) -> Snapshot:
+    """Read all content (001 §4.6).  Blocking; what is wrong becomes a `Problem`.
+
+    Args:
+        content: The files of every source.
+        settings: The operator's, which the content's own are merged into.
+        basis: An earlier state, of which everything is kept that is still the same.
+    """
+    from skills_mcp.snapshots.collection import collect  # late: the first answer first
+    from skills_mcp.snapshots.indexes import Indexes
+
+    config, problems = _configure(content, settings)
+    before = basis.collection if basis else None
+    collection = collect(content, config.limits, config.visibility, before)
+    table = collection.table
+    index = SkillIndex(table, config.visibility, rows=table.listed)
+    indexes = Indexes(collection, index, basis)
+    algorithm = _choose_algorithm(index, config, table.column("keywords"))
+    problems += collection.problems
+    if algorithm == "keyword":
+        problems += _unmatchable(indexes.keyword(), index)
+    problems += _unused(table.listed, config.visibility)
+    return Snapshot(
+        content=content,
+        index=index,
+        indexes=indexes,
+        config=config,
+        algorithm=algorithm,
+        problems=tuple(problems),
+        taken_at=datetime.now(UTC),
+    )
+
+
+def require_readable(content: Content, config: Config, basis: "Basis | None") -> None:
+    """Read a commit that nobody is served from yet.  Blocking.
+
+    Args:
+        content: The commit, wherever its source is mounted.
+        config: The operator's.
+        basis: What is served, of which most will be the same.
+
+    Raises:
+        UnreadableContentError: It has skills, and none that can be read.
+    """
+    from skills_mcp.snapshots.collection import collect
+
+    before = basis.collection if basis else None
+    collection = collect(content, config.limits, config.visibility, before)
+    broken = [each for each in collection.problems if each.level == "error"]
+    if broken and not len(collection.table):
+        part = content.parts[0]
+        raise UnreadableContentError(
+            f"{part.mount.source.name}: no skill of {part.checkout.revision} can be "
+            f"read, so it is not published. The first of {len(broken)} problems: "
+            f"{broken[0]}. `skills-mcp validate` shows all of them in a clone"
+        )
+
+
+def load_config(content: Content, settings: Settings) -> Config:
+    """Return the settings that hold for content, without reading a skill.  Blocking."""
+    return _configure(content, settings)[0]
+
+
+def rebase(snapshot: Snapshot, basis: "Basis") -> Snapshot:
+    """Return the same snapshot over arrays that lie somewhere else."""
+    from skills_mcp.snapshots.indexes import Indexes
+
+    table = basis.collection.table
+    index = SkillIndex(table, snapshot.config.visibility, rows=table.listed)
+    indexes = Indexes(basis.collection, index, basis)
+    return replace(snapshot, index=index, indexes=indexes)
+
+
+def find_broken(before: Snapshot | None, after: Snapshot) -> tuple[str, ...]:
+    """Return what is wrong in one state and was not in the one before."""
+    known = set(before.problems) if before else set()
+    news = (each for each in after.problems if each not in known)
+    return tuple(str(each) for each in news if each.level == "error")
+
+
+def log_news(snapshot: Snapshot, before: Snapshot | None) -> None:
+    """Say what is served, and each problem once."""
+    where = ", ".join(
+        part.checkout.revision or os.fspath(part.checkout.directory)
+        for part in snapshot.content.parts
+    )
+    logger.info("Serving %d skills at %s", len(snapshot.index), where)
+    matching = snapshot.config.matching
+    if snapshot.algorithm == "ranked" and matching.algorithm == "auto":
+        # One of them decides for all, and it need not be the organisation's.
+        table = snapshot.indexes.basis().collection.table
+        keywords = table.column("keywords")
+        offered = snapshot.index.offered.numbers
+        first = next(table.file(n) for n in offered if not keywords[n])
+        logger.info("Routing by all words: %s declares no keywords", first)
+    if not len(snapshot.index):
+        logger.warning("There is no skill: every task will have no match")
+    known = set(before.problems) if before else set()
+    for problem in snapshot.problems:
+        if problem not in known:
+            logger.warning("%s", problem)
+
+
+def _choose_algorithm(
+    index: SkillIndex, config: Config, keywords: Sequence[Sequence[str]]
+) -> Literal["keyword", "ranked"]:
+    """Choose the keyword algorithm only where every skill takes part in it."""
+    algorithm = config.matching.algorithm
+    if algorithm != "auto":
+        return algorithm
+    is_declared = all(keywords[number] for number in index.offered.numbers)
+    return "keyword" if is_declared else "ranked"
+
+
+def _unused(skills: Sequence[Listed], rules: Visibility) -> Iterator[Problem]:
+    """Report what the operator has named, and nobody has: a slip may hide a lot."""
+    for named in find_unused(skills, rules):
+        hint = "write a path or a name as `tree` shows it; pdf/* is all below pdf"
+        reason = f"is without effect: no skill fits {named}"
+        yield Problem("visibility", reason, hint, "warning", rule="visibility")
+
+
+def _unmatchable(matcher: "KeywordMatcher", index: SkillIndex) -> Iterator[Problem]:
+    for number, keyword in matcher.find_unmatchable():
+        reason = f"has the keyword {keyword!r}, which no task can match"
+        hint = "use a word of letters that is no stop word"
+        file = index.offered[number].file
+        yield Problem(file, reason, hint, "warning", rule="keyword-unmatchable")
+
+
+def _configure(content: Content, settings: Settings) -> tuple[Config, list[Problem]]:
+    """Merge the `config.yaml` of the source at the top, if it has one."""
+    config = operator = settings.resolve()
+    problems: list[Problem] = []
+    for part in content.parts:
+        folder = _config_folder(part)
+        if folder and part.mount.at:
+            shown = f"{part.mount.at}/{_CONFIG}"
+            reason = "is ignored: only a source at the top may bring settings"
+            hint = "put the settings into your own file"
+            problems.append(Problem(shown, reason, hint, "warning", rule="config"))
+        elif folder:
+            is_own = part.mount.source.mode == "local"
+            trusted = is_own or operator.trust_content_config
+            config, findings = _merge(folder, settings, trusted=trusted)
+            problems += findings
+    return config, problems
+
+
+def _config_folder(part: Part) -> Path | None:
+    """Return where a `config.yaml` lies: beside the skills or at the top."""
+    top = part.checkout.directory
+    homes = find_homes(top, part.mount.subfolder)
+    places = (homes[0].directory, top)
+    return next((p for p in places if os.path.lexists(p / _CONFIG)), None)
+
+
+def _merge(
+    folder: Path, settings: Settings, *, trusted: bool
+) -> tuple[Config, list[Problem]]:
+    try:
+        with open_inside(folder, (_CONFIG,)) as handle:
+            layer = read_layer(_CONFIG, handle)
+    except (ConfigError, MissingFileError) as error:
+        return settings.resolve(), [_problem(str(error))]
+    config, findings = settings.resolve_with(layer, trusted=trusted)
+    return config, list(map(_problem, findings))
+
+
+def _problem(finding: str) -> Problem:
+    # A key may hold what steers a terminal, and this is printed on one.
+    reason = printable(finding.removeprefix(f"{_CONFIG}: "))
+    hint = "see docs/reference/configuration.md"
+    return Problem(_CONFIG, reason, hint, "warning", rule="config")

@@ -1,0 +1,1 @@
+"""Text from strangers: YAML, Unicode and secrets."""

@@ -1,7 +1,0 @@
-"""What an author should repair before anybody is served."""
-
-from skills_mcp.validation.checking import Report, validate
-from skills_mcp.validation.rules import LEVELS
-from skills_mcp.validation.verdict import Validation
-
-__all__ = ["LEVELS", "Report", "Validation", "validate"]

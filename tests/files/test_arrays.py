@@ -1,0 +1,124 @@
+"""Arrays in a folder: whole or not at all."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skills_mcp.files.arrays import map_arrays, open_text, read_about, write_arrays
+
+LARGE = np.arange(10_000, dtype=np.uint32)
+EMPTY = np.zeros((0, 3), np.int64)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir() if p.name != "home")
+
+
+def test_what_was_written_is_mapped_and_cannot_be_changed(tmp_path: Path) -> None:
+    folder = tmp_path / "index" / "1"
+
+    write_arrays(folder, {"large": LARGE, "empty": EMPTY}, {"of": ["a"]})
+    arrays = map_arrays(folder)
+
+    assert read_about(folder) == {"of": ["a"]}
+    assert arrays["large"].tolist() == LARGE.tolist()
+    assert arrays["empty"].shape == (0, 3)
+    assert arrays["large"].base is not None
+    with pytest.raises(ValueError, match="read-only"):
+        arrays["large"][0] = 1
+
+
+def test_a_folder_that_somebody_else_made_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "1"
+    write_arrays(folder, {"a": LARGE}, {"by": "them"})
+
+    with pytest.raises(OSError, match=r"(?i)empty|exist"):
+        write_arrays(folder, {"a": EMPTY}, {"by": "us"})
+
+    assert read_about(folder) == {"by": "them"}
+    assert names(tmp_path) == ["1"]
+
+
+def test_what_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    objects = np.array([object()])
+
+    with pytest.raises(ValueError, match="allow_pickle"):
+        write_arrays(tmp_path / "1", {"large": LARGE, "bad": objects}, {})
+
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("start", [b"PK\x03\x04", b"\x93NUMPY\x01\x00v\x00(((("])
+def test_a_file_of_another_format_is_an_error_and_no_array(
+    start: bytes, tmp_path: Path
+) -> None:
+    write_arrays(tmp_path / "1", {"large": LARGE}, {})
+    file = tmp_path / "1" / "large.npy"
+    file.write_bytes(start + file.read_bytes()[len(start) :])
+
+    with pytest.raises(ValueError):  # noqa: PT011 - NumPy words it in many ways
+        map_arrays(tmp_path / "1")
+
+
+@pytest.mark.parametrize("kept_bytes", [0, 1, 100, 20_000])
+def test_a_damaged_file_is_an_error_and_no_array(
+    kept_bytes: int, tmp_path: Path
+) -> None:
+    write_arrays(tmp_path / "1", {"large": LARGE}, {})
+    file = tmp_path / "1" / "large.npy"
+    file.write_bytes(file.read_bytes()[:kept_bytes])
+
+    with pytest.raises(ValueError):  # noqa: PT011 - NumPy words it in many ways
+        map_arrays(tmp_path / "1")
+
+
+def test_a_pickle_is_never_loaded(tmp_path: Path) -> None:
+    write_arrays(tmp_path / "1", {"large": LARGE}, {})
+    with (tmp_path / "1" / "large.npy").open("wb") as handle:
+        np.save(handle, np.array([{"a": 1}], object), allow_pickle=True)
+
+    with pytest.raises(ValueError, match="allow_pickle"):
+        map_arrays(tmp_path / "1")
+
+
+def test_a_folder_without_a_word_about_it_is_no_use(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="about"):
+        read_about(tmp_path)
+
+    (tmp_path / "about.json").write_text("[]")
+    with pytest.raises(ValueError, match="no mapping"):
+        read_about(tmp_path)
+
+
+def test_a_text_is_read_in_parts_and_outlives_its_name(tmp_path: Path) -> None:
+    write_arrays(tmp_path / "1", {}, {}, b"0123456789")
+
+    text = open_text(tmp_path / "1")
+
+    assert len(text) == 10
+    assert (text[2:5], text[:], text[8:99], text[5:5]) == (
+        b"234",
+        b"0123456789",
+        b"89",
+        b"",
+    )
+    write_arrays(tmp_path / "2", {}, {}, text)
+    assert open_text(tmp_path / "2")[:] == text[:]
+
+
+def test_a_text_is_read_in_parts_where_nothing_reads_at_a_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "pread", raising=False)
+    write_arrays(tmp_path / "1", {}, {}, b"0123456789")
+
+    text = open_text(tmp_path / "1")
+
+    assert (text[2:5], text[0:1]) == (b"234", b"0")
+
+
+def test_a_text_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="text"):
+        open_text(tmp_path)

@@ -1,0 +1,801 @@
+"""The use cases of 000 §3 and 003, without MCP."""
+
+import tempfile
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skills_mcp.analytics.spool import Spool
+from skills_mcp.content.local import LocalFolder
+from skills_mcp.content.mounts import Mounts
+from skills_mcp.content.source import Mount
+from skills_mcp.errors import (
+    AmbiguousNameError,
+    ChangedFileError,
+    FileTooLargeError,
+    InvalidArgumentsError,
+    InvalidPathError,
+    SkillDisabledError,
+    SkillNotFoundError,
+    UndeclaredFileError,
+)
+from skills_mcp.library.answers import ReadFile
+from skills_mcp.library.package_library import PackageLibrary
+from skills_mcp.library.skill_library import SkillLibrary
+from skills_mcp.routing.search import Found
+from skills_mcp.scripts.commands import CommandRequest
+from skills_mcp.skills.reading import Lines
+from skills_mcp.skills.scoping import Scoping
+from tests.packages import (
+    PDF_FILES,
+    PNG,
+    write_package,
+    write_pdf,
+)
+from tests.support import open_library, spooled, sync_all, write, write_skill
+
+COUNTED = {"analytics": {"enabled": True, "context": "full"}}
+
+
+@pytest.fixture
+def content(tmp_path: Path) -> Path:
+    """Return an organisation's rules, and packages of which two share a name."""
+    root = tmp_path / "content"
+    asset = {"file": "assets/note.txt", "description": "A note", "type": "template"}
+    write_skill(root, "_root.md", body="Never commit secrets.", assets=[asset])
+    write(root / "_root/assets/note.txt", "Dear all\n")
+    write_pdf(root)
+    write_package(root, "a/notes", description="Takes notes at meetings.")
+    write_package(root, "b/notes", description="Writes release notes.")
+    return root
+
+
+@pytest.fixture
+def packages(content: Path) -> PackageLibrary:
+    return open_library(content).packages
+
+
+# Search
+
+
+def paths(found: Found) -> list[str]:
+    return [hit.skill.path for hit in found.hits]
+
+
+def write_many(root: Path, number: int) -> Path:
+    """Write one package that a query for Kafka is about, and some that mention it."""
+    write_package(root, "kafka", description="Kafka topics, consumers and offsets.")
+    for each in range(number):
+        write_package(root, f"n{each}", description="Ends.", body="ok " * 99 + "kafka")
+    return root
+
+
+@pytest.mark.parametrize(
+    "query, path, reason",
+    [
+        ("a/notes", "a/notes", "exact_path"),
+        ("  A/Notes ", "a/notes", "exact_path"),
+        ("pdf", "pdf", "exact_path"),
+        ("notes", "a/notes", "exact_name"),
+        ("$notes", "a/notes", "exact_name"),
+        ("NOTES", "a/notes", "exact_name"),
+        ("note", "a/notes", "prefix"),
+        ("write  release\n notes", "b/notes", "token_overlap"),
+    ],
+)
+def test_what_a_query_names_comes_before_what_it_describes(
+    packages: PackageLibrary, query: str, path: str, reason: str
+) -> None:
+    found = packages.search(query)
+
+    assert (found.hits[0].skill.path, found.hits[0].reason) == (path, reason)
+
+
+def test_hits_are_in_the_order_of_their_scores(packages: PackageLibrary) -> None:
+    found = packages.search("notes of meetings")
+
+    scores = [hit.score for hit in found.hits]
+    assert len(scores) > 1
+    assert all(before >= after for before, after in pairwise(scores))
+    assert all(0 < score <= 1 for score in scores)
+
+
+def test_ten_skills_are_listed_by_default(tmp_path: Path) -> None:
+    packages = open_library(write_many(tmp_path, 30)).packages
+
+    found = packages.search("ends")
+
+    assert len(found.hits) == 10
+    assert found.total == 30
+
+
+def test_the_operator_and_then_the_caller_say_how_many(tmp_path: Path) -> None:
+    rules = {"search": {"limit": 3}}
+    packages = open_library(write_many(tmp_path, 30), settings=rules).packages
+
+    configured, asked = packages.search("ends"), packages.search("ends", limit=7)
+
+    assert (len(configured.hits), len(asked.hits)) == (3, 7)
+
+
+@pytest.mark.parametrize("limit, candidates", [(1, 4), (2, 8), (3, 12), (30, 30)])
+def test_four_candidates_are_looked_at_for_each_hit(
+    tmp_path: Path, limit: int, candidates: int
+) -> None:
+    packages = open_library(write_many(tmp_path, 30)).packages
+
+    found = packages.search("ends", limit=limit)
+
+    assert (len(found.hits), found.total) == (limit, candidates)
+
+
+def test_of_more_than_five_hits_those_far_below_the_best_are_left_out(
+    tmp_path: Path,
+) -> None:
+    few = open_library(write_many(tmp_path / "few", 4)).packages
+    many = open_library(write_many(tmp_path / "many", 5)).packages
+
+    assert len(few.search("kafka offsets").hits) == 5
+    assert paths(many.search("kafka offsets")) == ["kafka"]
+
+
+def test_the_operator_says_how_far_below_the_best(tmp_path: Path) -> None:
+    rules = {"search": {"threshold": 0.0}}
+    packages = open_library(write_many(tmp_path, 5), settings=rules).packages
+
+    assert len(packages.search("kafka offsets").hits) == 6
+
+
+def test_a_search_may_be_for_the_skills_of_one_scope_only(tmp_path: Path) -> None:
+    for scope in ("org", "repo", "user"):
+        write_package(tmp_path / scope, "notes")
+    mounts = Mounts(
+        (
+            Mount(source=LocalFolder(tmp_path / "user"), at="me", scope="user"),
+            Mount(source=LocalFolder(tmp_path / "repo"), at="here", scope="repo"),
+            Mount(source=LocalFolder(tmp_path / "org"), at="all"),
+        )
+    )
+    packages = open_library(mounts).packages
+
+    repo_only = packages.search("notes", scoping=Scoping(scope="repo"))
+    assert paths(repo_only) == ["here/notes"]
+    user_only = packages.search("notes", scoping=Scoping(scope="user"))
+    assert paths(user_only) == ["me/notes"]
+    # 002 §5.5: where nothing else decides, the project comes before the user.
+    assert paths(packages.search("notes")) == ["all/notes", "here/notes", "me/notes"]
+
+
+@pytest.mark.parametrize("query", ["", "  "])
+def test_an_empty_query_is_a_mistake(content: Path, query: str) -> None:
+    packages = open_library(content).packages
+
+    with pytest.raises(InvalidArgumentsError, match="query: is empty"):
+        packages.search(query)
+
+
+@pytest.mark.parametrize("query", ["zebra", "$"])
+def test_a_query_that_finds_nothing_is_counted(
+    content: Path, spool: Spool, query: str
+) -> None:
+    packages = open_library(content, settings=COUNTED, spool=spool).packages
+
+    found = packages.search(query)
+    packages.search("pdf")
+
+    assert found == Found((), 0)
+    [event] = spooled(spool)
+    assert (event["type"], event["data"]) == ("no_match", {"context": query})
+
+
+# Load
+
+
+@pytest.mark.parametrize("name", ["pdf", "$pdf", " pdf ", "PDF"])
+def test_a_skill_is_loaded_by_its_name(packages: PackageLibrary, name: str) -> None:
+    loaded = packages.load(name)
+
+    assert loaded.skill.path == "pdf"
+    assert loaded.instructions.endswith("=== PDF (from pdf/SKILL.md) ===\n\nDo it.")
+
+
+def test_a_skill_of_the_tree_is_loaded_like_a_package(content: Path) -> None:
+    write_skill(content, "ui/forms.md", body="Label every field.")
+    packages = open_library(content).packages
+
+    by_name, by_path = packages.load("forms"), packages.load("ui/forms")
+
+    assert by_name == by_path
+    assert by_name.instructions.endswith("Label every field.")
+
+
+def test_a_name_that_two_skills_have_is_ambiguous_and_their_paths_are_not(
+    packages: PackageLibrary,
+) -> None:
+    with pytest.raises(AmbiguousNameError, match=r"a/notes \(org\), b/notes \(org\)"):
+        packages.load("notes")
+
+    assert packages.load("a/notes").skill.path == "a/notes"
+    assert packages.load("b/notes").skill.path == "b/notes"
+
+
+def test_a_name_that_nobody_has_leads_to_similar_ones(packages: PackageLibrary) -> None:
+    with pytest.raises(SkillNotFoundError, match="Did you mean pdf"):
+        packages.load("pd")
+
+
+def test_a_load_is_counted_with_whether_the_caller_had_it(
+    content: Path, spool: Spool
+) -> None:
+    packages = open_library(content, settings=COUNTED, spool=spool).packages
+
+    digest = packages.load("pdf").digest
+    packages.load("pdf", known_digest=digest)
+
+    expected = {
+        "context": "",
+        "skill_path": "pdf",
+        "score": 1.0,
+        "matched_keywords": [],
+        "was_ambiguous": False,
+    }
+    events = spooled(spool)
+    assert [event["type"] for event in events] == ["skill_served"] * 2
+    assert [event["data"] for event in events] == [
+        {**expected, "unchanged": False},
+        {**expected, "unchanged": True},
+    ]
+
+
+# Find files
+
+
+@pytest.mark.parametrize(
+    "pattern, found",
+    [
+        ("**/*", ["SKILL.md", *sorted(PDF_FILES)]),
+        ("*.md", ["SKILL.md", "references/forms.md"]),
+        ("**/*.py", ["scripts/fill.py"]),
+        ("scripts/**", ["scripts/fill.py"]),
+        ("scripts/*", ["scripts/fill.py"]),
+        ("scripts", []),
+        ("*.[pt]*", ["logo.png", "scripts/fill.py", "templates/letter.txt"]),
+        ("../**/*", []),
+        ("/etc/*", []),
+    ],
+)
+def test_files_are_found_by_a_pattern(
+    packages: PackageLibrary, pattern: str, found: list[str]
+) -> None:
+    files = packages.find_files("pdf", pattern=pattern)
+
+    assert list(files.files) == found
+    assert not files.truncated
+
+
+@pytest.mark.parametrize(
+    "contains, found",
+    [
+        ("PRINT('FILLED')", ["scripts/fill.py"]),
+        ("three", ["references/forms.md"]),
+        ("PNG", []),  # no text
+        ("nowhere", []),
+    ],
+)
+def test_files_are_found_by_their_text_in_any_case(
+    packages: PackageLibrary, contains: str, found: list[str]
+) -> None:
+    assert list(packages.find_files("pdf", contains=contains).files) == found
+
+
+def test_files_have_to_fit_both(packages: PackageLibrary) -> None:
+    fitting = packages.find_files("pdf", pattern="*.md", contains="o")
+
+    assert list(fitting.files) == ["SKILL.md", "references/forms.md"]
+
+
+@pytest.mark.parametrize("total", [200, 201])
+def test_two_hundred_files_are_found_at_most(tmp_path: Path, total: int) -> None:
+    others = {f"f/{number:03}.md": "" for number in range(total - 1)}
+    write_package(tmp_path, "many", others)
+
+    found = open_library(tmp_path).packages.find_files("many")
+
+    assert len(found.files) == 200
+    assert found.truncated is (total > 200)
+
+
+def test_a_file_that_has_changed_is_not_searched(content: Path) -> None:
+    packages = open_library(content).packages
+    write(content / "pdf/scripts/fill.py", "something else entirely")
+
+    with pytest.raises(ChangedFileError):
+        packages.find_files("pdf", contains="filled")
+
+    assert "scripts/fill.py" in packages.find_files("pdf").files
+
+
+# Examples
+
+
+EXAMPLES: dict[str, str | bytes] = {
+    "examples/letter.md": "---\ntitle: A letter\ntags: mail\n---\nDear reader\n",
+    "examples/tax.md": "# A tax form\n\nFill in the form.\n",
+}
+
+
+@pytest.fixture
+def with_examples(content: Path) -> Path:
+    """Return the content with a package that has files and tasks as examples."""
+    write_package(content, "forms", EXAMPLES, examples=["fill in a customs form"])
+    return content
+
+
+def loaded_titles(packages: PackageLibrary, query: str, top_k: int = 3) -> list[str]:
+    loaded = packages.load_examples("forms", query, top_k).loaded
+    return [each.example.title for each in loaded.examples]
+
+
+def test_examples_are_files_and_tasks_of_the_frontmatter(with_examples: Path) -> None:
+    packages = open_library(with_examples).packages
+
+    loaded = packages.load_examples("forms", "mail a customs form", 3).loaded
+
+    shown = [(each.example.file, each.score) for each in loaded.examples]
+    assert shown == [("examples/letter.md", 2), (None, 2), ("examples/tax.md", 1)]
+    assert (loaded.skill.path, loaded.total, loaded.notes) == ("forms", 3, ())
+
+
+def test_a_skill_of_the_tree_has_its_tasks_as_examples(content: Path) -> None:
+    write_skill(content, "ui/login.md", examples=["add a login", "test a logout"])
+
+    loaded = open_library(content).packages.load_examples("login", "logout", 3).loaded
+
+    assert [each.example.text for each in loaded.examples] == ["test a logout"]
+    assert loaded.total == 2
+
+
+def test_without_a_fitting_example_the_first_ones_are_loaded(
+    with_examples: Path,
+) -> None:
+    packages = open_library(with_examples).packages
+
+    assert loaded_titles(packages, "zebra", 2) == ["A letter", "A tax form"]
+
+
+@pytest.mark.parametrize("top_k, count", [(-1, 1), (0, 1), (1, 1), (10, 10), (99, 10)])
+def test_one_to_ten_examples_are_loaded(content: Path, top_k: int, count: int) -> None:
+    write_package(content, "forms", examples=[f"form {n}" for n in range(12)])
+
+    loaded = open_library(content).packages.load_examples("forms", "form", top_k).loaded
+
+    assert len(loaded.examples) == count
+    assert loaded.total == 12
+
+
+def test_a_skill_without_examples_has_none(packages: PackageLibrary) -> None:
+    loaded = packages.load_examples("pdf", "form", 3).loaded
+
+    assert (loaded.examples, loaded.total, loaded.notes) == ((), 0, ())
+
+
+def test_the_examples_of_one_answer_are_together_as_long_as_a_file(
+    with_examples: Path,
+) -> None:
+    rules = {"files": {"max_bytes": 15}}
+    packages = open_library(with_examples, settings=rules).packages
+
+    loaded = packages.load_examples("forms", "zebra", 3).loaded
+
+    # What of the letter's file fits is the beginning of its frontmatter.
+    texts = [each.example.text for each in loaded.examples]
+    assert sum(len(text.encode()) for text in texts) <= 15
+    assert all(each.example.truncated for each in loaded.examples)
+
+
+def test_an_example_that_has_changed_costs_none_of_the_others(
+    with_examples: Path,
+) -> None:
+    packages = open_library(with_examples).packages
+    write(with_examples / "forms/examples/letter.md", "something else entirely")
+
+    loaded = packages.load_examples("forms", "mail a form", 3).loaded
+
+    titles = [each.example.title for each in loaded.examples]
+    assert titles == ["A tax form", "fill in a customs form"]
+    assert loaded.total == 2
+    [note] = loaded.notes
+    assert note.startswith("'examples/letter.md' has changed")
+
+
+def test_an_example_that_is_handed_out_is_counted(
+    with_examples: Path, spool: Spool
+) -> None:
+    packages = open_library(with_examples, settings=COUNTED, spool=spool).packages
+
+    packages.load_examples("forms", "customs form", 3)
+    packages.load_examples("forms", "customs", 3)
+
+    assert [event["data"] for event in spooled(spool)] == [
+        {
+            "skill_path": "forms",
+            "file": "examples/tax.md",
+            "asset_type": "example",
+            "is_inherited": False,
+            "size_bytes": 31,
+        }
+    ]
+
+
+# Read a file
+
+
+def read_on(
+    packages: PackageLibrary, name: str, file: str, count: int
+) -> list[ReadFile]:
+    """Read a file from its beginning, for as long as there is a next line."""
+    parts = [packages.read_file(name, file)]
+    while start := parts[-1].next_line:
+        parts.append(packages.read_file(name, file, Lines(start, count)))
+    return parts
+
+
+def joined(parts: list[ReadFile]) -> bytes:
+    return b"".join(part.part.content.data for part in parts)
+
+
+_LIMIT = 24
+_LINES = st.text(st.characters(codec="utf-8", exclude_characters="\r\n")).filter(
+    lambda line: len(line.encode()) < _LIMIT - 1
+)
+_LINE_ENDS = st.sampled_from(["\n", "\r\n"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    lines=st.lists(st.builds(str.__add__, _LINES, _LINE_ENDS), max_size=12),
+    last=_LINES,
+    count=st.integers(1, 5),
+)
+def test_reading_on_leads_through_the_whole_file(
+    lines: list[str], last: str, count: int
+) -> None:
+    text = ("".join(lines) + last).encode()
+    with tempfile.TemporaryDirectory() as folder:
+        write_package(Path(folder), "long", {"long.txt": text})
+        rules = {"files": {"max_bytes": _LIMIT}}
+        packages = open_library(Path(folder), settings=rules).packages
+
+        parts = read_on(packages, "long", "long.txt", count)
+
+    assert joined(parts) == text
+    assert all(len(part.part.content.data) <= _LIMIT for part in parts)
+    assert [part.part.truncated for part in parts[:-1]] == [True] * (len(parts) - 1)
+    assert not parts[-1].part.truncated
+    assert not any(part.is_line_cut for part in parts)
+
+
+def test_sixty_four_kilobytes_are_read_at_once_and_cut_at_a_line(
+    tmp_path: Path,
+) -> None:
+    line = "x" * 99 + "\n"
+    write_package(tmp_path, "long", {"a.txt": line * 1000, "b.txt": "x" * 65_536})
+    packages = open_library(tmp_path).packages
+
+    cut, whole = (
+        packages.read_file("long", "a.txt"),
+        packages.read_file("long", "b.txt"),
+    )
+
+    assert cut.part.content.data.decode() == line * 655  # of 65,536 bytes
+    assert (cut.part.truncated, cut.next_line) == (True, 656)
+    assert cut.part.size_bytes == 100_000
+    assert (whole.part.truncated, whole.next_line) == (False, None)
+
+
+def test_a_text_is_never_cut_inside_a_character(tmp_path: Path) -> None:
+    write_package(tmp_path, "long", {"a.txt": "日本" * 10})
+    rules = {"files": {"max_bytes": 10}}
+    packages = open_library(tmp_path, settings=rules).packages
+
+    read = packages.read_file("long", "a.txt")
+
+    assert read.part.content.data.decode() == "日本日"
+    assert not read.part.content.is_binary
+
+
+def test_a_line_that_is_too_long_is_cut_and_the_others_can_be_read(
+    tmp_path: Path,
+) -> None:
+    write_package(tmp_path, "long", {"a.txt": "one\n" + "x" * 50 + "\nthree\n"})
+    rules = {"files": {"max_bytes": 20}}
+    packages = open_library(tmp_path, settings=rules).packages
+
+    parts = read_on(packages, "long", "a.txt", 200)
+
+    assert [part.part.content.data for part in parts] == [
+        b"one\n",
+        b"x" * 20,
+        b"three\n",
+    ]
+    assert [part.is_line_cut for part in parts] == [False, True, False]
+
+
+def test_a_file_of_one_line_that_is_too_long_has_no_next_line(tmp_path: Path) -> None:
+    write_package(tmp_path, "long", {"a.json": "x" * 50})
+    rules = {"files": {"max_bytes": 20}}
+    packages = open_library(tmp_path, settings=rules).packages
+
+    beginning = packages.read_file("long", "a.json")
+    line = packages.read_file("long", "a.json", Lines(1, 200))
+
+    for read in (beginning, line):
+        assert read.part.content.data == b"x" * 20
+        assert (read.part.truncated, read.is_line_cut) == (True, True)
+        assert read.next_line is None
+
+
+def test_a_file_whose_lines_nobody_counts_has_no_next_line(tmp_path: Path) -> None:
+    write_package(tmp_path, "long", {"a.txt": "line\n" * 50})
+    rules = {"files": {"max_bytes": 20}, "assets": {"max_size_bytes": 200}}
+    packages = open_library(tmp_path, settings=rules).packages
+
+    read = packages.read_file("long", "a.txt")
+
+    assert read.part.content.data == b"line\n" * 4
+    assert (read.part.truncated, read.next_line) == (True, None)
+    with pytest.raises(FileTooLargeError, match="Leave start_line and max_lines out"):
+        packages.read_file("long", "a.txt", Lines(5, 200))
+
+
+def test_a_binary_file_is_bytes_as_many_as_fit(tmp_path: Path) -> None:
+    write_package(tmp_path, "logo", {"logo.png": PNG})
+    whole = open_library(tmp_path).packages
+    rules = {"files": {"max_bytes": 4}}
+    cut = open_library(tmp_path, settings=rules).packages
+
+    for packages, data in ((whole, PNG), (cut, PNG[:4])):
+        read = packages.read_file("logo", "logo.png")
+        assert read.part.content.data == data
+        assert read.part.content.is_binary
+        assert read.part.truncated is (data != PNG)
+        assert read.next_line is None
+        assert not read.is_line_cut
+
+
+def test_some_lines_are_read(packages: PackageLibrary) -> None:
+    read = packages.read_file("pdf", "references/forms.md", Lines(2, 1))
+
+    part = read.part
+    assert part.content.data == b"Two\n"
+    assert (part.start_line, part.end_line, part.total_lines) == (2, 2, 3)
+    assert read.next_line == 3
+
+
+@pytest.mark.parametrize("start", [4, 5, 10**18])
+def test_a_line_beyond_the_end_is_refused_with_the_number_of_lines(
+    packages: PackageLibrary, start: int
+) -> None:
+    with pytest.raises(InvalidArgumentsError, match=f"has 3 lines .got {start}"):
+        packages.read_file("pdf", "references/forms.md", Lines(start, 1))
+
+
+def test_an_empty_file_has_nothing_to_read(tmp_path: Path) -> None:
+    write_package(tmp_path, "empty", {"empty.txt": ""})
+    packages = open_library(tmp_path).packages
+
+    for lines in (None, Lines(1, 200)):
+        read = packages.read_file("empty", "empty.txt", lines)
+        assert (read.part.content.data, read.part.truncated) == (b"", False)
+        assert read.next_line is None
+
+
+HOSTILE = [
+    "../a/notes/SKILL.md",
+    "references/../../a/notes/SKILL.md",
+    "..",
+    ".",
+    "",
+    "/etc/passwd",
+    "C:\\Windows\\win.ini",
+    "C:/Windows/win.ini",
+    "\\\\server\\share",
+    "references\\forms.md",
+    "./SKILL.md",
+    "references//forms.md",
+    "references/",
+    "SKILL.md\0.txt",
+    "SKILL.md ",
+    "SKILL.md.",
+    "file:///etc/passwd",
+    "~/.ssh/id_rsa",
+    "\u202egnp.ogol",
+    "aux.txt",
+    ".git/config",
+    "x" * 2000,
+]
+
+
+@pytest.mark.parametrize("file", HOSTILE)
+def test_a_path_that_could_lead_elsewhere_is_not_looked_up(
+    packages: PackageLibrary, content: Path, file: str
+) -> None:
+    with pytest.raises(InvalidPathError) as raised:
+        packages.read_file("pdf", file)
+
+    assert str(content) not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "file", ["passwords", "links/passwd", "a/notes/SKILL.md", "etc/passwd", ".env"]
+)
+def test_what_is_no_file_of_the_skill_is_not_found(
+    content: Path, tmp_path: Path, file: str
+) -> None:
+    secret = write(tmp_path / "secret/passwd", "canary")
+    (content / "pdf/passwords").symlink_to(secret)
+    (content / "pdf/links").symlink_to(secret.parent)
+    write(content / "pdf/.env", "canary")
+    packages = open_library(content).packages
+
+    with pytest.raises(UndeclaredFileError, match="find_skill_files") as raised:
+        packages.read_file("pdf", file)
+
+    assert str(tmp_path) not in str(raised.value)
+
+
+def test_a_file_that_became_a_link_is_not_followed(
+    content: Path, tmp_path: Path
+) -> None:
+    packages = open_library(content).packages
+    (content / "pdf/logo.png").unlink()
+    (content / "pdf/logo.png").symlink_to(write(tmp_path / "secret", PNG))
+
+    with pytest.raises(ChangedFileError) as raised:
+        packages.read_file("pdf", "logo.png")
+
+    assert str(tmp_path) not in str(raised.value)
+
+
+def test_a_file_that_is_not_there_leads_to_those_that_are(
+    packages: PackageLibrary,
+) -> None:
+    with pytest.raises(UndeclaredFileError, match=r"It has: SKILL\.md, logo\.png, ref"):
+        packages.read_file("pdf", "forms.md")
+
+
+def test_a_folder_is_answered_with_what_is_in_it(packages: PackageLibrary) -> None:
+    with pytest.raises(
+        UndeclaredFileError, match=r"That folder has: references/forms\.md\."
+    ):
+        packages.read_file("pdf", "references")
+
+
+def test_a_file_that_is_edited_is_not_read_until_the_skills_are_read_again(
+    content: Path,
+) -> None:
+    library = open_library(content)
+    write(content / "pdf/references/forms.md", "Four\nFive\nSix!\n")
+
+    with pytest.raises(ChangedFileError, match="Call refresh_skills"):
+        library.packages.read_file("pdf", "references/forms.md")
+    other = library.packages.read_file("pdf", "scripts/fill.py")
+    reload(library, content)
+    read = library.packages.read_file("pdf", "references/forms.md")
+
+    assert other.part.content.data == b"print('filled')\n"
+    assert read.part.content.data == b"Four\nFive\nSix!\n"
+
+
+def reload(library: SkillLibrary, folder: Path) -> None:
+    library.load(sync_all(Mounts((Mount(source=LocalFolder(folder)),))))
+
+
+def test_a_file_that_is_inherited_is_read_with_where_it_comes_from(
+    packages: PackageLibrary,
+) -> None:
+    read = packages.read_file("pdf", "assets/note.txt")
+
+    assert read.part.content.data == b"Dear all\n"
+    assert (read.skill.path, read.resolved_from) == ("pdf", "_root")
+
+
+def test_a_file_of_its_own_comes_before_an_inherited_one(content: Path) -> None:
+    write(content / "pdf/assets/note.txt", "Dear reader\n")
+
+    read = open_library(content).packages.read_file("pdf", "assets/note.txt")
+
+    assert read.part.content.data == b"Dear reader\n"
+    assert read.resolved_from is None
+
+
+def test_a_skill_that_does_not_inherit_has_no_files_of_others(content: Path) -> None:
+    write_package(content, "alone", inherit=False)
+
+    with pytest.raises(UndeclaredFileError):
+        open_library(content).packages.read_file("alone", "assets/note.txt")
+
+
+def test_a_reading_is_counted(content: Path, spool: Spool) -> None:
+    packages = open_library(content, settings=COUNTED, spool=spool).packages
+
+    packages.read_file("pdf", "references/forms.md", Lines(1, 1))
+    packages.read_file("pdf", "assets/note.txt")
+    with pytest.raises(UndeclaredFileError):
+        packages.read_file("pdf", "nothing.txt")
+
+    events = spooled(spool)
+    assert [event["type"] for event in events] == ["asset_served"] * 2
+    assert [event["data"] for event in events] == [
+        {
+            "skill_path": "pdf",
+            "file": "references/forms.md",
+            "asset_type": "file",
+            "is_inherited": False,
+            "size_bytes": 4,
+        },
+        {
+            "skill_path": "pdf",
+            "file": "assets/note.txt",
+            "asset_type": "file",
+            "is_inherited": True,
+            "size_bytes": 9,
+        },
+    ]
+
+
+# Skills that the operator does not offer
+
+
+@pytest.mark.parametrize(
+    "visibility",
+    [
+        {"deny": ["pd*"]},
+        {"allow": ["*/notes"]},
+        {"enabled_skills": ["notes"]},
+        {"enabled_categories": ["writing"]},
+    ],
+    ids=lambda rule: next(iter(rule)),
+)
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda library: library.packages.load("pdf"),
+        lambda library: library.packages.find_files("pdf"),
+        lambda library: library.packages.read_file("pdf", "SKILL.md"),
+        lambda library: library.packages.load_examples("pdf", "form", 3),
+        lambda library: anyio.run(library.runs.run_command, a_request("cat")),
+    ],
+    ids=["load", "find_files", "read_file", "load_examples", "run_command"],
+)
+def test_a_hidden_skill_is_of_no_use(
+    content: Path, visibility: dict[str, Any], use: Callable[[SkillLibrary], object]
+) -> None:
+    write_package(content, "a/notes", metadata={"skillhub": {"category": "Writing"}})
+    rules = {"visibility": visibility, "commands": {"enabled": True}}
+    library = open_library(content, settings=rules)
+
+    with pytest.raises(SkillDisabledError):
+        use(library)
+
+    assert library.packages.load("a/notes").skill.category == "writing"
+    assert "pdf" not in paths(library.packages.search("pdf"))
+
+
+def test_a_hidden_skill_makes_no_name_ambiguous(content: Path) -> None:
+    rules = {"visibility": {"deny": ["b/*"]}}
+
+    loaded = open_library(content, settings=rules).packages.load("notes")
+
+    assert loaded.skill.path == "a/notes"
+
+
+def a_request(command: str, *args: str, skill: str = "pdf") -> CommandRequest:
+    return CommandRequest(skill_name=skill, command=command, args=args)

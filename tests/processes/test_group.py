@@ -1,0 +1,80 @@
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from skills_mcp.processes.group import GROUP_OPTIONS, kill_group, terminate_group
+from tests.support import group_members, wait_for
+
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="Windows has no process groups to signal"
+)
+
+PARENT_AND_CHILD = "sleep 60 & echo ready; wait"
+DEAF = "trap '' TERM; echo ready; while :; do sleep 60; done"
+
+
+def start(script: str) -> "subprocess.Popen[bytes]":
+    process = subprocess.Popen(
+        ["sh", "-c", script], stdout=subprocess.PIPE, **GROUP_OPTIONS
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    process.stdout.close()
+    return process
+
+
+@pytest.mark.parametrize("end", [terminate_group, kill_group])
+def test_the_child_and_its_own_children_end(end: Callable[[int], None]) -> None:
+    process = start(PARENT_AND_CHILD)
+    before = group_members(process.pid)
+
+    end(process.pid)
+
+    process.wait()
+    assert len(before) == 2
+    wait_for(lambda: not group_members(process.pid))
+
+
+def test_a_child_that_will_not_hear_is_ended_by_killing() -> None:
+    process = start(DEAF)
+    terminate_group(process.pid)
+    heard = process.poll()
+
+    kill_group(process.pid)
+
+    assert heard is None
+    assert process.wait() == -9
+    wait_for(lambda: not group_members(process.pid))
+
+
+def test_children_that_outlive_their_parent_are_ended() -> None:
+    process = start("sleep 60 & echo ready")
+    process.wait()
+    left = group_members(process.pid)
+
+    kill_group(process.pid)
+
+    assert len(left) == 1
+    wait_for(lambda: not group_members(process.pid))
+
+
+def test_ending_a_group_that_has_ended_does_nothing() -> None:
+    process = start("echo ready")
+    process.wait()
+
+    terminate_group(process.pid)
+    kill_group(process.pid)
+
+    assert process.returncode == 0
+
+
+def test_the_child_does_not_share_our_group() -> None:
+    process = start(PARENT_AND_CHILD)
+
+    ours = group_members(process.pid)
+    kill_group(process.pid)
+
+    assert process.pid in ours
+    assert process.wait() == -9

@@ -1,0 +1,68 @@
+"""What a process gives back to the system."""
+
+import ctypes
+import gc
+
+import pytest
+
+from skills_mcp.processes.memory import collecting_later, give_back_memory
+from tests.support import run_python
+
+
+def test_free_memory_is_given_back_where_the_library_can(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+
+    class Library:
+        malloc_trim = asked.append
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: Library)
+
+    give_back_memory()
+
+    assert asked == [0]
+
+
+def test_nothing_happens_where_it_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
+
+    give_back_memory()
+
+
+def test_garbage_is_looked_for_again_afterwards_whatever_happened() -> None:
+    seen: list[bool] = []
+
+    @collecting_later()
+    def fail() -> None:
+        seen.append(gc.isenabled())
+        raise ValueError("x")
+
+    with pytest.raises(ValueError, match="x"):
+        fail()
+
+    assert [*seen, gc.isenabled()] == [False, True]
+
+
+def test_who_looks_for_no_garbage_is_left_alone() -> None:
+    gc.disable()
+    try:
+        with collecting_later():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_a_server_does_not_look_through_what_it_has_imported_again_and_again() -> None:
+    program = (
+        "import gc\n"
+        "from skills_mcp.processes.memory import look_away_from_what_is_here\n"
+        "class Ring: pass\n"
+        "look_away_from_what_is_here()\n"
+        "before = len(gc.get_objects())\n"
+        "ring = Ring(); ring.itself = ring; del ring\n"
+        "print(gc.collect() > 0, before < gc.get_freeze_count())\n"
+    )
+
+    assert run_python(program).split() == ["True", "True"]

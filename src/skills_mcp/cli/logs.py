@@ -26,11 +26,11 @@ def shared_level(environment: Mapping[str, str]) -> str | None:
 
 
 class _OneLine(logging.Formatter):
-    """`2026-02-18T14:30:00Z INFO content.refresher: Serving 24 skills`."""
+    """`2026-02-18T14:30:00Z INFO snapshots: Serving 24 skills`, with the room."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC)
-        name = record.name.removeprefix("skills_mcp.")
+        name = record.name.removeprefix("skills_mcp.").partition(".")[0]
         message = " ".join(_CONTROLS.sub(" ", record.getMessage()).split())
         line = f"{moment:%Y-%m-%dT%H:%M:%SZ} {record.levelname} {name}: {message}"
         if record.exc_info:

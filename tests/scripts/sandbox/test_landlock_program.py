@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -22,8 +23,9 @@ pytestmark = pytest.mark.skipif(
 def confine(
     grants: Grants, *words: str, **environment: str
 ) -> "subprocess.CompletedProcess[str]":
+    program = shutil.which(words[0]) or words[0]
     return subprocess.run(
-        [*landlock.derive_words(grants), *words],
+        [*landlock.derive_words(grants), program, *words[1:]],
         check=False,
         capture_output=True,
         text=True,

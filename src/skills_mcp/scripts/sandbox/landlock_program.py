@@ -1,6 +1,6 @@
 """A program that confines itself with Landlock and seccomp, then runs its arguments.
 
-    python -I -S landlock_program.py '{"readable": [], …}' -- program argument …
+    python -I -S landlock_program.py '{"readable": [], …}' -- /bin/program argument …
 
 It stands alone: it imports nothing of this package, because it is started anew for
 each run. If anything fails, nothing is run, and the exit code is 125.
@@ -57,7 +57,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
     filter_calls(has_network=grants["network"])
     # Git gives up over a file that it sees and may not read; no tier opens that one.
     os.environ["GIT_CONFIG_NOSYSTEM"] = "1"
-    os.execvp(words[0], words)  # noqa: S606 - that is what it is for
+    # A search of PATH would import a module, which cannot be read any more.
+    os.execv(words[0], words)  # noqa: S606 - that is what it is for
 
 
 def restrict(grants: Mapping[str, Any]) -> None:

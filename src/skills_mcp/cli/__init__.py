@@ -16,12 +16,14 @@ import click
 from skills_mcp.about import DISTRIBUTION, __version__
 from skills_mcp.cli.options import (
     algorithm_option,
+    build_application,
     content_options,
     evaluation_options,
     json_option,
+    read_options,
+    readable_errors,
     report_options,
 )
-from skills_mcp.cli.running import build_application, read_options, readable_errors
 from skills_mcp.config import TOOLSETS
 from skills_mcp.processes.memory import (
     collecting_later,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import click
 
 from skills_mcp.bootstrap import Application
-from skills_mcp.cli.tree import load_snapshot
+from skills_mcp.cli.sync import load_snapshot
 from skills_mcp.errors import ConfigError
 from skills_mcp.library.catalog import (
     Catalog,

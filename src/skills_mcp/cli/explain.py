@@ -8,8 +8,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from skills_mcp.bootstrap import Application
-from skills_mcp.cli.printing import open_console, print_json
-from skills_mcp.cli.tree import load_snapshot
+from skills_mcp.cli.sync import load_snapshot
+from skills_mcp.cli.terminal import open_console, print_json
 from skills_mcp.routing.decision import Ambiguous, Decision, Match, NoMatch
 from skills_mcp.routing.explanation import (
     Explanation,

@@ -3,7 +3,7 @@
 import click
 
 from skills_mcp.bootstrap import Application
-from skills_mcp.cli.states import compose_resume
+from skills_mcp.cli.status import compose_resume
 from skills_mcp.content.source import Mount
 from skills_mcp.errors import SyncError
 

@@ -1,17 +1,23 @@
 """`skills-mcp sync`: bring the newest content here, once."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from threading import Event, Thread
 
 import click
+from rich.console import Console
+from rich.markup import escape
 
 from skills_mcp.bootstrap import Application
-from skills_mcp.cli.printing import print_json
-from skills_mcp.cli.progress import showing_sync
-from skills_mcp.cli.states import describe_state
+from skills_mcp.cli.status import describe_state
+from skills_mcp.cli.terminal import print_json
 from skills_mcp.errors import SyncError
 from skills_mcp.library.answers import render_state
+from skills_mcp.snapshots.snapshot import Snapshot
 
 _FAILED = 4
+_GLANCE_SECONDS = 0.2
 
 
 def print_sync(application: Application, *, as_json: bool) -> int:
@@ -50,3 +56,50 @@ def _sync(application: Application) -> SyncError | None:
             library.load(kept)
         return error
     return content.error
+
+
+def load_snapshot(application: Application) -> Snapshot:
+    """Sync and load; what could not be synced is said on standard error.
+
+    Raises:
+        SyncError: There is no content, old or new.
+    """
+    library, mounts = application.library, application.mounts
+    notices = Console(stderr=True, highlight=False)
+    with showing_sync(application):
+        try:
+            content = library.shelf.sync()
+        except SyncError as error:
+            published = mounts.look()
+            if published is None:
+                raise
+            said = f"Showing what was synced before: {escape(str(error))}"
+            notices.print(said, soft_wrap=True)
+            content = published
+            library.load(content)
+    if content.error:
+        said = f"Showing what there is: {escape(str(content.error))}"
+        notices.print(said, soft_wrap=True)
+    return library.snapshot
+
+
+@contextmanager
+def showing_sync(application: Application) -> Iterator[None]:
+    """Show on a terminal what a sync is at, until it ends."""
+    console = Console(stderr=True)
+    name = escape(application.mounts.name)
+    with console.status(f"Reading {name} …") as status:
+        ending = Event()
+
+        def follow() -> None:
+            while not ending.wait(_GLANCE_SECONDS):
+                doing = application.mounts.doing
+                status.update(f"Reading {name} … {escape(doing)}")
+
+        watcher = Thread(target=follow, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            ending.set()
+            watcher.join()

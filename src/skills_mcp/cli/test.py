@@ -26,9 +26,8 @@ from skills_mcp.authoring.evaluation import (
 )
 from skills_mcp.authoring.evaluation.reasons import give_reason
 from skills_mcp.bootstrap import Application, Options, build
-from skills_mcp.cli.printing import open_console, print_json
-from skills_mcp.cli.progress import showing_progress
-from skills_mcp.cli.tree import load_snapshot
+from skills_mcp.cli.sync import load_snapshot
+from skills_mcp.cli.terminal import open_console, print_json, showing_progress
 from skills_mcp.content.revision import checked_out
 from skills_mcp.errors import SyncError
 from skills_mcp.routing.explanation import list_answers, name_decision

@@ -3,16 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.tree import Tree
 
 from skills_mcp.bootstrap import Application
-from skills_mcp.cli.printing import open_console, print_json, render_problem
-from skills_mcp.cli.progress import showing_sync
+from skills_mcp.cli.sync import load_snapshot
+from skills_mcp.cli.terminal import open_console, print_json, render_problem
 from skills_mcp.content.source import SourceState
-from skills_mcp.errors import SyncError
 from skills_mcp.skills.model import Problem
 from skills_mcp.skills.tree import TreeNode, render_node
 from skills_mcp.snapshots.snapshot import Snapshot
@@ -44,31 +42,6 @@ def _render(tree: TreeNode, problems: tuple[Problem, ...] | None) -> dict[str, A
     if problems is not None:
         data["problems"] = [render_problem(problem) for problem in problems]
     return data
-
-
-def load_snapshot(application: Application) -> Snapshot:
-    """Sync and load; what could not be synced is said on standard error.
-
-    Raises:
-        SyncError: There is no content, old or new.
-    """
-    library, mounts = application.library, application.mounts
-    notices = Console(stderr=True, highlight=False)
-    with showing_sync(application):
-        try:
-            content = library.shelf.sync()
-        except SyncError as error:
-            published = mounts.look()
-            if published is None:
-                raise
-            said = f"Showing what was synced before: {escape(str(error))}"
-            notices.print(said, soft_wrap=True)
-            content = published
-            library.load(content)
-    if content.error:
-        said = f"Showing what there is: {escape(str(content.error))}"
-        notices.print(said, soft_wrap=True)
-    return library.snapshot
 
 
 def _branch(node: TreeNode) -> Tree:

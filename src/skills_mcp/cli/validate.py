@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from skills_mcp.authoring.validation import Validation, validate
-from skills_mcp.cli.printing import print_json, render_problem
-from skills_mcp.cli.progress import showing_progress
+from skills_mcp.cli.terminal import print_json, render_problem, showing_progress
 from skills_mcp.skills.model import Problem
 
 _STYLES = {"error": "bold red", "warning": "yellow"}

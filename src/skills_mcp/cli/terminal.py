@@ -1,0 +1,74 @@
+"""What a person sees on a terminal, and what programs read."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from threading import Timer
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from skills_mcp.skills.model import Problem
+
+_WHOLE_LINES = 100_000
+
+
+def open_console() -> Console:
+    """Fit the lines to a terminal; a file or a pipe gets them whole."""
+    console = Console(highlight=False, emoji=False)
+    if console.is_terminal:
+        return console
+    return Console(highlight=False, emoji=False, width=_WHOLE_LINES)
+
+
+def print_json(data: Mapping[str, Any]) -> None:
+    """Print one JSON object to standard output."""
+    # JSON may escape what this output cannot carry; it stays the same JSON.
+    is_unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    print(json.dumps(data, ensure_ascii=not is_unicode, indent=2))  # noqa: T201
+
+
+def render_problem(problem: Problem) -> dict[str, str | int]:
+    """Return a problem as JSON has it."""
+    return {
+        "file": problem.file,
+        "line": problem.line,
+        "rule": problem.rule,
+        "level": problem.level,
+        "reason": problem.reason,
+        "hint": problem.hint,
+    }
+
+
+_MOMENT_SECONDS = 1.0
+"""Whoever waits for longer wants to see that something happens."""
+
+
+@contextmanager
+def showing_progress(verb: str) -> Iterator[Callable[[int, int], None]]:
+    """Show on a terminal how far it is, unless it is done in a moment.
+
+    Args:
+        verb: What the command does meanwhile, such as `Checking`.
+
+    Yields:
+        What to tell how much is done, and how much there is.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _done, _total: None
+        return
+    columns = (TextColumn(verb), BarColumn(), MofNCompleteColumn())
+    progress = Progress(*columns, console=console, transient=True)
+    task = progress.add_task("", total=None)
+    timer = Timer(_MOMENT_SECONDS, progress.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+    finally:
+        timer.cancel()
+        timer.join()  # or it could start after the end
+        progress.stop()

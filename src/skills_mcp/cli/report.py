@@ -1,5 +1,6 @@
 """`skills-mcp report`: what agents asked for and what they got, in tables or a page."""
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -147,11 +148,22 @@ def _readable_failures(file: Path) -> Iterator[None]:
     """Turn what a disk says into wrong usage: another file may do."""
     try:
         yield
-    except (OSError, RuntimeError) as error:  # RuntimeError: links in a circle
-        reason = getattr(error, "strerror", None) or "its links lead nowhere"
+    except OSError as error:
         raise click.UsageError(
-            f"--html: {file} cannot be written: {reason}. Name another file."
+            f"--html: {file} cannot be written: {error.strerror}. Name another file."
         ) from error
+
+
+def _follow_links(file: Path) -> Path:
+    """Return the file that links lead to, so that a link stays one.
+
+    Raises:
+        OSError: They lead in a circle; not every Python says so by itself.
+    """
+    place = Path(os.path.realpath(file))
+    if place.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    return place
 
 
 def _check_place(file: Path) -> None:
@@ -159,7 +171,7 @@ def _check_place(file: Path) -> None:
     with _readable_failures(file):
         if file.is_dir():
             raise click.UsageError(f"--html: {file} is a folder. Name a file in it.")
-        if not file.resolve().parent.is_dir():
+        if not _follow_links(file).parent.is_dir():
             raise click.UsageError(
                 f"--html: there is no folder {file.parent}. Make it, or name another "
                 "file."
@@ -169,7 +181,7 @@ def _check_place(file: Path) -> None:
 def _write(file: Path, text: str) -> None:
     """Write a file as a whole, or leave what was there."""
     with _readable_failures(file):
-        place = file.resolve()  # a link keeps leading to the newest page
+        place = _follow_links(file)  # a link keeps leading to the newest page
         handle, name = tempfile.mkstemp(dir=place.parent, prefix=_NEW)
         try:
             with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as page:

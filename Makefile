@@ -17,8 +17,8 @@ demo: $(READY) ## The main job on the sample content, through a real MCP client
 demo-report: $(READY) ## A made-up month of use, and the page that a report makes of it
 	@$(BIN)/python -m demo.month $(ARGUMENTS)
 
-test: $(READY) ## All tests
-	$(BIN)/pytest
+test: $(READY) ## All tests, on all cores
+	$(BIN)/pytest --numprocesses auto --dist worksteal
 
 check: format-check lint types arrows test ## Everything that CI runs
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from skills_mcp.analytics.spool import Spool
 from skills_mcp.text import redaction
@@ -15,6 +16,20 @@ _OURS = (
     *("SKILLS_", "GITHUB_TOKEN", "ANALYTICS_", "REFRESH_", "GIT_", "LOG_LEVEL"),
     *("DO_NOT_TRACK", "SEARCH_", "ALLOWED_COMMANDS", "EXEC_", "MAX_FILE_BYTES"),
     *("SKILLHUB_", "CODELIA_", "EMBEDDING_", "OPENAI_API_KEY", "GEMINI_API_KEY"),
+)
+
+# No test depends on how fast the machine is: there is no deadline. "people" tries the
+# same few examples in every run; "ci" looks for new ones and takes its time.
+_MINE = settings(
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    database=None,
+    print_blob=True,
+)
+settings.register_profile("people", _MINE, max_examples=25, derandomize=True)
+settings.register_profile("ci", _MINE, max_examples=300)
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "people")
 )
 
 

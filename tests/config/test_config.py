@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -815,7 +815,6 @@ YAML_VALUES = st.recursive(
 ANY_SECTIONS = st.dictionaries(KEYS, YAML_VALUES, max_size=4)
 
 
-@settings(deadline=None, max_examples=200)
 @given(values=ANY_SECTIONS, trusted=st.booleans())
 def test_no_content_stops_the_server(values: dict[Any, Any], trusted: bool) -> None:  # noqa: FBT001
     config, findings = Settings().resolve_with(Layer("x", values), trusted=trusted)
@@ -834,7 +833,6 @@ def test_no_content_stops_the_server(values: dict[Any, Any], trusted: bool) -> N
         assert config.assets.max_size_bytes <= Config().assets.max_size_bytes
 
 
-@settings(deadline=None, max_examples=200)
 @given(values=ANY_SECTIONS)
 def test_whatever_an_operator_writes_is_used_or_refused_by_name(
     values: dict[Any, Any],

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.analytics.spool import Spool
@@ -458,7 +458,6 @@ _LINES = st.text(st.characters(codec="utf-8", exclude_characters="\r\n")).filter
 _LINE_ENDS = st.sampled_from(["\n", "\r\n"])
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     lines=st.lists(st.builds(str.__add__, _LINES, _LINE_ENDS), max_size=12),
     last=_LINES,

@@ -4,7 +4,7 @@ import random
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.config import Matching
@@ -164,7 +164,6 @@ SETTINGS = st.builds(
 
 
 @pytest.mark.spec("5.3")
-@settings(deadline=None, max_examples=200)
 @given(
     st.dictionaries(st.sampled_from("abcdef"), SCORES, max_size=6),
     SETTINGS,
@@ -181,7 +180,6 @@ def test_a_decision_does_not_depend_on_the_order_of_the_candidates(
 
 
 @pytest.mark.spec("5.3")
-@settings(deadline=None, max_examples=200)
 @given(st.dictionaries(st.sampled_from("abcdef"), SCORES, max_size=6), SETTINGS)
 def test_a_decision_is_what_the_specification_draws(
     scores: dict[str, str], matching: Matching

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skills_mcp.routing.keyword_index import KeywordIndex
@@ -88,7 +88,6 @@ KEYWORDS = WORDS | st.text(max_size=6)
 
 
 @pytest.mark.spec("5.2")
-@settings(deadline=None, max_examples=500)
 @given(
     st.lists(KEYWORDS, max_size=8),
     st.lists(KEYWORDS, max_size=5),
@@ -127,7 +126,6 @@ TREES = st.lists(DECLARED, min_size=1, max_size=2).flatmap(
 
 @pytest.mark.spec("5.2")
 @pytest.mark.spec("5.3")
-@settings(deadline=None, max_examples=300)
 @given(TREES, st.lists(WORDS, max_size=3), st.data())
 def test_scores_order_and_thresholds_are_those_of_the_literal_loop_in_a_tree(
     tree: dict[str, tuple[list[str], int]], words: list[str], data: st.DataObject

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -220,7 +220,6 @@ SKILLS = st.lists(
 
 
 @pytest.mark.spec("5.2")
-@settings(deadline=None, max_examples=500)
 @given(SKILLS, CONTEXTS.map(" ".join))
 @example([make_skill("a", keywords=["golang"])], "go")
 @example([make_skill("a", keywords=["go"])], "golang")
@@ -232,7 +231,6 @@ def test_the_matcher_equals_the_literal_triple_loop(
 
 
 @pytest.mark.spec("5.3")
-@settings(deadline=None, max_examples=300)
 @given(
     SKILLS,
     CONTEXTS.map(" ".join),
@@ -320,7 +318,6 @@ def test_arrays_of_another_index_are_refused(
         KeywordIndex.from_arrays(arrays)
 
 
-@settings(deadline=None)
 @given(SKILLS, CONTEXTS.map(" ".join))
 def test_the_evidence_adds_up_to_the_score(skills: list[Skill], context: str) -> None:
     matcher = KeywordMatcher.over(skills)
@@ -345,7 +342,6 @@ def test_the_words_of_a_task_know_for_how_many_skills_they_speak() -> None:
     ]
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=4), st.text())
 def test_any_text_can_be_a_keyword_and_any_text_a_task(
     keywords: list[str], context: str
@@ -357,7 +353,6 @@ def test_any_text_can_be_a_keyword_and_any_text_a_task(
         assert words
 
 
-@settings(deadline=None)
 @given(SKILLS, st.lists(CONTEXTS.map(" ".join), max_size=5))
 def test_a_matcher_forgets_the_tasks_before(
     skills: list[Skill], contexts: list[str]
@@ -370,7 +365,6 @@ def test_a_matcher_forgets_the_tasks_before(
 
 
 @pytest.mark.spec("5.2")
-@settings(deadline=None, max_examples=200)
 @given(SKILLS.filter(bool), CONTEXTS.map(" ".join), st.data())
 def test_one_more_matching_keyword_never_lowers_the_score(
     skills: list[Skill], context: str, data: st.DataObject
@@ -386,7 +380,6 @@ def test_one_more_matching_keyword_never_lowers_the_score(
         assert set(after[path][1]) >= set(words)
 
 
-@settings(deadline=None)
 @given(SKILLS, CONTEXTS.map(" ".join))
 def test_the_order_of_the_skills_changes_no_score(
     skills: list[Skill], context: str

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from skills_mcp.routing.decision import Candidate, derive_places
@@ -508,7 +508,6 @@ SKILLS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(SKILLS, TEXTS, st.randoms(use_true_random=False))
 def test_the_order_of_the_skills_changes_no_score(
     skills: list[Skill], task: str, random: Random
@@ -518,7 +517,6 @@ def test_the_order_of_the_skills_changes_no_score(
     assert scores(shuffled, task) == scores(skills, task)
 
 
-@settings(deadline=None)
 @given(SKILLS, TEXTS, st.fractions(min_value=-1, max_value=2))
 def test_a_least_score_leaves_out_exactly_what_is_below_it(
     skills: list[Skill], task: str, least: Fraction
@@ -533,7 +531,6 @@ def test_a_least_score_leaves_out_exactly_what_is_below_it(
     )
 
 
-@settings(deadline=None)
 @given(SKILLS, st.sampled_from(["name", "keywords", "description", "body"]), st.data())
 def test_a_word_that_only_one_skill_has_finds_it_first(
     skills: list[Skill], field: str, data: st.DataObject
@@ -551,7 +548,6 @@ def test_a_word_that_only_one_skill_has_finds_it_first(
     assert found == [skills[number].path]
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.lists(st.tuples(st.text(), st.text(), st.text()), max_size=4), st.text())
 def test_any_text_can_be_a_skill_and_any_text_a_task(
     texts: list[tuple[str, str, str]], task: str
@@ -567,7 +563,6 @@ def test_any_text_can_be_a_skill_and_any_text_a_task(
             assert candidate.matched_keywords
 
 
-@settings(deadline=None)
 @given(SKILLS, TEXTS, st.sampled_from([0, 5, 1000, -1000]))
 def test_all_reasons_add_up_to_the_score(
     skills: list[Skill], task: str, priority: int
@@ -584,7 +579,6 @@ def test_all_reasons_add_up_to_the_score(
         )
 
 
-@settings(deadline=None)
 @given(SKILLS, TEXTS, st.lists(st.booleans(), min_size=9, max_size=9), st.booleans())
 def test_they_do_so_among_some_of_the_skills(
     skills: list[Skill],

@@ -6,7 +6,7 @@ from math import log1p
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.routing import shares
@@ -74,7 +74,6 @@ def literal_information(documents: Sequence[Document], word: str) -> float:
     return log1p((len(documents) - held + 0.5) / (held + 0.5))
 
 
-@settings(deadline=None, max_examples=300)
 @given(DOCUMENTS, TEXTS)
 def test_nearness_equals_a_look_at_every_pair(
     documents: list[Document], text: str
@@ -105,7 +104,6 @@ def test_nearness_equals_a_look_at_every_pair(
     assert np.all(found.scores <= 1 + 1e-9)
 
 
-@settings(deadline=None, max_examples=200)
 @given(DOCUMENTS, TEXTS)
 def test_coverage_equals_a_look_at_every_word_of_the_name(
     documents: list[Document], text: str
@@ -128,7 +126,6 @@ def test_coverage_equals_a_look_at_every_word_of_the_name(
     assert found.tolist() == pytest.approx(expected)
 
 
-@settings(deadline=None, max_examples=200)
 @given(DOCUMENTS, TEXTS)
 def test_no_document_explains_more_than_all_of_a_task(
     documents: list[Document], text: str

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.routing.decision import Candidate
@@ -299,7 +299,6 @@ SKILLS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(
     skills=SKILLS,
     query=NAMES | st.text(),

@@ -1,7 +1,7 @@
 """From a task in free text to the words that can find a skill."""
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skills_mcp.routing.stop_words import STOP_WORDS
@@ -56,7 +56,6 @@ def test_a_text_becomes_its_meaningful_words(
 
 
 @pytest.mark.spec("5.1")
-@settings(deadline=None, max_examples=300)
 @given(st.text() | st.text("ab l'dnt-_.é ", max_size=30))
 @example("the-")
 @example("'n't")
@@ -71,7 +70,6 @@ def test_tokens_are_distinct_folded_words_that_carry_meaning(text: str) -> None:
         assert fold(token) == token
 
 
-@settings(deadline=None)
 @given(st.text(), st.text())
 def test_a_longer_text_only_adds_tokens(text: str, more: str) -> None:
     assert set(tokenize(text)) <= set(tokenize(f"{text} {more}"))
@@ -85,7 +83,6 @@ def test_a_long_text_is_read_once_and_not_once_per_letter(unit: str) -> None:
     assert len(tokens) <= 1
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_folding_twice_changes_nothing(text: str) -> None:
     assert fold(fold(text)) == fold(text)

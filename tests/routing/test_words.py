@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.routing.stop_words import FILLER, STOP_WORDS
@@ -100,7 +100,6 @@ def test_a_word_remembers_how_it_was_typed() -> None:
     assert words("Créer queries") == [Word("creer", "créer"), Word("queri", "queries")]
 
 
-@settings(deadline=None, max_examples=300)
 @given(st.text() | st.text("abYZ-_' .+#éß認証カガ로그'", max_size=30))
 def test_any_text_has_words_and_each_can_be_compared(text: str) -> None:
     for word in words(text):
@@ -118,7 +117,6 @@ def test_a_text_is_no_more_than_its_pieces(pieces: list[str]) -> None:
     assert set(typed(text).split()) == expected
 
 
-@settings(deadline=None, max_examples=300)
 @given(st.text("abYZ19-_.", max_size=30))
 def test_plain_pieces_are_taken_apart_as_all_others(piece: str) -> None:
     # A sign that is dropped, and the tokenizer has to look at all of it.

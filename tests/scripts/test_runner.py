@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.config import Scripts
@@ -121,7 +121,6 @@ async def test_a_script_that_a_signal_ends_has_the_code_of_a_shell(
 
 
 @pytest.mark.spec("8.4")
-@settings(max_examples=20, deadline=None)
 @given(st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8"))))
 async def test_arguments_arrive_as_they_were_given(values: list[str]) -> None:
     with anyio.fail_after(30):

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skills_mcp.errors import MissingFileError
@@ -554,7 +554,6 @@ FRONTMATTERS = st.tuples(
 
 @pytest.mark.spec("4.2")
 @pytest.mark.parametrize("file", ["pdf/SKILL.md", "pdf.md", "_root.md", "SKILL.md"])
-@settings(deadline=None, max_examples=250)
 @given(raw=st.binary(max_size=300) | FRONTMATTERS)
 @example(raw=b"")
 @example(raw=b"---\n---\n")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skills_mcp.skills.document import Document, decode, parse_document
@@ -536,7 +536,6 @@ def is_document_or_error(raw: bytes) -> None:
             assert 1 <= problem.line <= raw.count(b"\n") + raw.count(b"\r") + 1
 
 
-@settings(deadline=None, max_examples=300)
 @given(st.binary(max_size=200))
 @example(b"---\n\xff\n---\n")
 @example(b"\xff\xfe-\0-\0-\0\n\0")
@@ -544,7 +543,6 @@ def test_any_bytes_are_a_document_or_a_reason(raw: bytes) -> None:
     is_document_or_error(raw)
 
 
-@settings(deadline=None, max_examples=600)
 @given(st.lists(PIECES, max_size=40).map("".join))
 @example("---\n: \n---\n")
 @example("---\n---\n---\n")
@@ -553,7 +551,6 @@ def test_any_pieces_of_a_frontmatter_are_a_document_or_a_reason(text: str) -> No
     is_document_or_error(f"---\ndescription: D\n{text}\n---\nBody".encode())
 
 
-@settings(deadline=None, max_examples=300)
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1))
 @example("a --- b")
 @example("> a | b")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skills_mcp.files.safe_path import parse_relative
@@ -429,7 +429,6 @@ def is_skill_or_problem(text: str) -> None:
 
 
 @pytest.mark.spec("4.2")
-@settings(deadline=None, max_examples=200)
 @given(st.text())
 @example("---")
 @example("---\n---\n---")
@@ -439,7 +438,6 @@ def test_any_text_is_a_skill_or_a_problem(text: str) -> None:
 
 
 @pytest.mark.spec("4.2")
-@settings(deadline=None, max_examples=500)
 @given(FRONTMATTERISH)
 def test_anything_between_two_lines_of_dashes_is_a_skill_or_a_problem(
     text: str,
@@ -448,7 +446,6 @@ def test_anything_between_two_lines_of_dashes_is_a_skill_or_a_problem(
 
 
 @pytest.mark.spec("4.2")
-@settings(deadline=None, max_examples=300)
 @given(st.dictionaries(WORDS, TREE, max_size=6))
 def test_any_value_of_any_field_is_a_skill_or_a_problem(fields: dict[str, Any]) -> None:
     good = {"description": "D", "keywords": ["k"]}
@@ -461,7 +458,6 @@ SEEN = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_s
 
 
 @pytest.mark.spec("4.2")
-@settings(deadline=None)
 @given(SEEN, st.lists(SEEN, min_size=1, max_size=4, unique_by=str.casefold))
 @example("no", ["1.10", "2026-01-31", "~", "0x1F", "null", "- a", "a: b", "#c"])
 def test_what_can_be_seen_is_read_as_it_was_written(

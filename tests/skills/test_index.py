@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.config import Visibility
@@ -100,7 +100,6 @@ def test_what_a_parent_does_not_inherit_does_not_shorten_the_lineage() -> None:
 
 @pytest.mark.spec("4.4")
 @pytest.mark.spec("6.1")
-@settings(deadline=None, max_examples=300)
 @given(TREES)
 def test_a_lineage_starts_at_the_root_most_ancestor_and_has_no_repeats(
     paths: set[str],
@@ -120,7 +119,6 @@ def test_a_lineage_starts_at_the_root_most_ancestor_and_has_no_repeats(
         assert len(set(found)) == len(found)
 
 
-@settings(deadline=None)
 @given(TREES)
 def test_children_are_the_skills_that_have_it_as_parent(paths: set[str]) -> None:
     index = index_of(paths)
@@ -134,7 +132,6 @@ def test_children_are_the_skills_that_have_it_as_parent(paths: set[str]) -> None
 
 
 @pytest.mark.spec("4.6")
-@settings(deadline=None)
 @given(TREES, st.randoms(use_true_random=False))
 def test_the_order_of_the_files_changes_nothing(
     paths: set[str], chance: random.Random
@@ -301,7 +298,6 @@ def test_a_nested_package_has_the_parents_of_its_folder() -> None:
     ]
 
 
-@settings(deadline=None)
 @given(TREES, st.sets(NAMES, max_size=3))
 def test_a_lineage_never_leads_over_what_is_denied(
     paths: set[str], denied: set[str]

@@ -1,7 +1,7 @@
 """What a skill says together with everything above it."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.skills.index import SkillIndex
@@ -218,7 +218,6 @@ FILES = st.sets(st.sampled_from("abcd"))
 
 @pytest.mark.spec("7.3")
 @pytest.mark.spec("7.5")
-@settings(deadline=None)
 @given(st.lists(FILES, min_size=1, max_size=5))
 def test_what_is_listed_is_what_the_lookup_finds(levels: list[set[str]]) -> None:
     folders = ["/".join("x" * depth) for depth in range(1, len(levels))]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.skills.model import (
@@ -476,7 +476,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=300)
 @given(st.dictionaries(KEYS, VALUES, max_size=6))
 def test_any_value_of_any_field_is_a_skill_or_a_problem(
     fields: Mapping[str, Any],

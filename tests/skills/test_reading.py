@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.errors import (
@@ -203,7 +203,6 @@ def test_lines_of_a_huge_file_are_not_counted(tmp_path: Path) -> None:
     assert lines(tmp_path, "x\n" * 500, Lines(500, 1)).total_lines == 500
 
 
-@settings(deadline=None, max_examples=100)
 @given(
     st.text(st.sampled_from("aé認\n\r"), max_size=60),
     st.integers(min_value=4, max_value=20),

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.skills.index import SkillIndex
@@ -159,7 +159,6 @@ NAMES = st.lists(
 
 
 @pytest.mark.spec("6.2")
-@settings(deadline=None)
 @given(BODIES, BODIES, BODIES, NAMES, st.text(max_size=40))
 def test_the_headers_of_a_composed_text_are_its_lineage(
     top: str, middle: str, own: str, name: str, anything: str

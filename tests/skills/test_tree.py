@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.config import Visibility
@@ -185,7 +185,6 @@ TREES = st.sets(
 
 
 @pytest.mark.spec("8.2")
-@settings(deadline=None)
 @given(TREES)
 def test_every_skill_stands_in_the_tree_once_and_can_be_found(paths: set[str]) -> None:
     tree = tree_of(*paths)

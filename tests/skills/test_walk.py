@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.skills.discovery import load_skills
@@ -535,7 +535,6 @@ def put(folder: Path, name: str, kind: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names that others refuse")
-@settings(deadline=None, max_examples=200)
 @given(TREES)
 def test_any_tree_of_any_names_is_read_to_its_end(
     tmp_path_factory: pytest.TempPathFactory, tree: list[tuple[str, str]]

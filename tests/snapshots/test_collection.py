@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.config import Limits, Visibility
@@ -97,7 +97,6 @@ def change(folder: Path, edits: list[tuple[str, str | None]]) -> None:
             write(folder / file, text)
 
 
-@settings(deadline=None, suppress_health_check=list(HealthCheck))
 @given(FOLDERS, EDITS)
 def test_after_any_edit_of_a_folder_it_equals_what_is_read_anew(
     tmp_path_factory: pytest.TempPathFactory,
@@ -115,7 +114,6 @@ def test_after_any_edit_of_a_folder_it_equals_what_is_read_anew(
     assert told(read(content, before)) == told(read(content))
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
 @given(FOLDERS, EDITS, st.sampled_from(["", "teams/web"]))
 def test_after_any_commit_it_equals_what_is_read_anew(
     tmp_path_factory: pytest.TempPathFactory,

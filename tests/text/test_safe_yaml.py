@@ -4,7 +4,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skills_mcp.text.safe_yaml import (
@@ -185,7 +185,6 @@ def test_a_value_that_its_tag_does_not_suit_is_the_same_kind_of_error(
         parse_values(text)
 
 
-@settings(deadline=None, max_examples=300)
 @given(YAMLISH | st.text(max_size=80))
 @example("a: !!set {b, c}")
 @example("<<: x")
@@ -196,7 +195,6 @@ def test_any_text_is_a_document_or_a_yaml_error(text: str) -> None:
             parse(text)
 
 
-@settings(deadline=None)
 @given(YAMLISH)
 def test_texts_hold_nothing_but_text_lists_and_mappings(text: str) -> None:
     try:

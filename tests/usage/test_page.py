@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 from importlib.resources import files
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from demo.month import LAST_DAY, simulate
@@ -190,7 +190,6 @@ def test_no_text_becomes_part_of_the_page_itself(text: str) -> None:
     assert "1337" not in hostile.text
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.text())
 def test_any_text_leaves_the_page_well_formed(text: str) -> None:
     page = rendered(everywhere(text))

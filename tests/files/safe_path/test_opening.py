@@ -7,7 +7,7 @@ from pathlib import Path
 from unicodedata import normalize
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skills_mcp.errors import MissingFileError
@@ -151,7 +151,6 @@ NAMES = st.sampled_from(
 
 
 @pytest.mark.spec("12.1")
-@settings(deadline=None, max_examples=300)
 @given(parts=st.lists(NAMES | st.text(max_size=4), max_size=5).map(tuple))
 def test_nothing_outside_is_ever_read(maze: Path, parts: tuple[str, ...]) -> None:
     try:
@@ -191,7 +190,6 @@ def grow(root: Path, tree: list[tuple[list[str], str]]) -> None:
 
 @needs_posix
 @needs_openat2
-@settings(deadline=None, max_examples=200)
 @given(
     tree=TREES, paths=st.lists(st.lists(NAMES | st.sampled_from("xabc"), max_size=5))
 )

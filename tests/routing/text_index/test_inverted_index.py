@@ -6,7 +6,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.routing.text_index.inverted_index import TextIndex
@@ -62,7 +62,6 @@ def long_documents(count: int, seed: int = 1) -> list[Document]:
     ]
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.lists(DOCUMENTS, max_size=6))
 def test_the_index_equals_the_formulas(documents: list[Document]) -> None:
     index = TextIndex.build(documents)
@@ -85,7 +84,6 @@ def test_the_index_equals_the_formulas(documents: list[Document]) -> None:
             ]
 
 
-@settings(deadline=None)
 @given(st.lists(DOCUMENTS, max_size=6))
 def test_the_words_of_every_field_are_kept_in_their_order(
     documents: list[Document],
@@ -116,7 +114,6 @@ def test_terms_are_in_order_whatever_they_consist_of() -> None:
 # --- a change -----------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=500)
 @given(st.lists(DOCUMENTS, max_size=6), st.data())
 def test_a_changed_index_is_bit_by_bit_a_new_one(
     documents: list[Document], data: st.DataObject

@@ -200,6 +200,7 @@ def open_library(  # noqa: PLR0913 - each of them is something that bootstrap wi
     mounts = source if isinstance(source, Mounts) else mounted(source)
     spool = spool or Spool(Path(os.environ["SKILLS_MCP_HOME"]) / "spool")
     library = SkillLibrary(
+        mounts=mounts,
         shelf=Shelf(mounts, Settings((Layer("test", settings or {}),)), cache),
         tracker=Tracker(
             spool,
@@ -213,7 +214,7 @@ def open_library(  # noqa: PLR0913 - each of them is something that bootstrap wi
         ),
     )
     if load:
-        library.shelf.sync()
+        library.sync()
     return library
 
 

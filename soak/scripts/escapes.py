@@ -152,7 +152,8 @@ class _Runs:
     @property
     def has(self) -> str:
         """Which tier the scripts get."""
-        return self._library.runs.sandbox.choose("best_effort").name
+        choice = self._library.choose_sandbox()
+        return choice.name if choice else "none"
 
     async def find_escaped(self) -> set[str]:
         """Return the names of those that worked."""
@@ -193,7 +194,7 @@ class _Runs:
             args=args,
             cwd=str(_mkdir(self._folder / "projects" / each.name)),
         )
-        result = (await self._library.runs.run_script(request)).result
+        result = (await self._library.run_script(request)).result
         return result.stdout
 
     def _stage(self, each: Attempt) -> Stage:

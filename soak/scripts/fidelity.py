@@ -108,9 +108,9 @@ async def _run_often(library: SkillLibrary, count: int) -> tuple[int, int, int]:
     }
     request = ScriptRequest(skill_path="a", file=_FILE, args={})
     for _ in range(count):
-        await anyio.to_thread.run_sync(library.shelf.sync)
+        await anyio.to_thread.run_sync(library.sync)
         try:
-            reply = await library.runs.run_script(request)
+            reply = await library.run_script(request)
         except FileError:
             refused += 1
             continue
@@ -122,7 +122,7 @@ async def _run_often(library: SkillLibrary, count: int) -> tuple[int, int, int]:
 
 async def _print(library: SkillLibrary, given: Mapping[str, str]) -> list[str]:
     request = ScriptRequest(skill_path="a", file=_FILE, args=given)
-    result = (await library.runs.run_script(request)).result
+    result = (await library.run_script(request)).result
     return result.stdout.split("\0")[:-1]
 
 

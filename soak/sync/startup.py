@@ -128,7 +128,7 @@ def spare_the_good(folder: Path, _: Scale) -> Iterator[Figure]:
             (mirror.upstream.work / f"skills/{name}.md").unlink()
         mirror.push("many", {f"skills/{file}": text for file, text in files.items()})
         application = build(Options(repo=mirror.remote.url), home_variables(folder))
-        application.library.shelf.sync()
+        application.library.sync()
         snapshot = application.library.snapshot
         good = sum("good-" in each.path for each in snapshot.index)
         broken = {each.file for each in snapshot.problems if each.level == "error"}
@@ -227,7 +227,7 @@ def _compare(
 def _sync_once(folder: Path, url: str) -> None:
     """Fill the cache of a home, index included, as `skills-mcp sync` does."""
     application = build(Options(repo=url), home_variables(folder))
-    application.library.shelf.sync()
+    application.library.sync()
     application.library.close()
 
 

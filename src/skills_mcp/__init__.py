@@ -14,7 +14,6 @@ from skills_mcp.library.answers import (
     ReadFile,
     ServedFile,
 )
-from skills_mcp.library.package_library import PackageLibrary
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.routing.search import Found, Hit
@@ -36,7 +35,6 @@ __all__ = [
     "LoadedSkill",
     "NoMatch",
     "Options",
-    "PackageLibrary",
     "Problem",
     "ReadFile",
     "Refreshed",

@@ -39,6 +39,10 @@ def only(application: Application) -> ContentSource:
     return mount.source
 
 
+def served_commits(application: Application) -> list[str | None]:
+    return [state.commit for state in application.library.states()]
+
+
 LOCAL = Options(skills_dir=str(SKILLS_CONTENT))
 
 
@@ -132,7 +136,7 @@ def test_the_environment_wins_over_the_operators_file_and_that_over_the_content(
     options = Options(skills_dir=str(tmp_path))
 
     application = build(options, {"REFRESH_INTERVAL_MINUTES": "3"})
-    application.library.shelf.sync()
+    application.library.sync()
 
     config = application.library.config
     assert config.refresh.interval_minutes == 3
@@ -165,7 +169,7 @@ def test_everything_of_ours_lies_where_the_operator_says(
     }
 
     application = build(Options(repo=upstream.url), environment)
-    application.library.shelf.sync()
+    application.library.sync()
     application.library.report("one", useful=True, comment=None)
     application.publisher.outbox.spool.rotate()
 
@@ -219,7 +223,7 @@ async def test_do_not_track_wins_over_everything(
     with listening() as endpoint:
         environment = {"ANALYTICS_ENDPOINT": endpoint.url, "DO_NOT_TRACK": value}
         application = build(LOCAL, environment)
-        application.library.shelf.sync()
+        application.library.sync()
         application.library.report("a", useful=True, comment=None)
 
         sent = await application.publisher.publish()
@@ -255,7 +259,7 @@ def test_no_content_says_what_is_written_down_of_people(
     configure(home, trust_content_config=trusted)
 
     library = build(Options(repo=upstream.url), {}).library
-    library.shelf.sync()
+    library.sync()
 
     assert library.config.analytics == Analytics(enabled=trusted)
 
@@ -299,7 +303,7 @@ def policies(application: Application) -> dict[str, SyncPolicy]:
 
 def served(application: Application) -> list[str]:
     """Sync everything and return the paths of all skills."""
-    application.library.shelf.sync()
+    application.library.sync()
     return sorted(skill.path for skill in application.library.snapshot.index)
 
 
@@ -368,8 +372,8 @@ async def test_a_start_with_one_remote_away_serves_the_others(
     library = build(Options(), {}).library
 
     async with running(library):
-        library.shelf.wake()
-        await library.shelf.wait_until_ready(20)
+        library.wake()
+        await library.wait_until_ready(20)
         refreshed = await library.refresh()
 
     assert isinstance(library.route("served"), Guidance)
@@ -417,7 +421,7 @@ def test_a_missing_folder_of_the_file_is_named_by_its_setting(
     configure(home, sources=[{"folder": str(tmp_path / "no")}])
 
     with pytest.raises(SyncError, match=r"set sources\[0\]\.folder"):
-        build(Options(), {}).library.shelf.sync()
+        build(Options(), {}).library.sync()
 
 
 def test_two_folders_of_one_repository_are_of_one_commit(
@@ -505,9 +509,9 @@ def test_another_host_is_asked_without_the_token(
         ]
         configure(home, sources=sources)
         application = build(Options(), {"GITHUB_TOKEN": "canary"})
-        content = application.library.shelf.sync()
+        application.library.sync()
 
-    assert [part.checkout.revision for part in content.parts] == [commit, commit]
+    assert served_commits(application) == [commit, commit]
     assert any(first.authorizations)
     assert set(second.authorizations) == {None}
 
@@ -550,9 +554,10 @@ def test_what_the_file_says_is_sent_and_not_the_token_beside_it(
         url = f"{server.url}/upstream.git"
         configure(home, sources=[{"repo": url}])
         options = Options(repo=url) if form == "short" else Options()
-        content = build(options, environment).library.shelf.sync()
+        application = build(options, environment)
+        application.library.sync()
 
-    assert [part.checkout.revision for part in content.parts] == [commit]
+    assert served_commits(application) == [commit]
 
 
 def test_a_relative_file_with_a_token_begins_where_the_server_was_started(
@@ -836,15 +841,15 @@ def test_offline_what_is_here_is_served_and_the_remote_is_not_asked(
     typed = None if switch == "file" else True
     with serving(tmp_path) as server:
         url = f"{server.url}/upstream.git"
-        build(Options(repo=url), {}).library.shelf.sync()
+        build(Options(repo=url), {}).library.sync()
         upstream.commit({"b.md": skill_text()})
         asked = len(server.kinds)
         configure(home, sync={"offline": typed is None})
 
         application = build(Options(repo=url, offline=typed), {})
-        content = application.library.shelf.sync()
+        application.library.sync()
 
-    assert [part.checkout.revision for part in content.parts] == [first]
+    assert served_commits(application) == [first]
     assert len(server.kinds) == asked > 0
 
 
@@ -881,23 +886,11 @@ def test_offline_nobody_is_asked_for_meanings(*, offline: bool, home: Path) -> N
         }
         configure(home, sync={"offline": offline}, embedding=embedding)
         library = build(LOCAL, {}).library
-        library.shelf.sync()
-        library.shelf.wait_for_vectors()
+        library.sync()
+        library.wait_for_vectors()
 
     assert bool(server.received) is not offline
-    assert library.shelf.asks_elsewhere is not offline
-
-
-def test_only_repositories_have_a_timer(tmp_path: Path, home: Path) -> None:
-    folders = [{"folder": str(tmp_path), "mount": name} for name in "ab"]
-
-    configure(home, sources=folders)
-    local = build(Options(), {}).library
-    configure(home, sources=[*folders, {"repo": "/c"}])
-    mixed = build(Options(), {}).library
-
-    assert local.shelf._interval_minutes() is None
-    assert mixed.shelf._interval_minutes() == 15
+    assert library.waits_for_network is not offline
 
 
 @pytest.fixture

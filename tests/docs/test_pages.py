@@ -15,7 +15,7 @@ from skills_mcp.config import Layer, Refresh, Settings
 from skills_mcp.content import refresher
 from skills_mcp.content.git import advice, causes
 from skills_mcp.content.source import LONGEST_PAUSE_SECONDS
-from skills_mcp.library.package_library import MAX_LISTED_FILES
+from skills_mcp.library.skill_library import MAX_LISTED_FILES
 from skills_mcp.scripts.runner import TIMEOUT_EXIT_CODE
 from skills_mcp.server import app, arguments
 from skills_mcp.skills import discovery, fields, walk

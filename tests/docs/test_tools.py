@@ -20,7 +20,7 @@ from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
 from skills_mcp.embeddings import fused
-from skills_mcp.library import package_library
+from skills_mcp.library import skill_library
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing import explanation, keywords, ranked, reasons
 from skills_mcp.server import arguments, package_replies, package_tools, replies
@@ -136,14 +136,14 @@ def test_each_tool_set_has_the_documented_tools() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        f"at most {package_library.MAX_LISTED_FILES} files",
+        f"at most {skill_library.MAX_LISTED_FILES} files",
         f"1 to {arguments._MAX_HITS}; without it `search.limit`",
         f"`search.limit`, which is {Search().limit}",
         f"1 to {arguments._MAX_LINES:,}; without it {package_tools._DEFAULT_LINES} if",
         f"Its arguments, at most {arguments._MAX_ARGS} |",
         f"at most `files.max_bytes`, which is {Files().max_bytes // 1024} KiB",
-        f"How many, 1 to {package_library.MAX_EXAMPLES}; without it 3, and what is",
-        f"more than {package_library.MAX_LISTED_FILES} files, of which the first",
+        f"How many, 1 to {skill_library.MAX_EXAMPLES}; without it 3, and what is",
+        f"more than {skill_library.MAX_LISTED_FILES} files, of which the first",
         f"cut after {skill_examples._MAX_TITLE_CHARACTERS} characters",
         f"a list or words with commas, at most {skill_examples._MAX_TAGS}",
         "less than 6 KB, and the instructions less than 2 KB",

@@ -37,7 +37,6 @@ from tests.support import (
     skill_text,
     spooled,
     sync,
-    sync_all,
     write,
     write_skill,
 )
@@ -380,10 +379,10 @@ async def test_every_event_says_which_commit_was_served(
     library.route("both")
     library.route("one")
     library.read_asset("one", "x.sh")
-    await library.runs.run_script(ScriptRequest(skill_path="one", file="x.sh", args={}))
+    await library.run_script(ScriptRequest(skill_path="one", file="x.sh", args={}))
     library.report("one", useful=True, comment=None)
-    library.packages.load("one")
-    library.packages.read_file("one", "x.sh")
+    library.load_skill("one")
+    library.read_file("one", "x.sh")
 
     events = spooled(spool)
     assert len(events) == 8
@@ -435,7 +434,7 @@ async def test_a_refresh_of_a_repository_says_what_changed(
     commit = upstream.commit(changes)
 
     async with running(library):
-        await library.shelf.wait_until_ready(20)
+        await library.wait_until_ready(20)
         refreshed = await library.refresh()
         again = await library.refresh()
 
@@ -522,8 +521,8 @@ async def test_the_library_loads_by_itself_once_it_is_woken(content: Path) -> No
     library = open_library(content, load=False)
 
     async with running(library):
-        library.shelf.wake()
-        await library.shelf.wait_until_ready(20)
+        library.wake()
+        await library.wait_until_ready(20)
 
     assert library.is_ready
 
@@ -537,7 +536,7 @@ def test_a_commit_that_is_served_already_is_not_read_again(
     library = open_library(source)
     before = library.snapshot
 
-    library.load(sync_all(mounted(source)))
+    library.sync()
 
     assert library.snapshot.index is before.index
     [old], [new] = before.content.parts, library.snapshot.content.parts
@@ -556,7 +555,7 @@ def test_a_commit_whose_files_somebody_has_touched_is_read_again(
     with pytest.raises(ChangedFileError, match="refresh_skills"):
         library.read_asset("a", "note.txt")
 
-    library.load(sync_all(source))
+    library.sync()
 
     assert library.read_asset("a", "note.txt").content.data == b"A note"
 
@@ -568,12 +567,12 @@ def test_the_folder_that_load_skill_names_outlives_the_next_commits(
     upstream.commit({"x/SKILL.md": package})
     source = mounted(branch_of(upstream, tmp_path))
     library = open_library(source, settings={"toolsets": ["core", "packages"]})
-    folder = library.packages.load("x").skill.directory
+    folder = library.load_skill("x").skill.directory
     assert folder is not None
 
     for number in range(3):
         upstream.commit({"x/SKILL.md": f"{package}{number}"})
-        library.load(sync_all(source))
+        library.sync()
 
     assert (folder / "SKILL.md").is_file()
 
@@ -589,27 +588,6 @@ def test_a_repository_cannot_raise_its_own_privileges(
 
     assert (remote.analytics.enabled, remote.scripts.enabled) == (False, True)
     assert (local.analytics.enabled, local.scripts.enabled) == (True, False)
-
-
-@pytest.mark.spec("9.3")
-@pytest.mark.parametrize(
-    "settings, minutes",
-    [
-        ({}, 15),
-        ({"refresh": {"interval_minutes": 5}}, 5),
-        ({"refresh": {"enabled": False}}, None),
-    ],
-)
-def test_a_repository_is_synced_by_a_timer_and_a_folder_is_not(
-    settings: dict[str, Any], minutes: int | None, upstream: Upstream, tmp_path: Path
-) -> None:
-    upstream.commit({"a.md": skill_text()})
-
-    remote = open_library(branch_of(upstream, tmp_path), settings=settings)
-    local = open_library(upstream.work, settings=settings)
-
-    assert remote.shelf._interval_minutes() == minutes
-    assert local.shelf._interval_minutes() is None
 
 
 def numbered(number: int) -> dict[str, str | None]:
@@ -660,7 +638,7 @@ def test_no_answer_mixes_two_commits_while_refreshes_run(
         thread.start()
     for number in range(1, 6):
         upstream.commit(numbered(number))
-        library.load(sync_all(mounted(source)))
+        library.sync()
     stop.set()
     for thread in threads:
         thread.join()
@@ -693,10 +671,10 @@ def test_what_git_leaves_out_is_a_problem_also_for_the_next_process(
 
     source = RemoteBranch(remote, tmp_path / "cache")
     library = open_library(source, load=False)
-    content = mounted(source).published()
-    assert content is not None
-    library.load(content)
+    shutil.rmtree(upstream.bare)
+    error = library.sync_or_keep()
 
+    assert error is not None
     assert [skill.path for skill in library.snapshot.index] == ["good"]
     assert [(p.file, p.reason) for p in library.snapshot.problems] == [
         ("aux.md", "has a name that is not safe on every system"),

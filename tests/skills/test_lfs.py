@@ -43,18 +43,18 @@ def library(tmp_path: Path) -> SkillLibrary:
 
 def run_script(library: SkillLibrary) -> object:
     request = ScriptRequest(skill_path="ui/auth", file="scripts/check.sh", args={})
-    return anyio.run(library.runs.run_script, request)
+    return anyio.run(library.run_script, request)
 
 
 def read_lines(library: SkillLibrary) -> object:
-    return library.packages.read_file("pdf", "model.bin", Lines(1, 1))
+    return library.read_file("pdf", "model.bin", Lines(1, 1))
 
 
 @pytest.mark.parametrize(
     "ask",
     [
         lambda library: library.read_asset("ui/auth", "assets/logo.png"),
-        lambda library: library.packages.read_file("pdf", "model.bin"),
+        lambda library: library.read_file("pdf", "model.bin"),
         read_lines,
         run_script,
     ],
@@ -70,7 +70,7 @@ def test_a_pointer_is_refused_with_what_its_author_can_do(
 
 
 def test_files_beside_a_pointer_are_read(library: SkillLibrary) -> None:
-    read = library.packages.read_file("pdf", "notes.md")
+    read = library.read_file("pdf", "notes.md")
 
     assert read.part.content.data == b"Notes\n"
 
@@ -78,7 +78,7 @@ def test_files_beside_a_pointer_are_read(library: SkillLibrary) -> None:
 def test_an_example_that_is_a_pointer_is_left_out_and_said(
     library: SkillLibrary,
 ) -> None:
-    loaded = library.packages.load_examples("pdf", "anything", 3).loaded
+    loaded = library.load_examples("pdf", "anything", 3).loaded
 
     assert loaded.examples == ()
     assert "Git LFS" in loaded.notes[0]
@@ -89,7 +89,7 @@ async def test_a_command_gets_its_folder_whole_with_the_pointer_as_it_is(
 ) -> None:
     request = CommandRequest(skill_name="pdf", command="cat", args=("model.bin",))
 
-    ran = await library.runs.run_command(request)
+    ran = await library.run_command(request)
 
     assert ran.result.stdout == POINTER
 

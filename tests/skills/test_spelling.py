@@ -29,7 +29,7 @@ def test_a_file_is_found_in_every_encoding_of_its_name(
     library = open_library(tmp_path / "content")
 
     served = library.read_asset("cv", asked)
-    read = library.packages.read_file("cv", asked)
+    read = library.read_file("cv", asked)
 
     assert served.content.data == read.part.content.data == b"the file"
     assert served.file == read.file
@@ -46,7 +46,7 @@ def test_a_file_of_a_package_is_found_in_every_encoding(
     write(tmp_path / "content/cv" / on_disk, "the file")
     library = open_library(tmp_path / "content")
 
-    read = library.packages.read_file("cv", asked)
+    read = library.read_file("cv", asked)
 
     assert read.part.content.data == b"the file"
     assert normalize("NFC", read.file) == COMPOSED
@@ -72,7 +72,7 @@ def test_two_files_of_a_package_that_look_the_same_are_both_left_out(
         ("file-name", "warning")
     ] * 2
     with pytest.raises(UndeclaredFileError):
-        open_library(root).packages.read_file("cv", "é.md")
+        open_library(root).read_file("cv", "é.md")
 
 
 def test_names_without_accents_cost_no_look_at_the_disk(tmp_path: Path) -> None:

@@ -1,11 +1,17 @@
-"""What of older commits stays on the disk, for agents that work with its paths."""
+"""How long older commits stay on the disk, and which sources have a timer."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from skills_mcp.config import Layer, Settings
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
+from skills_mcp.content.local import LocalFolder
+from skills_mcp.content.mounts import Mounts
+from skills_mcp.content.source import Mount
+from skills_mcp.snapshots.shelf import Shelf
 from tests.packages import package_text
 from tests.support import Upstream, open_library
 
@@ -26,7 +32,30 @@ def test_so_many_folders_stay_where_agents_know_their_paths(
 
     for number in range(commits):
         upstream.commit({"pdf/SKILL.md": package_text(body=f"Version {number}.")})
-        library.shelf.sync()
+        library.sync()
 
     folders = [path for path in tmp_path.glob("cache/*/snap/*") if path.is_dir()]
     assert len(folders) == kept
+
+
+@pytest.mark.spec("9.3")
+@pytest.mark.parametrize(
+    "settings, minutes",
+    [
+        ({}, 15),
+        ({"refresh": {"interval_minutes": 5}}, 5),
+        ({"refresh": {"enabled": False}}, None),
+    ],
+)
+def test_a_repository_is_synced_by_a_timer_and_a_folder_is_not(
+    settings: dict[str, Any], minutes: int | None, tmp_path: Path
+) -> None:
+    folders = tuple(Mount(source=LocalFolder(tmp_path), at=name) for name in "ab")
+    branch = RemoteBranch(Remote.parse("/c", "main"), tmp_path / "cache")
+    operators = Settings((Layer("test", settings),))
+
+    local = Shelf(Mounts(folders), operators)
+    mixed = Shelf(Mounts((*folders, Mount(source=branch))), operators)
+
+    assert local._interval_minutes() is None
+    assert mixed._interval_minutes() == minutes

@@ -86,6 +86,7 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
         Privacy(home / "analytics.key", environment),
     )
     library = SkillLibrary(
+        mounts=mounts,
         shelf=Shelf(
             mounts,
             settings,

@@ -15,7 +15,8 @@ import anyio
 import anyio.to_thread
 
 from skills_mcp.analytics.tracker import Tracker
-from skills_mcp.errors import SkillsError
+from skills_mcp.config import Scripts
+from skills_mcp.errors import SandboxUnavailableError, SkillsError
 from skills_mcp.library.answers import RanScript
 from skills_mcp.library.provenance import Provenance, derive_place
 from skills_mcp.scripts.audit import AuditEntry, AuditFile, RunKind
@@ -30,10 +31,10 @@ from skills_mcp.scripts.commands import (
 )
 from skills_mcp.scripts.permission import ScriptRequest, permit, prepared_script
 from skills_mcp.scripts.runner import ScriptRunner
-from skills_mcp.scripts.sandbox import Sandbox
+from skills_mcp.scripts.sandbox import Choice, Sandbox
 from skills_mcp.scripts.surroundings import Surroundings
 from skills_mcp.skills.model import Skill
-from skills_mcp.snapshots.shelf import Shelf
+from skills_mcp.snapshots.snapshot import Snapshot
 
 
 class _IsReady(Protocol):
@@ -84,13 +85,11 @@ class Runs:
 
     def __init__(
         self,
-        shelf: Shelf,
         tracker: Tracker,
         runner: ScriptRunner,
         audit: AuditFile,
         surroundings: Surroundings,
     ) -> None:
-        self._shelf = shelf
         self._tracker = tracker
         self._runner = runner
         self._audit = audit
@@ -101,11 +100,19 @@ class Runs:
         """What holds everything that runs."""
         return self._surroundings.sandbox
 
+    def choose_sandbox(self, rules: Scripts) -> Choice | None:
+        """Return the sandbox that scripts would get; None if they would be refused."""
+        try:
+            sandbox = self._surroundings.sandbox
+            return sandbox.choose(rules.sandbox) if rules.enabled else None
+        except SandboxUnavailableError:
+            return None
+
     def close(self) -> None:
         """End everything that runs, and let nothing begin that waits."""
         self._runner.close()
 
-    async def run_script(self, request: ScriptRequest) -> RanScript:
+    async def run_script(self, snapshot: Snapshot, request: ScriptRequest) -> RanScript:
         """Run a declared script, if every rule allows it (001 §8.4).
 
         Raises:
@@ -113,7 +120,6 @@ class Runs:
             BusyError: Too many run and wait already.
             RunnerNotFoundError: The runner is not installed.
         """
-        snapshot = self._shelf.snapshot
         rules = snapshot.config.scripts
         permitted = await anyio.to_thread.run_sync(
             permit, request, snapshot.index, rules, self._surroundings
@@ -130,7 +136,9 @@ class Runs:
         result, ready = await self._carry_out(run, folder)
         return RanScript(result, run.place, sha256=ready.sha256)
 
-    async def run_command(self, asked: CommandRequest | EntryRequest) -> RanScript:
+    async def run_command(
+        self, snapshot: Snapshot, asked: CommandRequest | EntryRequest
+    ) -> RanScript:
         """Run a program in a private copy of a skill's folder (000 §3.5, 003).
 
         Raises:
@@ -139,7 +147,6 @@ class Runs:
             SkillsError: No skill, several, or a hidden one; the subclass says which.
             InvalidArgumentsError: An argument cannot be passed on.
         """
-        snapshot = self._shelf.snapshot
         rules = snapshot.config
         require_enabled(rules.commands)
         skill = snapshot.index.resolve(asked.skill_name)

@@ -1,20 +1,38 @@
-"""Every use case of skills-mcp, free of any protocol.
+"""Every use case of skills-mcp, free of any protocol: the one door to the skills.
 
-A request reads as one sentence: the library takes the current snapshot once,
-routes or looks up in it, and tells the tracker what it handed out. A refresh
-replaces the snapshot in one assignment, so no answer mixes two commits.
+Rule: tools, commands and programs ask here and nowhere behind. An operation takes the
+current snapshot once, and a refresh replaces it in one assignment, so no answer mixes
+two commits.
 """
 
 import logging
+from collections.abc import Callable
+from itertools import islice
 
 from skills_mcp.analytics.privacy import Text
 from skills_mcp.analytics.tracker import Tracker
 from skills_mcp.config import Config
-from skills_mcp.content.source import Content
-from skills_mcp.errors import SkillDisabledError, UndeclaredFileError
-from skills_mcp.files.safe_path import parse_relative
-from skills_mcp.library.answers import Guidance, ServedFile, guide
-from skills_mcp.library.package_library import PackageLibrary
+from skills_mcp.content.mounts import Mounts
+from skills_mcp.content.source import SourceState
+from skills_mcp.errors import (
+    InvalidArgumentsError,
+    SkillDisabledError,
+    SyncError,
+    UndeclaredFileError,
+)
+from skills_mcp.files.safe_path import find_name, parse_relative
+from skills_mcp.library.answers import (
+    FoundFiles,
+    Guidance,
+    LoadedSkill,
+    RanScript,
+    ReadFile,
+    ServedExamples,
+    ServedFile,
+    derive_digest,
+    guide,
+    load_answer,
+)
 from skills_mcp.library.provenance import derive_place
 from skills_mcp.library.runs import Runs
 from skills_mcp.routing.choosing import choose, find_candidate
@@ -25,12 +43,32 @@ from skills_mcp.routing.decision import (
     is_listed,
 )
 from skills_mcp.routing.explanation import Explanation, explain
+from skills_mcp.routing.search import Found, search
+from skills_mcp.routing.tokens import tokenize
 from skills_mcp.scripts.audit import AuditFile
+from skills_mcp.scripts.commands import CommandRequest, EntryRequest
+from skills_mcp.scripts.permission import ScriptRequest
 from skills_mcp.scripts.runner import ScriptRunner
+from skills_mcp.scripts.sandbox import Choice
 from skills_mcp.scripts.surroundings import Surroundings
 from skills_mcp.skills.assets import read_file
+from skills_mcp.skills.examples import (
+    Example,
+    LoadedExamples,
+    choose_examples,
+    cut_examples,
+    derive_examples,
+    read_examples,
+)
 from skills_mcp.skills.inheritance import files_in_chain, find_in_chain
-from skills_mcp.skills.model import Asset
+from skills_mcp.skills.model import Asset, Skill, SkillPath
+from skills_mcp.skills.reading import (
+    FilePart,
+    Lines,
+    find_files,
+    read_beginning,
+    read_lines,
+)
 from skills_mcp.skills.scoping import EVERYWHERE, Scoping, narrow
 from skills_mcp.skills.tree import TreeNode, build_tree, find_node
 from skills_mcp.snapshots.refreshed import Refreshed
@@ -39,60 +77,162 @@ from skills_mcp.snapshots.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)
 
-_MAX_NAMED_FILES = 50  # in an error, where they only help to find the right one
+MAX_LISTED_FILES = 200
+"""As many files as one answer lists; a narrower pattern finds the others."""
+
+MAX_EXAMPLES = 10
+"""As many examples as one answer has."""
+
+# In an error, where file names only help to find the right one.
+_MAX_NAMED_ASSETS = 50
+_MAX_NAMED_FILES = 20
 
 
 class SkillLibrary:
-    """The skills of all sources, and all that can be asked of them."""
+    """The skills of all sources, and everything that can be done with them.
 
-    def __init__(
+    A program builds one with `skills_mcp.build`, calls `sync` (or runs `run` in the
+    background), and asks. `close` ends what was started.
+    """
+
+    def __init__(  # noqa: PLR0913 - each of them is something that bootstrap wires
         self,
         *,
+        mounts: Mounts,
         shelf: Shelf,
         tracker: Tracker,
         runner: ScriptRunner,
         audit: AuditFile,
         surroundings: Surroundings,
     ) -> None:
-        self.shelf = shelf
-        """What is served now, and how it is replaced."""
+        self._mounts = mounts
+        self._shelf = shelf
+        self.shelf = shelf  # the commands still use it
         self._tracker = tracker
-        self.packages = PackageLibrary(shelf, tracker)
-        """The same skills, by their names."""
-        self.runs = Runs(shelf, tracker, runner, audit, surroundings)
-        """What may be run of them."""
+        self._runs = self.runs = Runs(tracker, runner, audit, surroundings)
+        self.load = shelf.load
 
-    @property
-    def config(self) -> Config:
-        """The configuration in force: the operator's, until there is content."""
-        return self.shelf.config
+    # What is served now
 
     @property
     def snapshot(self) -> Snapshot:
-        """What is served now.
+        """What is served now, as one value that never changes.
 
         Raises:
             ContentUnavailableError: Nothing has been loaded yet.
         """
-        return self.shelf.snapshot
+        return self._shelf.snapshot
+
+    @property
+    def config(self) -> Config:
+        """The configuration in force: the operator's, until there is content."""
+        return self._shelf.config
 
     @property
     def is_ready(self) -> bool:
         """Whether there is content to answer from."""
-        return self.shelf.is_ready
+        return self._shelf.is_ready
+
+    @property
+    def waits_for_network(self) -> bool:
+        """Whether routing may wait for an embedding endpoint."""
+        return self._shelf.asks_elsewhere
+
+    @property
+    def source_name(self) -> str:
+        """The folder or repository, fit for a log; the first of several."""
+        return self._mounts.name
+
+    def states(self) -> tuple[SourceState, ...]:
+        """Return what is served of each source, and how new it is.  Blocking."""
+        return self._shelf.states()
+
+    def stored_states(self) -> tuple[SourceState, ...]:
+        """Return the same of what is on the disk, without loading it.  Blocking.
+
+        The network is not used.
+        """
+        return self._shelf.look()
+
+    # How new content comes
+
+    def sync(self) -> SyncError | None:
+        """Bring the newest content of every source here, and serve it.  Blocking.
+
+        For programs that do this once; a server has `run`.
+
+        Returns:
+            What some of the sources could not do. They are served as they were.
+
+        Raises:
+            SyncError: There is no content at all, or the only source has failed.
+        """
+        return self._shelf.sync().error
+
+    def sync_or_keep(self) -> SyncError | None:
+        """Sync; where that fails, serve what an earlier sync has left.  Blocking.
+
+        Returns:
+            What failed. `is_ready` says whether there is anything to serve.
+        """
+        try:
+            return self.sync()
+        except SyncError as error:
+            if kept := self._mounts.look():
+                self._shelf.load(kept)
+            return error
+
+    @property
+    def sync_step(self) -> str:
+        """What a sync is doing, such as `Receiving objects 45 %`; empty without one."""
+        return self._mounts.doing
+
+    async def refresh(self) -> Refreshed:
+        """Bring the newest content here; `run` must be running.
+
+        A failure is a result, too, and no exception.
+        """
+        refreshed = await self._shelf.refresh()
+        self._tracker.track(
+            "refresh",
+            mode=refreshed.mode,
+            success=refreshed.error is None,
+            commit_hash=refreshed.commit,
+            files_changed=refreshed.files_changed,
+            skills_reindexed=refreshed.skills_reindexed,
+        )
+        return refreshed
 
     async def run(self) -> None:
-        """Keep the content fresh until cancelled."""
-        await self.shelf.run()
+        """Keep the content fresh until cancelled; it begins when `wake` is called."""
+        await self._shelf.run()
 
-    def load(self, content: Content) -> None:
-        """Make content what is served (001 §4.6).  Blocking; see `Shelf.load`."""
-        self.shelf.load(content)
+    def wake(self) -> None:
+        """Let the background work of `run` begin."""
+        self._shelf.wake()
+
+    async def wait_until_ready(self, timeout_seconds: float) -> None:
+        """Return as soon as there is content to answer from.
+
+        Raises:
+            ContentUnavailableError: There is none in time, or the sync failed.
+        """
+        await self._shelf.wait_until_ready(timeout_seconds)
+
+    def wait_for_vectors(self) -> None:
+        """Return when embeddings are complete or have failed.  Blocking, for long."""
+        self._shelf.wait_for_vectors()
+
+    def watch(self, callback: Callable[[], None]) -> None:
+        """Call back when other skills are served, on the thread that loads them."""
+        self._shelf.watch(callback)
 
     def close(self) -> None:
         """End everything that was started: scripts and a running sync."""
-        self.runs.close()
-        self.shelf.close()
+        self._runs.close()
+        self._shelf.close()
+
+    # The skill for a task, with all that it inherits
 
     def route(
         self,
@@ -187,7 +327,7 @@ class SkillLibrary:
             known = files_in_chain(snapshot.index, skill)
             raise UndeclaredFileError(
                 f"{skill.path} has no file {file!r}. It has: "
-                f"{', '.join(known[:_MAX_NAMED_FILES]) or 'none at all'}."
+                f"{', '.join(known[:_MAX_NAMED_ASSETS]) or 'none at all'}."
             )
         limit = snapshot.config.assets.max_size_bytes
         listed = located.entry.file  # as the disk spells it
@@ -235,18 +375,173 @@ class SkillLibrary:
             content_commit=commit,
         )
 
-    async def refresh(self) -> Refreshed:
-        """Bring the newest content here; failure is a result, too (001 §8.6)."""
-        refreshed = await self.shelf.refresh()
-        self._tracker.track(
-            "refresh",
-            mode=refreshed.mode,
-            success=refreshed.error is None,
-            commit_hash=refreshed.commit,
-            files_changed=refreshed.files_changed,
-            skills_reindexed=refreshed.skills_reindexed,
+    # Skills by their names, and their files
+
+    def search(
+        self, query: str, *, limit: int | None = None, scoping: Scoping = EVERYWHERE
+    ) -> Found:
+        """Return the skills that fit a query best (000 §3.2, 002 §5.5).
+
+        Raises:
+            InvalidArgumentsError: The query is empty.
+            SkillNotFoundError: There is none where to search.
+        """
+        if not query.strip():
+            raise InvalidArgumentsError(
+                "query: is empty. Describe the task, or a name."
+            )
+        snapshot = self.snapshot
+        rules = snapshot.config.search
+        found = search(
+            query,
+            snapshot.index.offered,
+            snapshot.indexes.names,
+            snapshot.ranked,
+            limit=limit or rules.limit,
+            threshold=rules.threshold,
+            within=narrow(snapshot.index, scoping),
         )
-        return refreshed
+        if not found.hits:
+            commit = snapshot.content.commit
+            self._tracker.track("no_match", context=query, content_commit=commit)
+        return found
+
+    def load_skill(self, name: str, *, known_digest: str | None = None) -> LoadedSkill:
+        """Return a skill by its path or name (000 §3.3, 002 §6.2).
+
+        Args:
+            name: A path, or a name that only one skill has.
+            known_digest: What an earlier load said; if nothing has changed since,
+                the answer is a reminder without the text (002 §6.3).
+
+        Raises:
+            SkillsError: No skill, several, or a hidden one; the subclass says which.
+        """
+        snapshot = self.snapshot
+        skill = snapshot.index.resolve(name)
+        loaded = load_answer(snapshot.content, snapshot.index, skill, known_digest)
+        self._tracker.track(
+            "skill_served",
+            context="",
+            skill_path=skill.path,
+            score=1.0,
+            matched_keywords=(),
+            was_ambiguous=False,
+            unchanged=loaded.is_known,
+            content_commit=loaded.provenance.commit,
+        )
+        return loaded
+
+    def find_files(
+        self, name: str, *, pattern: str = "**/*", contains: str = ""
+    ) -> FoundFiles:
+        """Return the files of a skill that fit (003).  Blocking.
+
+        Raises:
+            SkillsError: No skill, several, or a hidden one; the subclass says which.
+        """
+        snapshot = self.snapshot
+        skill = snapshot.index.resolve(name)
+        limit = snapshot.config.assets.max_size_bytes
+        found = find_files(
+            skill, pattern=pattern, contains=contains, max_file_bytes=limit
+        )
+        files = tuple(islice(found, MAX_LISTED_FILES + 1))
+        return FoundFiles(
+            skill,
+            files[:MAX_LISTED_FILES],
+            truncated=len(files) > MAX_LISTED_FILES,
+            digest=derive_digest(snapshot.index, skill),
+            provenance=derive_place(snapshot.content, skill),
+        )
+
+    def load_examples(self, name: str, query: str, top_k: int) -> ServedExamples:
+        """Return the examples of a skill that fit a query best (003).  Blocking.
+
+        A file that cannot be read costs the caller none of the others.
+
+        Args:
+            name: A path, or a name that only one skill has.
+            query: The task; where nothing fits it, the first examples are returned.
+            top_k: How many, 1 to `MAX_EXAMPLES`; what is beyond counts as the nearest.
+
+        Raises:
+            SkillsError: No skill, several, or a hidden one; the subclass says which.
+        """
+        snapshot = self.snapshot
+        skill = snapshot.index.resolve(name)
+        limit = snapshot.config.files.max_bytes
+        read, notes = read_examples(skill, max_bytes=limit, max_files=MAX_LISTED_FILES)
+        examples = (*read, *derive_examples(skill.examples))
+        most = max(1, min(top_k, MAX_EXAMPLES))
+        chosen = choose_examples(examples, query, tokenize, most=most)
+        shown = tuple(cut_examples(chosen, max_bytes=limit))
+        place = derive_place(snapshot.content, skill)
+        for each in shown:
+            self._track_example(skill, each.example, place.commit)
+        loaded = LoadedExamples(skill, shown, len(examples), notes)
+        return ServedExamples(loaded, place)
+
+    def read_file(self, name: str, file: str, lines: Lines | None = None) -> ReadFile:
+        """Return a file of a skill, or of a skill that it inherits from.  Blocking.
+
+        Args:
+            name: A path, or a name that only one skill has.
+            file: As the skill lists it.
+            lines: Only these (003); without, the beginning (000 §3.4).
+
+        Raises:
+            SkillsError: No skill, several, or a hidden one; the subclass says which.
+            FileError: The file cannot be handed out; the subclass says why.
+            InvalidArgumentsError: The file has no such lines.
+        """
+        snapshot = self.snapshot
+        skill = snapshot.index.resolve(name)
+        owner, source, file = _find_owner(snapshot, skill, file)
+        part = _read_part(owner, file, lines, snapshot.config)
+        place = derive_place(snapshot.content, owner, file)
+        self._tracker.track(
+            "asset_served",
+            skill_path=skill.path,
+            file=file,
+            asset_type="file",
+            is_inherited=source is not None,
+            size_bytes=len(part.content.data),
+            content_commit=place.commit,
+        )
+        return ReadFile(
+            skill=skill,
+            file=file,
+            part=part,
+            next_line=part.next_line(
+                max_file_bytes=snapshot.config.assets.max_size_bytes
+            ),
+            is_line_cut=part.is_line_cut,
+            resolved_from=source,
+            provenance=place,
+        )
+
+    # What may be run
+
+    async def run_script(self, request: ScriptRequest) -> RanScript:
+        """Run a script that a skill declares, if the rules allow it.
+
+        Raises:
+            SkillsError: The script may not run, or cannot; the subclass says why.
+        """
+        return await self._runs.run_script(self.snapshot, request)
+
+    async def run_command(self, request: CommandRequest | EntryRequest) -> RanScript:
+        """Run a program, or a skill's entry, in a private copy of the skill's folder.
+
+        Raises:
+            SkillsError: The command may not run, or cannot; the subclass says why.
+        """
+        return await self._runs.run_command(self.snapshot, request)
+
+    def choose_sandbox(self) -> Choice | None:
+        """Return the sandbox that scripts would get; None if they would be refused."""
+        return self._runs.choose_sandbox(self.config.scripts)
 
     def _pick(
         self,
@@ -281,6 +576,21 @@ class SkillLibrary:
         )
         return guidance
 
+    def _track_example(
+        self, skill: Skill, example: Example, commit: str | None
+    ) -> None:
+        if example.file is None:
+            return  # a task of the frontmatter is no file
+        self._tracker.track(
+            "asset_served",
+            skill_path=skill.path,
+            file=example.file,
+            asset_type="example",
+            is_inherited=False,
+            size_bytes=len(example.text.encode()),
+            content_commit=commit,
+        )
+
 
 def _find_read(snapshot: Snapshot | None, skill_path: str) -> tuple[str, str | None]:
     """Return which skill was read, and of which commit; any text is possible."""
@@ -295,3 +605,32 @@ def _refuse_hidden(snapshot: Snapshot, skill_path: str) -> None:
         error = snapshot.index.not_found(skill_path)
         if isinstance(error, SkillDisabledError):
             raise error
+
+
+def _read_part(
+    owner: Skill, file: str, lines: Lines | None, config: Config
+) -> FilePart:
+    limit = config.files.max_bytes
+    if lines is None:
+        return read_beginning(owner, file, max_bytes=limit)
+    longest = config.assets.max_size_bytes
+    return read_lines(owner, file, lines, max_bytes=limit, max_file_bytes=longest)
+
+
+def _find_owner(
+    snapshot: Snapshot, skill: Skill, file: str
+) -> tuple[Skill, SkillPath | None, str]:
+    """Find whose file it is, the skill's own first, and what it is called there."""
+    parse_relative(file)
+    if own := find_name(skill.files, file):
+        return skill, None, own
+    located = find_in_chain(snapshot.index, skill, file)
+    if located is not None:
+        return located.owner, located.source, located.entry.file
+    inside = [each for each in skill.files if each.startswith(f"{file}/")]
+    listed = ", ".join((inside or list(skill.files))[:_MAX_NAMED_FILES])
+    raise UndeclaredFileError(
+        f"{skill.path} has no file {file!r}. "
+        f"{'That folder' if inside else 'It'} has: {listed or 'none at all'}. "
+        "find_skill_files lists all of them."
+    )

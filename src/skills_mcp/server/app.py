@@ -50,7 +50,7 @@ def create_server(library: SkillLibrary) -> Server[Any]:
     """Return a server for both protocol eras; `library.run` must run beside it."""
     tools, notices = _Tools(library), Notices()
     resources = Resources(library, wait_seconds=_FIRST_CONTENT_SECONDS)
-    library.shelf.watch(notices.announce)
+    library.watch(notices.announce)
 
     async def wake_after_the_first_answer(
         ctx: _Context, call_next: CallNext
@@ -59,7 +59,7 @@ def create_server(library: SkillLibrary) -> Server[Any]:
         try:
             return await call_next(ctx)
         finally:
-            library.shelf.wake()
+            library.wake()
 
     server = _Server(
         "skills-mcp",
@@ -164,7 +164,7 @@ async def _call(
 def _step(library: SkillLibrary, spec: ToolSpec) -> str:
     """Return what the sync is at that a call waits for; a script waits for none."""
     waits = spec.name == "refresh_skills" or not library.is_ready
-    return library.shelf.doing if waits else ""
+    return library.sync_step if waits else ""
 
 
 async def _answer(
@@ -172,5 +172,5 @@ async def _answer(
 ) -> Reply:
     arguments = parse(spec.arguments, spec.name, given)
     if spec.needs_content:
-        await library.shelf.wait_until_ready(_FIRST_CONTENT_SECONDS)
+        await library.wait_until_ready(_FIRST_CONTENT_SECONDS)
     return await spec.handler(library, arguments)

@@ -49,7 +49,7 @@ async def _get_skill(library: SkillLibrary, arguments: GetSkill) -> Reply:
         return replies.explained(reply, explanation)
 
     is_long = len(arguments.context) > _LONG_CONTEXT or arguments.explain
-    if is_long or library.shelf.asks_elsewhere:
+    if is_long or library.waits_for_network:
         return await anyio.to_thread.run_sync(route)
     return route()
 
@@ -68,7 +68,7 @@ def _render(answer: Guidance | Ambiguous | NoMatch) -> Reply:
 async def _list_skills(library: SkillLibrary, arguments: ListSkills) -> Reply:
     def browse() -> Reply:
         tree = library.tree(arguments.path)
-        return replies.tree(tree, library.snapshot.algorithm, library.shelf.states())
+        return replies.tree(tree, library.snapshot.algorithm, library.states())
 
     return await anyio.to_thread.run_sync(browse)
 
@@ -87,7 +87,7 @@ async def _run_script(library: SkillLibrary, arguments: RunScript) -> Reply:
         args=arguments.args,
         cwd=arguments.cwd,
     )
-    return replies.script_result(arguments.file, await library.runs.run_script(request))
+    return replies.script_result(arguments.file, await library.run_script(request))
 
 
 async def _report_usage(library: SkillLibrary, arguments: ReportUsage) -> Reply:

@@ -11,8 +11,8 @@ from skills_mcp.library.answers import (
     ReadFile,
     ServedExamples,
 )
-from skills_mcp.library.package_library import MAX_LISTED_FILES
 from skills_mcp.library.provenance import derive_sha256
+from skills_mcp.library.skill_library import MAX_LISTED_FILES
 from skills_mcp.routing.search import Found, Hit
 from skills_mcp.server.replies import Reply, inventory, origin, reminder
 from skills_mcp.skills.examples import FittingExample

@@ -33,9 +33,7 @@ async def _search_skills(library: SkillLibrary, arguments: SearchSkills) -> Repl
         scoping = Scoping(
             arguments.within or "", arguments.category or "", arguments.scope
         )
-        found = library.packages.search(
-            arguments.query, limit=arguments.limit, scoping=scoping
-        )
+        found = library.search(arguments.query, limit=arguments.limit, scoping=scoping)
         return package_replies.found_skills(found)
 
     return await anyio.to_thread.run_sync(search)
@@ -43,7 +41,7 @@ async def _search_skills(library: SkillLibrary, arguments: SearchSkills) -> Repl
 
 async def _load_skill(library: SkillLibrary, arguments: LoadSkill) -> Reply:
     def load() -> Reply:
-        loaded = library.packages.load(
+        loaded = library.load_skill(
             arguments.skill_name, known_digest=arguments.known_digest
         )
         return package_replies.loaded_skill(loaded)
@@ -56,14 +54,14 @@ async def _read_skill_file(library: SkillLibrary, arguments: ReadSkillFile) -> R
     start = arguments.start_line or 1
     lines = Lines(start, arguments.max_lines or _DEFAULT_LINES) if asked else None
     read = await anyio.to_thread.run_sync(
-        library.packages.read_file, arguments.skill_name, arguments.file_path, lines
+        library.read_file, arguments.skill_name, arguments.file_path, lines
     )
     return package_replies.read_file(read)
 
 
 async def _find_skill_files(library: SkillLibrary, arguments: FindSkillFiles) -> Reply:
     def find() -> Reply:
-        found = library.packages.find_files(
+        found = library.find_files(
             arguments.skill_name,
             pattern=arguments.pattern or "**/*",
             contains=arguments.contains or "",
@@ -78,7 +76,7 @@ async def _load_skill_examples(
 ) -> Reply:
     top_k = _DEFAULT_EXAMPLES if arguments.top_k is None else arguments.top_k
     loaded = await anyio.to_thread.run_sync(
-        library.packages.load_examples, arguments.skill_name, arguments.query, top_k
+        library.load_examples, arguments.skill_name, arguments.query, top_k
     )
     return package_replies.loaded_examples(loaded)
 
@@ -91,12 +89,12 @@ async def _run_skill_command(
         command=arguments.command,
         args=tuple(arguments.args or ()),
     )
-    return package_replies.command_result(await library.runs.run_command(request))
+    return package_replies.command_result(await library.run_command(request))
 
 
 async def _run_skill_entry(library: SkillLibrary, arguments: RunSkillEntry) -> Reply:
     request = EntryRequest(skill_name=arguments.skill_name, args=arguments.args or "")
-    return package_replies.entry_result(await library.runs.run_command(request))
+    return package_replies.entry_result(await library.run_command(request))
 
 
 PACKAGE_TOOLS = (

@@ -19,8 +19,8 @@ from skills_mcp.library.answers import (
     render_error,
     render_state,
 )
-from skills_mcp.library.package_library import MAX_LISTED_FILES
 from skills_mcp.library.provenance import Provenance, derive_sha256
+from skills_mcp.library.skill_library import MAX_LISTED_FILES
 from skills_mcp.routing.decision import Ambiguous, Candidate
 from skills_mcp.routing.explanation import Explanation, render_explanation
 from skills_mcp.skills.model import Asset, Inventory, Script, Skill

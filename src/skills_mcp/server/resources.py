@@ -113,7 +113,7 @@ class Resources:
             MCPError: It cannot be had; `data` has our code.
         """
         try:
-            await self._library.shelf.wait_until_ready(self._wait_seconds)
+            await self._library.wait_until_ready(self._wait_seconds)
             read = await anyio.to_thread.run_sync(_read, self._library, params.uri)
         except SkillsError as error:
             raise derive_protocol_error(error, ctx.protocol_version) from error
@@ -204,7 +204,7 @@ def _describe(snapshot: Snapshot, skill: Skill) -> Resource:
 def _read(library: SkillLibrary, uri: str) -> LoadedSkill | ServedFile:
     path, file = find_resource(library.snapshot.index, uri)
     if file == MAIN:
-        return library.packages.load(path)
+        return library.load_skill(path)
     return library.read_asset(path, file)
 
 

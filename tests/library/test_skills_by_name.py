@@ -27,7 +27,6 @@ from skills_mcp.errors import (
     UndeclaredFileError,
 )
 from skills_mcp.library.answers import ReadFile
-from skills_mcp.library.package_library import PackageLibrary
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing.search import Found
 from skills_mcp.scripts.commands import CommandRequest
@@ -39,7 +38,7 @@ from tests.packages import (
     write_package,
     write_pdf,
 )
-from tests.support import open_library, spooled, sync_all, write, write_skill
+from tests.support import open_library, spooled, write, write_skill
 
 COUNTED = {"analytics": {"enabled": True, "context": "full"}}
 
@@ -58,8 +57,8 @@ def content(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def packages(content: Path) -> PackageLibrary:
-    return open_library(content).packages
+def library(content: Path) -> SkillLibrary:
+    return open_library(content)
 
 
 # Search
@@ -91,15 +90,15 @@ def write_many(root: Path, number: int) -> Path:
     ],
 )
 def test_what_a_query_names_comes_before_what_it_describes(
-    packages: PackageLibrary, query: str, path: str, reason: str
+    library: SkillLibrary, query: str, path: str, reason: str
 ) -> None:
-    found = packages.search(query)
+    found = library.search(query)
 
     assert (found.hits[0].skill.path, found.hits[0].reason) == (path, reason)
 
 
-def test_hits_are_in_the_order_of_their_scores(packages: PackageLibrary) -> None:
-    found = packages.search("notes of meetings")
+def test_hits_are_in_the_order_of_their_scores(library: SkillLibrary) -> None:
+    found = library.search("notes of meetings")
 
     scores = [hit.score for hit in found.hits]
     assert len(scores) > 1
@@ -108,9 +107,9 @@ def test_hits_are_in_the_order_of_their_scores(packages: PackageLibrary) -> None
 
 
 def test_ten_skills_are_listed_by_default(tmp_path: Path) -> None:
-    packages = open_library(write_many(tmp_path, 30)).packages
+    library = open_library(write_many(tmp_path, 30))
 
-    found = packages.search("ends")
+    found = library.search("ends")
 
     assert len(found.hits) == 10
     assert found.total == 30
@@ -118,9 +117,9 @@ def test_ten_skills_are_listed_by_default(tmp_path: Path) -> None:
 
 def test_the_operator_and_then_the_caller_say_how_many(tmp_path: Path) -> None:
     rules = {"search": {"limit": 3}}
-    packages = open_library(write_many(tmp_path, 30), settings=rules).packages
+    library = open_library(write_many(tmp_path, 30), settings=rules)
 
-    configured, asked = packages.search("ends"), packages.search("ends", limit=7)
+    configured, asked = library.search("ends"), library.search("ends", limit=7)
 
     assert (len(configured.hits), len(asked.hits)) == (3, 7)
 
@@ -129,9 +128,9 @@ def test_the_operator_and_then_the_caller_say_how_many(tmp_path: Path) -> None:
 def test_four_candidates_are_looked_at_for_each_hit(
     tmp_path: Path, limit: int, candidates: int
 ) -> None:
-    packages = open_library(write_many(tmp_path, 30)).packages
+    library = open_library(write_many(tmp_path, 30))
 
-    found = packages.search("ends", limit=limit)
+    found = library.search("ends", limit=limit)
 
     assert (len(found.hits), found.total) == (limit, candidates)
 
@@ -139,8 +138,8 @@ def test_four_candidates_are_looked_at_for_each_hit(
 def test_of_more_than_five_hits_those_far_below_the_best_are_left_out(
     tmp_path: Path,
 ) -> None:
-    few = open_library(write_many(tmp_path / "few", 4)).packages
-    many = open_library(write_many(tmp_path / "many", 5)).packages
+    few = open_library(write_many(tmp_path / "few", 4))
+    many = open_library(write_many(tmp_path / "many", 5))
 
     assert len(few.search("kafka offsets").hits) == 5
     assert paths(many.search("kafka offsets")) == ["kafka"]
@@ -148,9 +147,9 @@ def test_of_more_than_five_hits_those_far_below_the_best_are_left_out(
 
 def test_the_operator_says_how_far_below_the_best(tmp_path: Path) -> None:
     rules = {"search": {"threshold": 0.0}}
-    packages = open_library(write_many(tmp_path, 5), settings=rules).packages
+    library = open_library(write_many(tmp_path, 5), settings=rules)
 
-    assert len(packages.search("kafka offsets").hits) == 6
+    assert len(library.search("kafka offsets").hits) == 6
 
 
 def test_a_search_may_be_for_the_skills_of_one_scope_only(tmp_path: Path) -> None:
@@ -163,32 +162,32 @@ def test_a_search_may_be_for_the_skills_of_one_scope_only(tmp_path: Path) -> Non
             Mount(source=LocalFolder(tmp_path / "org"), at="all"),
         )
     )
-    packages = open_library(mounts).packages
+    library = open_library(mounts)
 
-    repo_only = packages.search("notes", scoping=Scoping(scope="repo"))
+    repo_only = library.search("notes", scoping=Scoping(scope="repo"))
     assert paths(repo_only) == ["here/notes"]
-    user_only = packages.search("notes", scoping=Scoping(scope="user"))
+    user_only = library.search("notes", scoping=Scoping(scope="user"))
     assert paths(user_only) == ["me/notes"]
     # 002 §5.5: where nothing else decides, the project comes before the user.
-    assert paths(packages.search("notes")) == ["all/notes", "here/notes", "me/notes"]
+    assert paths(library.search("notes")) == ["all/notes", "here/notes", "me/notes"]
 
 
 @pytest.mark.parametrize("query", ["", "  "])
 def test_an_empty_query_is_a_mistake(content: Path, query: str) -> None:
-    packages = open_library(content).packages
+    library = open_library(content)
 
     with pytest.raises(InvalidArgumentsError, match="query: is empty"):
-        packages.search(query)
+        library.search(query)
 
 
 @pytest.mark.parametrize("query", ["zebra", "$"])
 def test_a_query_that_finds_nothing_is_counted(
     content: Path, spool: Spool, query: str
 ) -> None:
-    packages = open_library(content, settings=COUNTED, spool=spool).packages
+    library = open_library(content, settings=COUNTED, spool=spool)
 
-    found = packages.search(query)
-    packages.search("pdf")
+    found = library.search(query)
+    library.search("pdf")
 
     assert found == Found((), 0)
     [event] = spooled(spool)
@@ -199,8 +198,8 @@ def test_a_query_that_finds_nothing_is_counted(
 
 
 @pytest.mark.parametrize("name", ["pdf", "$pdf", " pdf ", "PDF"])
-def test_a_skill_is_loaded_by_its_name(packages: PackageLibrary, name: str) -> None:
-    loaded = packages.load(name)
+def test_a_skill_is_loaded_by_its_name(library: SkillLibrary, name: str) -> None:
+    loaded = library.load_skill(name)
 
     assert loaded.skill.path == "pdf"
     assert loaded.instructions.endswith("=== PDF (from pdf/SKILL.md) ===\n\nDo it.")
@@ -208,36 +207,36 @@ def test_a_skill_is_loaded_by_its_name(packages: PackageLibrary, name: str) -> N
 
 def test_a_skill_of_the_tree_is_loaded_like_a_package(content: Path) -> None:
     write_skill(content, "ui/forms.md", body="Label every field.")
-    packages = open_library(content).packages
+    library = open_library(content)
 
-    by_name, by_path = packages.load("forms"), packages.load("ui/forms")
+    by_name, by_path = library.load_skill("forms"), library.load_skill("ui/forms")
 
     assert by_name == by_path
     assert by_name.instructions.endswith("Label every field.")
 
 
 def test_a_name_that_two_skills_have_is_ambiguous_and_their_paths_are_not(
-    packages: PackageLibrary,
+    library: SkillLibrary,
 ) -> None:
     with pytest.raises(AmbiguousNameError, match=r"a/notes \(org\), b/notes \(org\)"):
-        packages.load("notes")
+        library.load_skill("notes")
 
-    assert packages.load("a/notes").skill.path == "a/notes"
-    assert packages.load("b/notes").skill.path == "b/notes"
+    assert library.load_skill("a/notes").skill.path == "a/notes"
+    assert library.load_skill("b/notes").skill.path == "b/notes"
 
 
-def test_a_name_that_nobody_has_leads_to_similar_ones(packages: PackageLibrary) -> None:
+def test_a_name_that_nobody_has_leads_to_similar_ones(library: SkillLibrary) -> None:
     with pytest.raises(SkillNotFoundError, match="Did you mean pdf"):
-        packages.load("pd")
+        library.load_skill("pd")
 
 
 def test_a_load_is_counted_with_whether_the_caller_had_it(
     content: Path, spool: Spool
 ) -> None:
-    packages = open_library(content, settings=COUNTED, spool=spool).packages
+    library = open_library(content, settings=COUNTED, spool=spool)
 
-    digest = packages.load("pdf").digest
-    packages.load("pdf", known_digest=digest)
+    digest = library.load_skill("pdf").digest
+    library.load_skill("pdf", known_digest=digest)
 
     expected = {
         "context": "",
@@ -272,9 +271,9 @@ def test_a_load_is_counted_with_whether_the_caller_had_it(
     ],
 )
 def test_files_are_found_by_a_pattern(
-    packages: PackageLibrary, pattern: str, found: list[str]
+    library: SkillLibrary, pattern: str, found: list[str]
 ) -> None:
-    files = packages.find_files("pdf", pattern=pattern)
+    files = library.find_files("pdf", pattern=pattern)
 
     assert list(files.files) == found
     assert not files.truncated
@@ -290,13 +289,13 @@ def test_files_are_found_by_a_pattern(
     ],
 )
 def test_files_are_found_by_their_text_in_any_case(
-    packages: PackageLibrary, contains: str, found: list[str]
+    library: SkillLibrary, contains: str, found: list[str]
 ) -> None:
-    assert list(packages.find_files("pdf", contains=contains).files) == found
+    assert list(library.find_files("pdf", contains=contains).files) == found
 
 
-def test_files_have_to_fit_both(packages: PackageLibrary) -> None:
-    fitting = packages.find_files("pdf", pattern="*.md", contains="o")
+def test_files_have_to_fit_both(library: SkillLibrary) -> None:
+    fitting = library.find_files("pdf", pattern="*.md", contains="o")
 
     assert list(fitting.files) == ["SKILL.md", "references/forms.md"]
 
@@ -306,20 +305,20 @@ def test_two_hundred_files_are_found_at_most(tmp_path: Path, total: int) -> None
     others = {f"f/{number:03}.md": "" for number in range(total - 1)}
     write_package(tmp_path, "many", others)
 
-    found = open_library(tmp_path).packages.find_files("many")
+    found = open_library(tmp_path).find_files("many")
 
     assert len(found.files) == 200
     assert found.truncated is (total > 200)
 
 
 def test_a_file_that_has_changed_is_not_searched(content: Path) -> None:
-    packages = open_library(content).packages
+    library = open_library(content)
     write(content / "pdf/scripts/fill.py", "something else entirely")
 
     with pytest.raises(ChangedFileError):
-        packages.find_files("pdf", contains="filled")
+        library.find_files("pdf", contains="filled")
 
-    assert "scripts/fill.py" in packages.find_files("pdf").files
+    assert "scripts/fill.py" in library.find_files("pdf").files
 
 
 # Examples
@@ -338,15 +337,15 @@ def with_examples(content: Path) -> Path:
     return content
 
 
-def loaded_titles(packages: PackageLibrary, query: str, top_k: int = 3) -> list[str]:
-    loaded = packages.load_examples("forms", query, top_k).loaded
+def loaded_titles(library: SkillLibrary, query: str, top_k: int = 3) -> list[str]:
+    loaded = library.load_examples("forms", query, top_k).loaded
     return [each.example.title for each in loaded.examples]
 
 
 def test_examples_are_files_and_tasks_of_the_frontmatter(with_examples: Path) -> None:
-    packages = open_library(with_examples).packages
+    library = open_library(with_examples)
 
-    loaded = packages.load_examples("forms", "mail a customs form", 3).loaded
+    loaded = library.load_examples("forms", "mail a customs form", 3).loaded
 
     shown = [(each.example.file, each.score) for each in loaded.examples]
     assert shown == [("examples/letter.md", 2), (None, 2), ("examples/tax.md", 1)]
@@ -356,7 +355,7 @@ def test_examples_are_files_and_tasks_of_the_frontmatter(with_examples: Path) ->
 def test_a_skill_of_the_tree_has_its_tasks_as_examples(content: Path) -> None:
     write_skill(content, "ui/login.md", examples=["add a login", "test a logout"])
 
-    loaded = open_library(content).packages.load_examples("login", "logout", 3).loaded
+    loaded = open_library(content).load_examples("login", "logout", 3).loaded
 
     assert [each.example.text for each in loaded.examples] == ["test a logout"]
     assert loaded.total == 2
@@ -365,23 +364,23 @@ def test_a_skill_of_the_tree_has_its_tasks_as_examples(content: Path) -> None:
 def test_without_a_fitting_example_the_first_ones_are_loaded(
     with_examples: Path,
 ) -> None:
-    packages = open_library(with_examples).packages
+    library = open_library(with_examples)
 
-    assert loaded_titles(packages, "zebra", 2) == ["A letter", "A tax form"]
+    assert loaded_titles(library, "zebra", 2) == ["A letter", "A tax form"]
 
 
 @pytest.mark.parametrize("top_k, count", [(-1, 1), (0, 1), (1, 1), (10, 10), (99, 10)])
 def test_one_to_ten_examples_are_loaded(content: Path, top_k: int, count: int) -> None:
     write_package(content, "forms", examples=[f"form {n}" for n in range(12)])
 
-    loaded = open_library(content).packages.load_examples("forms", "form", top_k).loaded
+    loaded = open_library(content).load_examples("forms", "form", top_k).loaded
 
     assert len(loaded.examples) == count
     assert loaded.total == 12
 
 
-def test_a_skill_without_examples_has_none(packages: PackageLibrary) -> None:
-    loaded = packages.load_examples("pdf", "form", 3).loaded
+def test_a_skill_without_examples_has_none(library: SkillLibrary) -> None:
+    loaded = library.load_examples("pdf", "form", 3).loaded
 
     assert (loaded.examples, loaded.total, loaded.notes) == ((), 0, ())
 
@@ -390,9 +389,9 @@ def test_the_examples_of_one_answer_are_together_as_long_as_a_file(
     with_examples: Path,
 ) -> None:
     rules = {"files": {"max_bytes": 15}}
-    packages = open_library(with_examples, settings=rules).packages
+    library = open_library(with_examples, settings=rules)
 
-    loaded = packages.load_examples("forms", "zebra", 3).loaded
+    loaded = library.load_examples("forms", "zebra", 3).loaded
 
     # What of the letter's file fits is the beginning of its frontmatter.
     texts = [each.example.text for each in loaded.examples]
@@ -403,10 +402,10 @@ def test_the_examples_of_one_answer_are_together_as_long_as_a_file(
 def test_an_example_that_has_changed_costs_none_of_the_others(
     with_examples: Path,
 ) -> None:
-    packages = open_library(with_examples).packages
+    library = open_library(with_examples)
     write(with_examples / "forms/examples/letter.md", "something else entirely")
 
-    loaded = packages.load_examples("forms", "mail a form", 3).loaded
+    loaded = library.load_examples("forms", "mail a form", 3).loaded
 
     titles = [each.example.title for each in loaded.examples]
     assert titles == ["A tax form", "fill in a customs form"]
@@ -418,10 +417,10 @@ def test_an_example_that_has_changed_costs_none_of_the_others(
 def test_an_example_that_is_handed_out_is_counted(
     with_examples: Path, spool: Spool
 ) -> None:
-    packages = open_library(with_examples, settings=COUNTED, spool=spool).packages
+    library = open_library(with_examples, settings=COUNTED, spool=spool)
 
-    packages.load_examples("forms", "customs form", 3)
-    packages.load_examples("forms", "customs", 3)
+    library.load_examples("forms", "customs form", 3)
+    library.load_examples("forms", "customs", 3)
 
     assert [event["data"] for event in spooled(spool)] == [
         {
@@ -437,13 +436,11 @@ def test_an_example_that_is_handed_out_is_counted(
 # Read a file
 
 
-def read_on(
-    packages: PackageLibrary, name: str, file: str, count: int
-) -> list[ReadFile]:
+def read_on(library: SkillLibrary, name: str, file: str, count: int) -> list[ReadFile]:
     """Read a file from its beginning, for as long as there is a next line."""
-    parts = [packages.read_file(name, file)]
+    parts = [library.read_file(name, file)]
     while start := parts[-1].next_line:
-        parts.append(packages.read_file(name, file, Lines(start, count)))
+        parts.append(library.read_file(name, file, Lines(start, count)))
     return parts
 
 
@@ -470,9 +467,9 @@ def test_reading_on_leads_through_the_whole_file(
     with tempfile.TemporaryDirectory() as folder:
         write_package(Path(folder), "long", {"long.txt": text})
         rules = {"files": {"max_bytes": _LIMIT}}
-        packages = open_library(Path(folder), settings=rules).packages
+        library = open_library(Path(folder), settings=rules)
 
-        parts = read_on(packages, "long", "long.txt", count)
+        parts = read_on(library, "long", "long.txt", count)
 
     assert joined(parts) == text
     assert all(len(part.part.content.data) <= _LIMIT for part in parts)
@@ -486,11 +483,11 @@ def test_sixty_four_kilobytes_are_read_at_once_and_cut_at_a_line(
 ) -> None:
     line = "x" * 99 + "\n"
     write_package(tmp_path, "long", {"a.txt": line * 1000, "b.txt": "x" * 65_536})
-    packages = open_library(tmp_path).packages
+    library = open_library(tmp_path)
 
     cut, whole = (
-        packages.read_file("long", "a.txt"),
-        packages.read_file("long", "b.txt"),
+        library.read_file("long", "a.txt"),
+        library.read_file("long", "b.txt"),
     )
 
     assert cut.part.content.data.decode() == line * 655  # of 65,536 bytes
@@ -502,9 +499,9 @@ def test_sixty_four_kilobytes_are_read_at_once_and_cut_at_a_line(
 def test_a_text_is_never_cut_inside_a_character(tmp_path: Path) -> None:
     write_package(tmp_path, "long", {"a.txt": "日本" * 10})
     rules = {"files": {"max_bytes": 10}}
-    packages = open_library(tmp_path, settings=rules).packages
+    library = open_library(tmp_path, settings=rules)
 
-    read = packages.read_file("long", "a.txt")
+    read = library.read_file("long", "a.txt")
 
     assert read.part.content.data.decode() == "日本日"
     assert not read.part.content.is_binary
@@ -515,9 +512,9 @@ def test_a_line_that_is_too_long_is_cut_and_the_others_can_be_read(
 ) -> None:
     write_package(tmp_path, "long", {"a.txt": "one\n" + "x" * 50 + "\nthree\n"})
     rules = {"files": {"max_bytes": 20}}
-    packages = open_library(tmp_path, settings=rules).packages
+    library = open_library(tmp_path, settings=rules)
 
-    parts = read_on(packages, "long", "a.txt", 200)
+    parts = read_on(library, "long", "a.txt", 200)
 
     assert [part.part.content.data for part in parts] == [
         b"one\n",
@@ -530,10 +527,10 @@ def test_a_line_that_is_too_long_is_cut_and_the_others_can_be_read(
 def test_a_file_of_one_line_that_is_too_long_has_no_next_line(tmp_path: Path) -> None:
     write_package(tmp_path, "long", {"a.json": "x" * 50})
     rules = {"files": {"max_bytes": 20}}
-    packages = open_library(tmp_path, settings=rules).packages
+    library = open_library(tmp_path, settings=rules)
 
-    beginning = packages.read_file("long", "a.json")
-    line = packages.read_file("long", "a.json", Lines(1, 200))
+    beginning = library.read_file("long", "a.json")
+    line = library.read_file("long", "a.json", Lines(1, 200))
 
     for read in (beginning, line):
         assert read.part.content.data == b"x" * 20
@@ -544,24 +541,24 @@ def test_a_file_of_one_line_that_is_too_long_has_no_next_line(tmp_path: Path) ->
 def test_a_file_whose_lines_nobody_counts_has_no_next_line(tmp_path: Path) -> None:
     write_package(tmp_path, "long", {"a.txt": "line\n" * 50})
     rules = {"files": {"max_bytes": 20}, "assets": {"max_size_bytes": 200}}
-    packages = open_library(tmp_path, settings=rules).packages
+    library = open_library(tmp_path, settings=rules)
 
-    read = packages.read_file("long", "a.txt")
+    read = library.read_file("long", "a.txt")
 
     assert read.part.content.data == b"line\n" * 4
     assert (read.part.truncated, read.next_line) == (True, None)
     with pytest.raises(FileTooLargeError, match="Leave start_line and max_lines out"):
-        packages.read_file("long", "a.txt", Lines(5, 200))
+        library.read_file("long", "a.txt", Lines(5, 200))
 
 
 def test_a_binary_file_is_bytes_as_many_as_fit(tmp_path: Path) -> None:
     write_package(tmp_path, "logo", {"logo.png": PNG})
-    whole = open_library(tmp_path).packages
+    whole = open_library(tmp_path)
     rules = {"files": {"max_bytes": 4}}
-    cut = open_library(tmp_path, settings=rules).packages
+    cut = open_library(tmp_path, settings=rules)
 
-    for packages, data in ((whole, PNG), (cut, PNG[:4])):
-        read = packages.read_file("logo", "logo.png")
+    for library, data in ((whole, PNG), (cut, PNG[:4])):
+        read = library.read_file("logo", "logo.png")
         assert read.part.content.data == data
         assert read.part.content.is_binary
         assert read.part.truncated is (data != PNG)
@@ -569,8 +566,8 @@ def test_a_binary_file_is_bytes_as_many_as_fit(tmp_path: Path) -> None:
         assert not read.is_line_cut
 
 
-def test_some_lines_are_read(packages: PackageLibrary) -> None:
-    read = packages.read_file("pdf", "references/forms.md", Lines(2, 1))
+def test_some_lines_are_read(library: SkillLibrary) -> None:
+    read = library.read_file("pdf", "references/forms.md", Lines(2, 1))
 
     part = read.part
     assert part.content.data == b"Two\n"
@@ -580,18 +577,18 @@ def test_some_lines_are_read(packages: PackageLibrary) -> None:
 
 @pytest.mark.parametrize("start", [4, 5, 10**18])
 def test_a_line_beyond_the_end_is_refused_with_the_number_of_lines(
-    packages: PackageLibrary, start: int
+    library: SkillLibrary, start: int
 ) -> None:
     with pytest.raises(InvalidArgumentsError, match=f"has 3 lines .got {start}"):
-        packages.read_file("pdf", "references/forms.md", Lines(start, 1))
+        library.read_file("pdf", "references/forms.md", Lines(start, 1))
 
 
 def test_an_empty_file_has_nothing_to_read(tmp_path: Path) -> None:
     write_package(tmp_path, "empty", {"empty.txt": ""})
-    packages = open_library(tmp_path).packages
+    library = open_library(tmp_path)
 
     for lines in (None, Lines(1, 200)):
-        read = packages.read_file("empty", "empty.txt", lines)
+        read = library.read_file("empty", "empty.txt", lines)
         assert (read.part.content.data, read.part.truncated) == (b"", False)
         assert read.next_line is None
 
@@ -624,10 +621,10 @@ HOSTILE = [
 
 @pytest.mark.parametrize("file", HOSTILE)
 def test_a_path_that_could_lead_elsewhere_is_not_looked_up(
-    packages: PackageLibrary, content: Path, file: str
+    library: SkillLibrary, content: Path, file: str
 ) -> None:
     with pytest.raises(InvalidPathError) as raised:
-        packages.read_file("pdf", file)
+        library.read_file("pdf", file)
 
     assert str(content) not in str(raised.value)
 
@@ -642,10 +639,10 @@ def test_what_is_no_file_of_the_skill_is_not_found(
     (content / "pdf/passwords").symlink_to(secret)
     (content / "pdf/links").symlink_to(secret.parent)
     write(content / "pdf/.env", "canary")
-    packages = open_library(content).packages
+    library = open_library(content)
 
     with pytest.raises(UndeclaredFileError, match="find_skill_files") as raised:
-        packages.read_file("pdf", file)
+        library.read_file("pdf", file)
 
     assert str(tmp_path) not in str(raised.value)
 
@@ -653,28 +650,28 @@ def test_what_is_no_file_of_the_skill_is_not_found(
 def test_a_file_that_became_a_link_is_not_followed(
     content: Path, tmp_path: Path
 ) -> None:
-    packages = open_library(content).packages
+    library = open_library(content)
     (content / "pdf/logo.png").unlink()
     (content / "pdf/logo.png").symlink_to(write(tmp_path / "secret", PNG))
 
     with pytest.raises(ChangedFileError) as raised:
-        packages.read_file("pdf", "logo.png")
+        library.read_file("pdf", "logo.png")
 
     assert str(tmp_path) not in str(raised.value)
 
 
 def test_a_file_that_is_not_there_leads_to_those_that_are(
-    packages: PackageLibrary,
+    library: SkillLibrary,
 ) -> None:
     with pytest.raises(UndeclaredFileError, match=r"It has: SKILL\.md, logo\.png, ref"):
-        packages.read_file("pdf", "forms.md")
+        library.read_file("pdf", "forms.md")
 
 
-def test_a_folder_is_answered_with_what_is_in_it(packages: PackageLibrary) -> None:
+def test_a_folder_is_answered_with_what_is_in_it(library: SkillLibrary) -> None:
     with pytest.raises(
         UndeclaredFileError, match=r"That folder has: references/forms\.md\."
     ):
-        packages.read_file("pdf", "references")
+        library.read_file("pdf", "references")
 
 
 def test_a_file_that_is_edited_is_not_read_until_the_skills_are_read_again(
@@ -684,23 +681,19 @@ def test_a_file_that_is_edited_is_not_read_until_the_skills_are_read_again(
     write(content / "pdf/references/forms.md", "Four\nFive\nSix!\n")
 
     with pytest.raises(ChangedFileError, match="Call refresh_skills"):
-        library.packages.read_file("pdf", "references/forms.md")
-    other = library.packages.read_file("pdf", "scripts/fill.py")
-    reload(library, content)
-    read = library.packages.read_file("pdf", "references/forms.md")
+        library.read_file("pdf", "references/forms.md")
+    other = library.read_file("pdf", "scripts/fill.py")
+    library.sync()
+    read = library.read_file("pdf", "references/forms.md")
 
     assert other.part.content.data == b"print('filled')\n"
     assert read.part.content.data == b"Four\nFive\nSix!\n"
 
 
-def reload(library: SkillLibrary, folder: Path) -> None:
-    library.load(sync_all(Mounts((Mount(source=LocalFolder(folder)),))))
-
-
 def test_a_file_that_is_inherited_is_read_with_where_it_comes_from(
-    packages: PackageLibrary,
+    library: SkillLibrary,
 ) -> None:
-    read = packages.read_file("pdf", "assets/note.txt")
+    read = library.read_file("pdf", "assets/note.txt")
 
     assert read.part.content.data == b"Dear all\n"
     assert (read.skill.path, read.resolved_from) == ("pdf", "_root")
@@ -709,7 +702,7 @@ def test_a_file_that_is_inherited_is_read_with_where_it_comes_from(
 def test_a_file_of_its_own_comes_before_an_inherited_one(content: Path) -> None:
     write(content / "pdf/assets/note.txt", "Dear reader\n")
 
-    read = open_library(content).packages.read_file("pdf", "assets/note.txt")
+    read = open_library(content).read_file("pdf", "assets/note.txt")
 
     assert read.part.content.data == b"Dear reader\n"
     assert read.resolved_from is None
@@ -719,16 +712,16 @@ def test_a_skill_that_does_not_inherit_has_no_files_of_others(content: Path) -> 
     write_package(content, "alone", inherit=False)
 
     with pytest.raises(UndeclaredFileError):
-        open_library(content).packages.read_file("alone", "assets/note.txt")
+        open_library(content).read_file("alone", "assets/note.txt")
 
 
 def test_a_reading_is_counted(content: Path, spool: Spool) -> None:
-    packages = open_library(content, settings=COUNTED, spool=spool).packages
+    library = open_library(content, settings=COUNTED, spool=spool)
 
-    packages.read_file("pdf", "references/forms.md", Lines(1, 1))
-    packages.read_file("pdf", "assets/note.txt")
+    library.read_file("pdf", "references/forms.md", Lines(1, 1))
+    library.read_file("pdf", "assets/note.txt")
     with pytest.raises(UndeclaredFileError):
-        packages.read_file("pdf", "nothing.txt")
+        library.read_file("pdf", "nothing.txt")
 
     events = spooled(spool)
     assert [event["type"] for event in events] == ["asset_served"] * 2
@@ -766,11 +759,11 @@ def test_a_reading_is_counted(content: Path, spool: Spool) -> None:
 @pytest.mark.parametrize(
     "use",
     [
-        lambda library: library.packages.load("pdf"),
-        lambda library: library.packages.find_files("pdf"),
-        lambda library: library.packages.read_file("pdf", "SKILL.md"),
-        lambda library: library.packages.load_examples("pdf", "form", 3),
-        lambda library: anyio.run(library.runs.run_command, a_request("cat")),
+        lambda library: library.load_skill("pdf"),
+        lambda library: library.find_files("pdf"),
+        lambda library: library.read_file("pdf", "SKILL.md"),
+        lambda library: library.load_examples("pdf", "form", 3),
+        lambda library: anyio.run(library.run_command, a_request("cat")),
     ],
     ids=["load", "find_files", "read_file", "load_examples", "run_command"],
 )
@@ -784,14 +777,14 @@ def test_a_hidden_skill_is_of_no_use(
     with pytest.raises(SkillDisabledError):
         use(library)
 
-    assert library.packages.load("a/notes").skill.category == "writing"
-    assert "pdf" not in paths(library.packages.search("pdf"))
+    assert library.load_skill("a/notes").skill.category == "writing"
+    assert "pdf" not in paths(library.search("pdf"))
 
 
 def test_a_hidden_skill_makes_no_name_ambiguous(content: Path) -> None:
     rules = {"visibility": {"deny": ["b/*"]}}
 
-    loaded = open_library(content, settings=rules).packages.load("notes")
+    loaded = open_library(content, settings=rules).load_skill("notes")
 
     assert loaded.skill.path == "a/notes"
 

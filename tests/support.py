@@ -31,10 +31,10 @@ from skills_mcp.content.source import (
 )
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.scripts.audit import AuditFile
-from skills_mcp.scripts.command import SandboxName
+from skills_mcp.scripts.execution import SandboxName
 from skills_mcp.scripts.runner import ScriptRunner
 from skills_mcp.scripts.sandbox import HOLDING
-from skills_mcp.scripts.surroundings import Surroundings
+from skills_mcp.scripts.script_environment import ScriptEnvironment
 from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.snapshots.shelf import Shelf
 
@@ -209,7 +209,7 @@ def open_library(  # noqa: PLR0913 - each of them is something that bootstrap wi
         ),
         runner=ScriptRunner(),
         audit=AuditFile(Path(os.environ["SKILLS_MCP_HOME"]) / "audit.jsonl"),
-        surroundings=Surroundings.of(
+        script_environment=ScriptEnvironment.of(
             os.environ if environment is None else environment, offered
         ),
     )

@@ -19,9 +19,9 @@ from pathlib import Path
 import anyio
 
 from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.scripts.command import SandboxName, ScriptResult
+from skills_mcp.scripts.execution import SandboxName, ScriptResult
 from skills_mcp.scripts.permission import ScriptRequest
-from skills_mcp.scripts.surroundings import Surroundings
+from skills_mcp.scripts.script_environment import ScriptEnvironment
 from soak.scenario import Figure, Scale, Scenario, Unavailable
 from tests.support import open_library, write, write_skill
 
@@ -180,7 +180,7 @@ def open_tier(content: Path, tier: str, timeout_seconds: int) -> SkillLibrary:
 
 def _has(tier: str) -> bool:
     """Whether this machine has a tier."""
-    sandbox = Surroundings.of(os.environ, TIERS[tier]).sandbox
+    sandbox = ScriptEnvironment.of(os.environ, TIERS[tier]).sandbox
     return sandbox.choose("best_effort").name == tier
 
 

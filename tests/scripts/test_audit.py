@@ -10,7 +10,7 @@ import portalocker
 import pytest
 
 from skills_mcp.scripts.audit import AuditEntry, AuditFile
-from skills_mcp.scripts.command import ScriptResult
+from skills_mcp.scripts.execution import ScriptResult
 from skills_mcp.text.redaction import remember_secret
 from tests.support import running_python
 

@@ -26,7 +26,6 @@ from skills_mcp.errors import (
     RunnerNotFoundError,
     SandboxUnavailableError,
 )
-from skills_mcp.scripts.command import Command, SandboxName, ScriptResult
 from skills_mcp.scripts.commands import (
     CommandRequest,
     EntryRequest,
@@ -36,9 +35,10 @@ from skills_mcp.scripts.commands import (
     require_allowed,
     require_enabled,
 )
+from skills_mcp.scripts.execution import PreparedCommand, SandboxName, ScriptResult
 from skills_mcp.scripts.runner import ScriptRunner
 from skills_mcp.scripts.sandbox import HOLDING
-from skills_mcp.scripts.surroundings import Surroundings
+from skills_mcp.scripts.script_environment import ScriptEnvironment
 from skills_mcp.skills.assets import MAX_COPY_BYTES
 from skills_mcp.skills.discovery import load_skills
 from skills_mcp.skills.model import Skill
@@ -60,11 +60,11 @@ def preparing(
     request: CommandRequest | None = None,
     environment: Mapping[str, str] = PLAIN,
     **settings: Any,
-) -> Iterator[Command]:
+) -> Iterator[PreparedCommand]:
     """Prepare a command under these settings of the operator."""
     rules = Config.model_validate(settings)
-    surroundings = Surroundings.of(environment)
-    with prepared(request or a_request(), skill, rules, surroundings) as ready:
+    script_environment = ScriptEnvironment.of(environment)
+    with prepared(request or a_request(), skill, rules, script_environment) as ready:
         yield ready.command
 
 
@@ -419,11 +419,11 @@ def test_no_room_for_a_copy_is_told_in_words(
 def test_a_file_that_the_words_name_has_its_digest_told(skill: Skill) -> None:
     named = a_request("python3", "-I", "./scripts/fill.py", "references/forms.md")
     fill = (skill.directory or Path()) / "scripts/fill.py"
-    surroundings = Surroundings.of(PLAIN)
+    script_environment = ScriptEnvironment.of(PLAIN)
 
-    with prepared(named, skill, Config(), surroundings) as ready:
+    with prepared(named, skill, Config(), script_environment) as ready:
         digest = ready.sha256
-    with prepared(a_request(), skill, Config(), surroundings) as ready:
+    with prepared(a_request(), skill, Config(), script_environment) as ready:
         none = ready.sha256
 
     assert (digest, none) == (sha256(fill.read_bytes()).hexdigest(), None)
@@ -469,22 +469,25 @@ def test_a_program_that_cannot_be_started_says_why(
 # What holds it
 
 
-def a_tier(name: SandboxName, home: Path, **more: str) -> Surroundings:
-    """Return surroundings in which only this tier is offered."""
+def a_tier(name: SandboxName, home: Path, **more: str) -> ScriptEnvironment:
+    """Return an environment in which only this tier is offered."""
     environment = {**PLAIN, "HOME": str(home), **more}
-    surroundings = Surroundings.of(environment, (name,))
-    if surroundings.sandbox.choose("best_effort").name != name:
+    script_environment = ScriptEnvironment.of(environment, (name,))
+    if script_environment.sandbox.choose("best_effort").name != name:
         pytest.skip(f"this machine has no {name}")
-    return surroundings
+    return script_environment
 
 
 async def run(
-    surroundings: Surroundings, skill: Skill, *words: str, **scripts: Any
+    script_environment: ScriptEnvironment, skill: Skill, *words: str, **scripts: Any
 ) -> ScriptResult:
     command, *args = words
     rules = Config.model_validate({"scripts": scripts})
     request = a_request(command, *args)
-    with anyio.fail_after(30), prepared(request, skill, rules, surroundings) as ready:
+    with (
+        anyio.fail_after(30),
+        prepared(request, skill, rules, script_environment) as ready,
+    ):
         return await ScriptRunner().run(ready.command)
 
 
@@ -497,11 +500,11 @@ async def test_a_command_writes_into_its_copy_and_its_home_only(
     there = (tmp_path / "outside/new", (skill.directory or Path()) / "new")
     script = 'touch here "$HOME/here" "$TMPDIR/there" && echo done; touch "$@"'
     words = ("sh", "-c", script, "sh", *map(str, there))
-    surroundings = a_tier(tier, tmp_path)
+    script_environment = a_tier(tier, tmp_path)
 
-    held = await run(surroundings, skill, *words)
+    held = await run(script_environment, skill, *words)
     escaped = [path.name for path in there if path.exists()]
-    free = await run(surroundings, skill, *words, sandbox="off")
+    free = await run(script_environment, skill, *words, sandbox="off")
 
     assert (held.sandbox, free.sandbox) == (tier, "none")
     assert held.stdout == free.stdout == "done\n"
@@ -516,10 +519,10 @@ async def test_a_command_reads_nothing_of_the_home(
     skill: Skill, tmp_path: Path, tier: SandboxName
 ) -> None:
     key = write(tmp_path / "home/.ssh/id", "canary")
-    surroundings = a_tier(tier, tmp_path / "home")
+    script_environment = a_tier(tier, tmp_path / "home")
 
-    held = await run(surroundings, skill, "cat", str(key))
-    free = await run(surroundings, skill, "cat", str(key), sandbox="off")
+    held = await run(script_environment, skill, "cat", str(key))
+    free = await run(script_environment, skill, "cat", str(key), sandbox="off")
 
     assert (held.stdout, free.stdout) == ("", "canary")
 
@@ -532,10 +535,10 @@ async def test_a_command_has_a_network_only_if_the_operator_says_so(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         code = f"import socket; socket.create_connection(('127.0.0.1', {port}), 5)"
-        surroundings = a_tier(tier, tmp_path)
+        script_environment = a_tier(tier, tmp_path)
 
-        held = await run(surroundings, skill, "python3", "-c", code)
-        free = await run(surroundings, skill, "python3", "-c", code, network=True)
+        held = await run(script_environment, skill, "python3", "-c", code)
+        free = await run(script_environment, skill, "python3", "-c", code, network=True)
 
     assert (held.exit_code, free.exit_code) == (1, 0)
     assert held.sandbox == free.sandbox == tier
@@ -553,9 +556,9 @@ async def test_uv_finds_the_python_of_the_path(
     write_package(tmp_path / "content", "say", files)
     [skill] = load_skills(tmp_path / "content").skills
     paths = (tmp_path / "one", tmp_path / "two", *os.defpath.split(os.pathsep))
-    surroundings = a_tier(tier, tmp_path, PATH=os.pathsep.join(map(str, paths)))
+    script_environment = a_tier(tier, tmp_path, PATH=os.pathsep.join(map(str, paths)))
 
-    result = await run(surroundings, skill, "python", "run.py")
+    result = await run(script_environment, skill, "python", "run.py")
 
     assert (result.stdout, result.stderr) == (f"{tmp_path}/two/python3\n", "")
     assert result.sandbox == tier
@@ -565,11 +568,11 @@ def test_where_a_sandbox_is_required_and_there_is_none_nothing_runs(
     skill: Skill, copies: Path
 ) -> None:
     rules = Config.model_validate({"scripts": {"sandbox": "required"}})
-    surroundings = Surroundings.of(PLAIN, ())
+    script_environment = ScriptEnvironment.of(PLAIN, ())
 
     with (
         pytest.raises(SandboxUnavailableError, match=r"scripts\.sandbox"),
-        prepared(a_request(), skill, rules, surroundings),
+        prepared(a_request(), skill, rules, script_environment),
     ):
         pass
 

@@ -35,7 +35,7 @@ from skills_mcp.scripts.permission import (
     permit,
     prepared_script,
 )
-from skills_mcp.scripts.surroundings import Surroundings
+from skills_mcp.scripts.script_environment import ScriptEnvironment
 from skills_mcp.skills.discovery import load_skills
 from skills_mcp.skills.index import SkillIndex
 from tests.support import write, write_skill
@@ -91,7 +91,9 @@ def ask(
     **fields: Any,
 ) -> Permitted:
     index = SkillIndex(load_skills(content).skills)
-    return permit(request(file, **fields), index, rules, Surroundings.of(os.environ))
+    return permit(
+        request(file, **fields), index, rules, ScriptEnvironment.of(os.environ)
+    )
 
 
 def request(file: str = "scripts/check.sh", **fields: Any) -> ScriptRequest:
@@ -102,8 +104,10 @@ def request(file: str = "scripts/check.sh", **fields: Any) -> ScriptRequest:
 def prepare(
     permitted: Permitted, *, rules: Scripts = OPEN, **environment: str
 ) -> AbstractContextManager[PreparedScript]:
-    surroundings = Surroundings.of({"PATH": os.environ["PATH"], **environment})
-    return prepared_script(permitted, request(), rules, surroundings)
+    script_environment = ScriptEnvironment.of(
+        {"PATH": os.environ["PATH"], **environment}
+    )
+    return prepared_script(permitted, request(), rules, script_environment)
 
 
 @pytest.mark.spec("8.4")

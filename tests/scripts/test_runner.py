@@ -24,7 +24,7 @@ from skills_mcp.scripts.runner import (
     MOST_RUNNING,
     MOST_WAITING,
     TIMEOUT_MESSAGE,
-    Command,
+    PreparedCommand,
     ScriptResult,
     ScriptRunner,
 )
@@ -47,7 +47,7 @@ PRINT_ENVIRONMENT = "import json, os; print(json.dumps(dict(os.environ)))"
 
 def a_command(
     folder: Path, text: str, file: str = "script.sh", **fields: Any
-) -> Command:
+) -> PreparedCommand:
     """Return a command for a script; `args` are its arguments."""
     values: dict[str, Any] = {
         "working_directory": folder,
@@ -56,14 +56,14 @@ def a_command(
     }
     arguments = fields.pop("args", {})
     runner = fields.pop("runner", ("sh",))
-    return Command(
+    return PreparedCommand(
         words=(*runner, str(write(folder / file, text))),
         environment=policy.derive_environment(os.environ, arguments, Scripts()),
         **{**values, **fields},
     )
 
 
-async def run(command: Command) -> ScriptResult:
+async def run(command: PreparedCommand) -> ScriptResult:
     with anyio.fail_after(30):
         return await ScriptRunner().run(command)
 
@@ -72,10 +72,10 @@ RUN_FOR_EVER = """
 import sys
 from pathlib import Path
 import anyio
-from skills_mcp.scripts.runner import Command, ScriptRunner
+from skills_mcp.scripts.runner import PreparedCommand, ScriptRunner
 
 folder = Path(sys.argv[1])
-anyio.run(ScriptRunner().run, Command(
+anyio.run(ScriptRunner().run, PreparedCommand(
     words=("sh", "script.sh"), environment={"PATH": "/usr/bin:/bin"},
     working_directory=folder, timeout_seconds=60, max_output_bytes=1000,
 ))

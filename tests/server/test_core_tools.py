@@ -11,7 +11,7 @@ from mcp_types import TextContent
 
 from skills_mcp.analytics.spool import Spool
 from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.scripts.command import SandboxName
+from skills_mcp.scripts.execution import SandboxName
 from tests.clients import Lifeline, SlowSource, ask, connected
 from tests.packages import contents, write_pdf
 from tests.server.conftest import branch_of

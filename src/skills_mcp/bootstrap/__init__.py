@@ -30,7 +30,7 @@ from skills_mcp.errors import ConfigError
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.scripts.audit import AuditFile
 from skills_mcp.scripts.runner import ScriptRunner
-from skills_mcp.scripts.surroundings import Surroundings
+from skills_mcp.scripts.script_environment import ScriptEnvironment
 from skills_mcp.snapshots.shelf import Shelf
 
 logger = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
         tracker=tracker,
         runner=ScriptRunner(),
         audit=AuditFile(home / "audit.jsonl"),
-        surroundings=Surroundings.of(environment),
+        script_environment=ScriptEnvironment.of(environment),
     )
     publisher = Publisher(
         outbox,

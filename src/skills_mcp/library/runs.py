@@ -20,7 +20,6 @@ from skills_mcp.errors import SandboxUnavailableError, SkillsError
 from skills_mcp.library.answers import RanScript
 from skills_mcp.library.provenance import Provenance, derive_place
 from skills_mcp.scripts.audit import AuditEntry, AuditFile, RunKind
-from skills_mcp.scripts.command import Command, ScriptResult
 from skills_mcp.scripts.commands import (
     CommandRequest,
     EntryRequest,
@@ -29,10 +28,11 @@ from skills_mcp.scripts.commands import (
     require_allowed,
     require_enabled,
 )
+from skills_mcp.scripts.execution import PreparedCommand, ScriptResult
 from skills_mcp.scripts.permission import ScriptRequest, permit, prepared_script
 from skills_mcp.scripts.runner import ScriptRunner
 from skills_mcp.scripts.sandbox import Choice, Sandbox
-from skills_mcp.scripts.surroundings import Surroundings
+from skills_mcp.scripts.script_environment import ScriptEnvironment
 from skills_mcp.skills.model import Skill
 from skills_mcp.snapshots.snapshot import Snapshot
 
@@ -41,7 +41,7 @@ class _IsReady(Protocol):
     """A run whose bytes are in place."""
 
     @property
-    def command(self) -> Command: ...
+    def command(self) -> PreparedCommand: ...
 
     @property
     def sha256(self) -> str | None: ...
@@ -88,22 +88,22 @@ class Runs:
         tracker: Tracker,
         runner: ScriptRunner,
         audit: AuditFile,
-        surroundings: Surroundings,
+        script_environment: ScriptEnvironment,
     ) -> None:
         self._tracker = tracker
         self._runner = runner
         self._audit = audit
-        self._surroundings = surroundings
+        self._script_environment = script_environment
 
     @property
     def sandbox(self) -> Sandbox:
         """What holds everything that runs."""
-        return self._surroundings.sandbox
+        return self._script_environment.sandbox
 
     def choose_sandbox(self, rules: Scripts) -> Choice | None:
         """Return the sandbox that scripts would get; None if they would be refused."""
         try:
-            sandbox = self._surroundings.sandbox
+            sandbox = self._script_environment.sandbox
             return sandbox.choose(rules.sandbox) if rules.enabled else None
         except SandboxUnavailableError:
             return None
@@ -122,7 +122,7 @@ class Runs:
         """
         rules = snapshot.config.scripts
         permitted = await anyio.to_thread.run_sync(
-            permit, request, snapshot.index, rules, self._surroundings
+            permit, request, snapshot.index, rules, self._script_environment
         )
         run = _Run(
             kind="script",
@@ -132,7 +132,7 @@ class Runs:
             execution=permitted.script.execution,
             arguments=tuple(sorted(request.args)),
         )
-        folder = prepared_script(permitted, request, rules, self._surroundings)
+        folder = prepared_script(permitted, request, rules, self._script_environment)
         result, ready = await self._carry_out(run, folder)
         return RanScript(result, run.place, sha256=ready.sha256)
 
@@ -158,7 +158,7 @@ class Runs:
             file=request.command,
             place=derive_place(snapshot.content, skill),
         )
-        folder = prepared(request, skill, rules, self._surroundings)
+        folder = prepared(request, skill, rules, self._script_environment)
         result, ready = await self._carry_out(run, folder)
         return RanScript(result, run.place, sha256=ready.sha256, words=ready.words)
 

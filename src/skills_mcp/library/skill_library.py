@@ -50,7 +50,7 @@ from skills_mcp.scripts.commands import CommandRequest, EntryRequest
 from skills_mcp.scripts.permission import ScriptRequest
 from skills_mcp.scripts.runner import ScriptRunner
 from skills_mcp.scripts.sandbox import Choice
-from skills_mcp.scripts.surroundings import Surroundings
+from skills_mcp.scripts.script_environment import ScriptEnvironment
 from skills_mcp.skills.assets import read_file
 from skills_mcp.skills.examples import (
     Example,
@@ -103,13 +103,13 @@ class SkillLibrary:
         tracker: Tracker,
         runner: ScriptRunner,
         audit: AuditFile,
-        surroundings: Surroundings,
+        script_environment: ScriptEnvironment,
     ) -> None:
         self._mounts = mounts
         self._shelf = shelf
         self.shelf = shelf  # the commands still use it
         self._tracker = tracker
-        self._runs = self.runs = Runs(tracker, runner, audit, surroundings)
+        self._runs = self.runs = Runs(tracker, runner, audit, script_environment)
         self.load = shelf.load
 
     # What is served now

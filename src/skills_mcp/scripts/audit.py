@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import portalocker
 
-from skills_mcp.scripts.command import SandboxName, ScriptResult
+from skills_mcp.scripts.execution import SandboxName, ScriptResult
 from skills_mcp.text.redaction import redact
 
 logger = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from skills_mcp.errors import (
     NoEntryError,
     shorten,
 )
-from skills_mcp.scripts.command import Command
+from skills_mcp.scripts.execution import PreparedCommand
 from skills_mcp.scripts.policy import (
     MAX_VALUE_BYTES,
     MAX_VALUES_BYTES,
@@ -30,7 +30,7 @@ from skills_mcp.scripts.policy import (
 from skills_mcp.scripts.private_folder import private_folder
 from skills_mcp.scripts.sandbox import Grants
 from skills_mcp.scripts.sandbox.programs import find_folders, find_program
-from skills_mcp.scripts.surroundings import Surroundings
+from skills_mcp.scripts.script_environment import ScriptEnvironment
 from skills_mcp.skills.assets import copy_files
 from skills_mcp.skills.fields import split_words
 from skills_mcp.skills.model import Skill
@@ -63,12 +63,12 @@ class EntryRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedCommand:
+class PreparedRun:
     """A command in its private copy of a skill, ready to be started."""
 
     words: tuple[str, ...]
     """What runs, without what a sandbox puts around it."""
-    command: Command
+    command: PreparedCommand
     sha256: str | None
     """The digest of the first file of the skill that the words name, if one does."""
 
@@ -150,8 +150,11 @@ def _explain_line(command: str, rules: Commands) -> str:
 
 @contextmanager
 def prepared(
-    request: CommandRequest, skill: Skill, rules: Config, surroundings: Surroundings
-) -> Iterator[PreparedCommand]:
+    request: CommandRequest,
+    skill: Skill,
+    rules: Config,
+    script_environment: ScriptEnvironment,
+) -> Iterator[PreparedRun]:
     """Copy the skill's folder, yield the command to run in it, and clean up.
 
     Blocking.
@@ -160,7 +163,7 @@ def prepared(
         request: What to run; `require_allowed` has let it pass.
         skill: Whose folder it is.
         rules: The operator's: for commands, and for all that runs.
-        surroundings: What there is on this machine, of which the command sees little.
+        script_environment: Variables, folders and sandbox of this machine.
 
     Raises:
         FileError: A file of the skill cannot be copied; the subclass says why.
@@ -172,11 +175,11 @@ def prepared(
         copy.mkdir()
         _copy(skill, copy)
         variables = {
-            **derive_environment(surroundings.environment, {}, rules.scripts),
+            **derive_environment(script_environment.variables, {}, rules.scripts),
             **folder.variables,
         }
         words = derive_words(request.command, request.args, variables)
-        command = Command(
+        command = PreparedCommand(
             words=words,
             environment=variables,
             working_directory=copy,
@@ -185,13 +188,13 @@ def prepared(
         )
         grants = Grants(
             home=folder.home,
-            readable=_find_python(words, variables, surroundings.home),
+            readable=_find_python(words, variables, script_environment.home),
             writable=(copy,),
             network=rules.scripts.network,
         )
         digest = _read_digest(request.args, skill, copy)
-        wrapped = surroundings.sandbox.wrap(command, grants, rules.scripts)
-        yield PreparedCommand(words, wrapped, digest)
+        wrapped = script_environment.sandbox.wrap(command, grants, rules.scripts)
+        yield PreparedRun(words, wrapped, digest)
 
 
 def _find_python(

@@ -11,10 +11,10 @@ from skills_mcp.config import Scripts
 from skills_mcp.errors import FileTooLargeError, MissingFileError
 from skills_mcp.files.safe_path import parse_relative
 from skills_mcp.scripts import policy
-from skills_mcp.scripts.command import Command
+from skills_mcp.scripts.execution import PreparedCommand
 from skills_mcp.scripts.private_folder import PrivateFolder, private_folder
 from skills_mcp.scripts.sandbox import Grants
-from skills_mcp.scripts.surroundings import Surroundings
+from skills_mcp.scripts.script_environment import ScriptEnvironment
 from skills_mcp.skills.assets import opened_whole
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.inheritance import find_script
@@ -52,7 +52,7 @@ class Permitted:
 class PreparedScript:
     """A script in its private folder, inside its sandbox, ready to be started."""
 
-    command: Command
+    command: PreparedCommand
     sha256: str
     """The digest of the bytes that will run, in hexadecimal."""
 
@@ -61,7 +61,7 @@ def permit(
     request: ScriptRequest,
     index: SkillIndex,
     rules: Scripts,
-    surroundings: Surroundings,
+    script_environment: ScriptEnvironment,
 ) -> Permitted:
     """Return what a request would run, or refuse it.  Blocking: reads the script.
 
@@ -88,7 +88,7 @@ def permit(
     data = _read(owner, script.file)
     runner = policy.require_runner(rules, script.file)
     cwd = (
-        surroundings.require_folder(request.cwd, rules)
+        script_environment.require_folder(request.cwd, rules)
         if request.cwd is not None
         else None
     )
@@ -100,7 +100,7 @@ def prepared_script(
     permitted: Permitted,
     request: ScriptRequest,
     rules: Scripts,
-    surroundings: Surroundings,
+    script_environment: ScriptEnvironment,
 ) -> Iterator[PreparedScript]:
     """Put the script into a private folder, yield what runs it there, and clean up.
 
@@ -116,11 +116,11 @@ def prepared_script(
     with private_folder() as folder:
         copy = folder.path / "skill"
         path = _place(permitted, original, copy)
-        command = Command(
+        command = PreparedCommand(
             words=(*permitted.runner, str(path)),
             environment={
                 **policy.derive_environment(
-                    surroundings.environment, request.args, rules
+                    script_environment.variables, request.args, rules
                 ),
                 **folder.variables,
                 "SKILL_DIR": str(original),
@@ -130,7 +130,7 @@ def prepared_script(
             max_output_bytes=rules.max_output_bytes,
         )
         grants = _grant(permitted, folder, (original, copy), rules)
-        wrapped = surroundings.sandbox.wrap(command, grants, rules)
+        wrapped = script_environment.sandbox.wrap(command, grants, rules)
         yield PreparedScript(wrapped, hashlib.sha256(permitted.data).hexdigest())
 
 
@@ -163,7 +163,7 @@ def _read(skill: Skill, file: str) -> bytes:
 
 
 def _place(permitted: Permitted, original: Path, copy: Path) -> Path:
-    """Write the script below `copy`, in the same surroundings as in the skill."""
+    """Write the script below `copy`, beside the same neighbours as in the skill."""
     parts = PurePosixPath(permitted.script.file).parts
     try:
         for depth, part in enumerate(parts):

@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 import anyio
 
 from skills_mcp.errors import BusyError
-from skills_mcp.scripts.command import (
-    Command,
+from skills_mcp.scripts.execution import (
+    PreparedCommand,
     ProcessLimits,
     SandboxName,
     ScriptResult,
@@ -25,7 +25,7 @@ from skills_mcp.scripts.supervision import GRACE_SECONDS, Supervised, start
 __all__ = [
     "TIMEOUT_EXIT_CODE",
     "TIMEOUT_MESSAGE",
-    "Command",
+    "PreparedCommand",
     "ProcessLimits",
     "SandboxName",
     "ScriptResult",
@@ -58,7 +58,9 @@ class ScriptRunner:
         self._turns: anyio.Semaphore | None = None
 
     async def run(
-        self, command: Command, when_started: Callable[[], object] = lambda: None
+        self,
+        command: PreparedCommand,
+        when_started: Callable[[], object] = lambda: None,
     ) -> ScriptResult:
         """Run a command; cancelling ends it and everything it started.
 
@@ -114,7 +116,7 @@ class ScriptRunner:
             return
         raise BusyError("The server is ending, and starts no script any more.")
 
-    async def _run(self, command: Command, program: str) -> ScriptResult:
+    async def _run(self, command: PreparedCommand, program: str) -> ScriptResult:
         started = time.monotonic()
         with anyio.CancelScope(shield=True):  # a child half started would be lost
             supervised = await start(command, program)

@@ -19,7 +19,7 @@ from anyio.abc import Process
 
 from skills_mcp.errors import InvalidArgumentsError, RunnerNotFoundError
 from skills_mcp.processes.group import GROUP_OPTIONS, kill_group
-from skills_mcp.scripts.command import Command
+from skills_mcp.scripts.execution import PreparedCommand
 
 _SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
 
@@ -69,7 +69,7 @@ class Supervised:
             os.close(self._status)
             self._status = None
 
-    def require_started(self, command: Command) -> None:
+    def require_started(self, command: PreparedCommand) -> None:
         """Refuse a command that could not be started.
 
         Raises:
@@ -123,7 +123,7 @@ class Supervised:
         return reports
 
 
-async def start(command: Command, program: str) -> Supervised:
+async def start(command: PreparedCommand, program: str) -> Supervised:
     """Start a command, whose program has this path.
 
     Raises:
@@ -138,7 +138,7 @@ async def start(command: Command, program: str) -> Supervised:
         raise _refusal(command, error.errno) from error
 
 
-async def _start_supervised(command: Command, program: str) -> Supervised:
+async def _start_supervised(command: PreparedCommand, program: str) -> Supervised:
     order = _compose_order(command, program)
     reading, writing = os.pipe()
     try:
@@ -164,7 +164,7 @@ async def _start_supervised(command: Command, program: str) -> Supervised:
     return Supervised(process, reading)
 
 
-async def _start_alone(command: Command, program: str) -> Supervised:
+async def _start_alone(command: PreparedCommand, program: str) -> Supervised:
     process = await anyio.open_process(
         [program, *command.words[1:]],
         stdin=subprocess.DEVNULL,
@@ -175,14 +175,14 @@ async def _start_alone(command: Command, program: str) -> Supervised:
     return Supervised(process, None)
 
 
-def _compose_order(command: Command, program: str) -> bytes:
+def _compose_order(command: PreparedCommand, program: str) -> bytes:
     """Return the words and the environment, each ended by NUL."""
     variables = (f"{name}={value}" for name, value in command.environment.items())
     items = (program, *command.words[1:], *variables)
     return b"".join(os.fsencode(item) + b"\0" for item in items)
 
 
-def _compose_options(command: Command, status: int, size: int) -> list[str]:
+def _compose_options(command: PreparedCommand, status: int, size: int) -> list[str]:
     options: dict[str, object] = {
         "status": status,
         "bytes": size,
@@ -203,7 +203,7 @@ def _compose_options(command: Command, status: int, size: int) -> list[str]:
 
 
 def _refusal(
-    command: Command, number: int | None
+    command: PreparedCommand, number: int | None
 ) -> InvalidArgumentsError | RunnerNotFoundError:
     if number == errno.E2BIG:
         return InvalidArgumentsError(

@@ -15,7 +15,7 @@ import pytest
 from skills_mcp.config import Scripts
 from skills_mcp.config.values import SandboxDemand
 from skills_mcp.errors import RunnerNotFoundError, SandboxUnavailableError
-from skills_mcp.scripts.command import Command, ProcessLimits
+from skills_mcp.scripts.execution import PreparedCommand, ProcessLimits
 from skills_mcp.scripts.sandbox import HOLDING, Grants, Sandbox
 from skills_mcp.scripts.sandbox.landlock_program import OLDEST_ABI
 from tests.support import write
@@ -38,8 +38,8 @@ def sandbox(path: str = _PATH, *, only: tuple[str, ...] = HOLDING) -> Sandbox:
     return Sandbox(Path.home(), path, offered)
 
 
-def a_command(grants: Grants, *words: str, path: str = _PATH) -> Command:
-    return Command(
+def a_command(grants: Grants, *words: str, path: str = _PATH) -> PreparedCommand:
+    return PreparedCommand(
         words=words,
         environment={"PATH": path},
         working_directory=grants.home,

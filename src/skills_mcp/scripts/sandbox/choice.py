@@ -12,7 +12,7 @@ from threading import Lock
 from skills_mcp.config import Scripts
 from skills_mcp.config.values import SandboxDemand
 from skills_mcp.errors import RunnerNotFoundError, SandboxUnavailableError
-from skills_mcp.scripts.command import Command, ProcessLimits, SandboxName
+from skills_mcp.scripts.execution import PreparedCommand, ProcessLimits, SandboxName
 from skills_mcp.scripts.sandbox import bubblewrap, landlock, programs
 from skills_mcp.scripts.sandbox.first_line import find_fault as find_start_fault
 from skills_mcp.scripts.sandbox.grants import Grants, expand
@@ -76,7 +76,9 @@ class Sandbox:
             )
         return best
 
-    def wrap(self, command: Command, grants: Grants, rules: Scripts) -> Command:
+    def wrap(
+        self, command: PreparedCommand, grants: Grants, rules: Scripts
+    ) -> PreparedCommand:
         """Return the command inside the sandbox, with its limits.  Blocking.
 
         The program is looked for in the PATH of the command's own environment.

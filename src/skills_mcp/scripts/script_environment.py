@@ -1,4 +1,4 @@
-"""What a run finds around it on this machine: variables, folders, the sandbox."""
+"""The environment of runs on this machine: variables, folders and the sandbox."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from skills_mcp.config import Scripts
 from skills_mcp.errors import FolderNotAllowedError, InvalidArgumentsError
-from skills_mcp.scripts.command import SandboxName
+from skills_mcp.scripts.execution import SandboxName
 from skills_mcp.scripts.policy import derive_search_path
 from skills_mcp.scripts.sandbox import HOLDING, Sandbox, expand
 
@@ -15,40 +15,41 @@ _HERE = "."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """The server's own surroundings, as far as runs are concerned."""
+class ScriptEnvironment:
+    """What the server knows of its machine, and every run is derived from."""
 
-    environment: Mapping[str, str]
+    variables: Mapping[str, str]
+    """The server's environment variables; a run sees few of them."""
     home: Path
-    """Of the user."""
+    """The user's home."""
     own_folder: Path
-    """What the server itself keeps: skills, events, and the operator's settings."""
+    """Where the server keeps skills, events and the operator's settings."""
     started_in: Path | None
-    """The folder in which the server was started; None if it is gone."""
+    """The folder in which the server was started; None if it does not exist."""
     sandbox: Sandbox
 
     @classmethod
     def of(
         cls,
-        environment: Mapping[str, str],
+        variables: Mapping[str, str],
         offered: Sequence[SandboxName] = HOLDING,
-    ) -> "Surroundings":
-        """Return those of a server with this environment, started where we are.
+    ) -> "ScriptEnvironment":
+        """Return the environment of a server that was started in the current folder.
 
         Args:
-            environment: All of it; a run sees little.
-            offered: The tiers of the sandbox to look for.
+            variables: All environment variables of the server.
+            offered: The sandbox tiers to look for.
         """
-        home = Path(environment.get("HOME") or Path.home()).resolve()
-        moved = environment.get("SKILLS_MCP_HOME")
+        home = Path(variables.get("HOME") or Path.home()).resolve()
+        moved = variables.get("SKILLS_MCP_HOME")
         own = expand(moved, home) if moved else home / ".skills-mcp"
         try:
             started_in = Path.cwd().resolve()
         except OSError:
             started_in = None
-        search_path = derive_search_path(environment.get("PATH", os.defpath))
+        search_path = derive_search_path(variables.get("PATH", os.defpath))
         return cls(
-            environment=environment,
+            variables=variables,
             home=home,
             own_folder=own.resolve(),
             started_in=started_in,

@@ -22,7 +22,7 @@ class ProcessLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class PreparedCommand:
     """What to start; a sandbox is a part of the words (DESIGN §3.13)."""
 
     words: tuple[str, ...]

@@ -8,7 +8,7 @@ import pytest
 
 from skills_mcp.config import Scripts
 from skills_mcp.errors import FolderNotAllowedError, InvalidArgumentsError
-from skills_mcp.scripts.surroundings import Surroundings
+from skills_mcp.scripts.script_environment import ScriptEnvironment
 
 HERE = Scripts()
 
@@ -23,7 +23,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def require(cwd: Path | str, rules: Scripts = HERE) -> Path:
-    return Surroundings.of(os.environ).require_folder(str(cwd), rules)
+    return ScriptEnvironment.of(os.environ).require_folder(str(cwd), rules)
 
 
 def test_the_folder_of_the_server_and_what_lies_in_it_are_open(project: Path) -> None:

@@ -16,7 +16,7 @@ from skills_mcp.config import Settings
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import Content, Demand, Mount, Part, accept_all
+from skills_mcp.content.source import Content, Freshness, Mount, Part, accept_all
 from skills_mcp.snapshots.shelf import Shelf
 from skills_mcp.snapshots.snapshot import Snapshot, take_snapshot
 
@@ -126,7 +126,7 @@ def _open(repository: Repository) -> float:
     """Return the seconds from a process that has imported all to one that answers."""
     _import()
     source = repository.open()
-    checkout = source.published()
+    checkout = source.open()
     if checkout is None:
         raise SystemExit("nothing was fetched")
     content = Content((Part(Mount(source=source), checkout),))
@@ -141,7 +141,7 @@ def _take(content: Content, before: Snapshot | None = None) -> Snapshot:
 
 
 def _sync(source: RemoteBranch) -> Content:
-    checkout = source.sync(Demand(time.time(), is_urgent=True), accept_all)
+    checkout = source.sync(Freshness(time.time(), is_urgent=True), accept_all)
     return Content((Part(Mount(source=source), checkout),))
 
 

@@ -19,11 +19,11 @@ import mcp.client.session
 from mcp.client.client import Client
 from mcp_types import TextContent
 
-from skills_mcp.content.local import LocalFolder
-from skills_mcp.content.source import Accept, Checkout, Demand
+from skills_mcp.content.source import Checkout
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.processes.group import kill_group
 from skills_mcp.server.app import create_server
+from tests.content.sources import FakeSource, checkout_of
 
 ERAS = {"auto": "2026-07-28", "legacy": "2025-06-18"}
 """How a client opens a connection, and the protocol revision that it then speaks."""
@@ -83,27 +83,24 @@ class Reports:
         self._then()
 
 
-class SlowSource(LocalFolder):
-    """A folder that arrives when a test says so."""
+class SlowSource(FakeSource):
+    """A repository that arrives when a test says so."""
 
     def __init__(self, directory: Path) -> None:
-        super().__init__(directory)
-        self.name = "a slow remote"
+        super().__init__("a slow remote", checkout_of(None, directory))
         self._asked = threading.Event()
         self.arrived = threading.Event()
-        self.syncs = 0
-
-    def sync(self, demand: Demand, accept: Accept) -> Checkout:
-        self.syncs += 1
-        self._asked.set()
-        assert self.arrived.wait(timeout=10)
-        return super().sync(demand, accept)
 
     def wait_until_asked(self) -> None:
         assert self._asked.wait(timeout=10)
 
     def close(self) -> None:
         self.arrived.set()
+
+    def _await_outcome(self) -> Checkout | Exception | None:
+        self._asked.set()
+        assert self.arrived.wait(timeout=10)
+        return super()._await_outcome()
 
 
 class Lifeline:

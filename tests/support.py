@@ -19,13 +19,14 @@ from skills_mcp.analytics.privacy import Privacy
 from skills_mcp.analytics.spool import Spool
 from skills_mcp.analytics.tracker import Tracker
 from skills_mcp.config import Layer, Settings
+from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import (
     Checkout,
     Content,
     ContentSource,
-    Demand,
+    Freshness,
     Mount,
     accept_all,
 )
@@ -166,14 +167,16 @@ def mounted(source: ContentSource | Path) -> Mounts:
 
 def sync(source: ContentSource) -> Checkout:
     """Bring the newest content of a source here, whatever is in it."""
-    checkout = source.sync(Demand(time.time(), is_urgent=True), accept_all)
+    if isinstance(source, RemoteBranch):
+        return source.sync(Freshness(time.time(), is_urgent=True), accept_all)
+    checkout = source.open()
     assert checkout is not None
     return checkout
 
 
 def sync_all(mounts: Mounts) -> Content:
     """Bring the newest content of every source here, whatever is in it."""
-    return mounts.sync(Demand(time.time(), is_urgent=True), accept_all)
+    return mounts.sync(Freshness(time.time(), is_urgent=True), accept_all)
 
 
 def open_library(  # noqa: PLR0913 - each of them is something that bootstrap wires

@@ -18,7 +18,7 @@ from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.policy import SyncPolicy
-from skills_mcp.content.source import Demand, Mount, accept_all
+from skills_mcp.content.source import Freshness, Mount, accept_all
 from skills_mcp.snapshots.snapshot import Snapshot, take_snapshot
 from soak.scenario import Figure, Scale, Scenario
 from tests.support import Upstream, mounted, skill_text, sync_all, write
@@ -152,7 +152,7 @@ class _Content:
         """Push and write these settings, and read everything."""
         write(self.folder / "config.yaml", text)
         self.upstream.commit({"config.yaml": text})
-        content = self.mounts.sync(Demand(time.time()), accept_all)
+        content = self.mounts.sync(Freshness(time.time()), accept_all)
         return take_snapshot(content, Settings())
 
     def find_silent(self, snapshot: Snapshot) -> list[str]:

@@ -76,8 +76,8 @@ def never_mix(folder: Path, _: Scale) -> Iterator[Figure]:
     wanted = {"repository": other.newest, "branch": mirror.newest}
     passed = []
     for name, source in others.items():
-        is_blank = source.published() is None
-        error, served = sync(source), source.published()
+        is_blank = source.open() is None
+        error, served = sync(source), source.open()
         assert served  # noqa: S101 - or the figure would be about something else
         commit = wanted.get(name, next(iter(mirror.commits)))
         passed.append(is_blank and error is None and served.revision == commit)
@@ -204,7 +204,7 @@ _LOSSES: Mapping[Callable[[Path, GitServer], None], type[SyncError]] = {
 
 
 def _serves_after(source: RemoteBranch, mirror: Mirror, commit: str) -> bool:
-    error, served = sync(source), source.published()
+    error, served = sync(source), source.open()
     if error or served is None:
         return False
     return served.revision == commit and read_files(served) == mirror.commits[commit]

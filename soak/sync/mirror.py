@@ -10,7 +10,7 @@ from pathlib import Path
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.policy import SyncPolicy
-from skills_mcp.content.source import Checkout, Demand, accept_all
+from skills_mcp.content.source import Checkout, Freshness, accept_all
 from skills_mcp.errors import SyncError
 from tests.content.git_server import GitServer, serving
 from tests.support import Upstream, git, skill_text
@@ -102,7 +102,7 @@ class Mirror:
 
         None if there is none, and `torn` if its files are not those of the commit.
         """
-        checkout = self.open().published()
+        checkout = self.open().open()
         if checkout is None:
             return None
         is_whole = read_files(checkout) == self.commits.get(checkout.revision or "")
@@ -126,7 +126,7 @@ def mirrored(
 def sync(source: RemoteBranch) -> SyncError | None:
     """Ask the remote now; return what went wrong."""
     try:
-        source.sync(Demand(time.time(), is_urgent=True), accept_all)
+        source.sync(Freshness(time.time(), is_urgent=True), accept_all)
     except SyncError as error:
         return error
     return None

@@ -87,7 +87,7 @@ def stop_in_mid_fetch(folder: Path, scale: Scale) -> Iterator[Figure]:
             window.tell("sync")
             gate.is_asked.wait()
             window.stop()
-            checkout = impatient.published()
+            checkout = impatient.open()
             served += checkout is not None and checkout.revision == before
             try:
                 sync(impatient)
@@ -118,7 +118,7 @@ def _has_git(store: SnapshotStore) -> bool:
 
 
 def _commit(cache: Path, url: str) -> str | None:
-    checkout = open_branch(cache, url).published()
+    checkout = open_branch(cache, url).open()
     return checkout.revision if checkout else None
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import (
     Attempt,
-    Demand,
+    Freshness,
     Mount,
     accept_all,
 )
@@ -66,13 +66,13 @@ from pathlib import Path
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.policy import SyncPolicy
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.source import Demand, accept_all
+from skills_mcp.content.source import Freshness, accept_all
 from skills_mcp.errors import SyncError
 source = RemoteBranch(Remote(sys.argv[1], "main"), Path(sys.argv[2]), SyncPolicy())
 failed = 0
 for _ in range(int(sys.argv[3])):
     try:
-        source.sync(Demand(time.time()), accept_all)
+        source.sync(Freshness(time.time()), accept_all)
     except SyncError:
         failed += 1
 print(failed)
@@ -161,7 +161,7 @@ def survive_clock(folder: Path, _: Scale) -> Iterator[Figure]:
         for name in ("current.json", "state.json"):
             _shift(mirror.store / name, years, has_failed=years != 1)
         mounts = Mounts((Mount(source=mirror.open()),))
-        [state] = mounts.states(mounts.look(), _INTERVAL_SECONDS)
+        [state] = mounts.states(mounts.open(), _INTERVAL_SECONDS)
         ages.append(state.age_seconds is None or state.age_seconds >= 0)
         mirror.push(f"{years} years")
         passed.append(_syncs_by_timer(mirror))
@@ -261,7 +261,7 @@ def _syncs_by_timer(mirror: Mirror) -> bool:
     if source.next_sync_at(_INTERVAL_SECONDS) > time.time():
         return False
     try:
-        source.sync(Demand(time.time() - _LOOK_SECONDS), accept_all)
+        source.sync(Freshness(time.time() - _LOOK_SECONDS), accept_all)
     except SyncError:
         return False
     return mirror.serves()

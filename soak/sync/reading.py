@@ -37,7 +37,7 @@ class Reader:
     def read(self) -> None:
         """Read the published commit once, as a server that indexes it does."""
         self.reads += 1
-        checkout = self.branch.published()
+        checkout = self.branch.open()
         if checkout is None or checkout.revision is None:
             self.failed += 1
             return

@@ -50,7 +50,7 @@ def refresh_by_timer(folder: Path, scale: Scale) -> Iterator[Figure]:
         with opened(_PROCESSES, cache, url) as windows:
             for each in windows:
                 each.tell(
-                    "follow", interval_seconds=interval, look_seconds=_LOOK_SECONDS
+                    "follow", interval_seconds=interval, poll_seconds=_LOOK_SECONDS
                 )
             asks = scale.count(full=20, quick=3)
             rate = _count_asks(interval, server, asks)
@@ -59,7 +59,7 @@ def refresh_by_timer(folder: Path, scale: Scale) -> Iterator[Figure]:
 
 
 def _compare(numbers: Numbers, cache: Path, url: str, what: str) -> Figure:
-    published = open_branch(cache, url).published()
+    published = open_branch(cache, url).open()
     is_same = published is not None and published.revision == numbers.newest
     return Figure.every(3, what, int(is_same), 1)
 

@@ -56,7 +56,7 @@ class _Gate:
         change(self._forge)
         commit = self._forge.push()
         source = self._open(verify)
-        error, served = sync(source), source.published()
+        error, served = sync(source), source.open()
         if error or served is None:
             return False
         return served.revision == commit and bool(served.verified_by)
@@ -64,11 +64,11 @@ class _Gate:
     def refuses(self, verify: Verify, change: Change) -> bool:
         """Whether a change is refused, and what is served stays."""
         source = self._open(verify)
-        before = source.published()
+        before = source.open()
         assert before  # noqa: S101 - good ones came first
         change(self._forge)
         self._forge.push()
-        error, served = sync(source), source.published()
+        error, served = sync(source), source.open()
         is_same = served is not None and served.revision == before.revision
         return isinstance(error, SignatureError) and is_same
 
@@ -95,7 +95,7 @@ class _Gate:
         source = self._open("commit", signers)
         error = sync(source)
         try:
-            source.published()
+            source.open()
         except SignatureError:
             # Who has vouched for what is here cannot do so any more.
             return isinstance(error, SignatureError)

@@ -85,7 +85,7 @@ def _says(
 ) -> bool:
     """Whether a new process tells an agent how the source is doing."""
     mounts = Mounts((Mount(source=mirror.open()),))
-    [state] = mounts.states(mounts.look(), _INTERVAL_SECONDS)
+    [state] = mounts.states(mounts.open(), _INTERVAL_SECONDS)
     said = render_state(state)
     error = said.get("error", {})
     is_explained = bool(error.get("message")) and "failed_at" in said

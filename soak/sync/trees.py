@@ -68,7 +68,7 @@ class Trees:
         before = self._mirror.served()
         self._push(entries)
         error = self._mirror.sync()
-        checkout = self._mirror.open().published()
+        checkout = self._mirror.open().open()
         assert checkout  # noqa: S101 - something was published before
         if error:
             is_kept = self._mirror.served() == before

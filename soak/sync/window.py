@@ -18,7 +18,7 @@ from typing import Any
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.policy import SyncPolicy
-from skills_mcp.content.source import Checkout, Demand, accept_all
+from skills_mcp.content.source import Checkout, Freshness, accept_all
 from skills_mcp.errors import SyncError
 from soak.sync.numbered import TornError, check_files
 
@@ -43,7 +43,7 @@ def sync(branch: RemoteBranch) -> Checkout:
     Raises:
         SyncError: As the library says.
     """
-    return branch.sync(Demand(time.time(), is_urgent=True), accept_all)
+    return branch.sync(Freshness(time.time(), is_urgent=True), accept_all)
 
 
 class Window:
@@ -155,7 +155,7 @@ class _Worker:
 
     def hold(self, number: int) -> str:
         """Take a lease of what is published, and return its commit."""
-        self._held, self._number = self._branch.published(), number
+        self._held, self._number = self._branch.open(), number
         return (self._held and self._held.revision) or ""
 
     def read(self) -> str:
@@ -172,7 +172,7 @@ class _Worker:
         self._held = None
         return ""
 
-    def follow(self, interval_seconds: float, look_seconds: float) -> str:
+    def follow(self, interval_seconds: float, poll_seconds: float) -> str:
         """Sync by the timer, for ever."""
         import anyio
 
@@ -187,7 +187,7 @@ class _Worker:
             lambda _: None,
             accept_all,
             lambda: minutes,
-            look_seconds=look_seconds,
+            poll_seconds=poll_seconds,
         )
         refresher.wake()
         anyio.run(refresher.run)

@@ -14,7 +14,7 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.policy import Signers, SyncPolicy
-from skills_mcp.content.source import ANYTHING, ContentSource, accept_all
+from skills_mcp.content.source import ContentSource, Freshness, accept_all
 from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.library.answers import Guidance
 from tests.analytics.test_publisher import listening
@@ -188,11 +188,11 @@ def test_two_branches_never_share_a_cache(tmp_path: Path) -> None:
     main.commit({"one.md": skill_text(keywords=["two"])})
 
     first = build(Options(repo=main.url), {}).mounts
-    first.sync(ANYTHING, accept_all)
+    first.sync(Freshness(0.0), accept_all)
     other = build(Options(repo=main.url, branch="other"), {}).mounts
 
-    assert first.published() is not None
-    assert other.published() is None
+    assert first.open() is not None
+    assert other.open() is None
 
 
 @pytest.mark.spec("10.1")

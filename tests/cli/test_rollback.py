@@ -63,7 +63,7 @@ def test_afterwards_the_repository_is_followed_again(
 @pytest.mark.parametrize(
     "options, said",
     [
-        ((), "no commit before the one that it serves"),
+        ((), "no previous commit to go back to"),
         (("--resume",), "nothing is held"),
     ],
 )

@@ -5,9 +5,10 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
 
-from skills_mcp.content.source import Accept, Attempt, Checkout, Demand
+from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.git.remote import Remote
+from skills_mcp.content.source import Accept, Attempt, Checkout, Freshness
 from skills_mcp.errors import SyncError
 
 
@@ -16,19 +17,20 @@ def checkout_of(revision: str | None, directory: Path | None = None) -> Checkout
     return Checkout(directory or Path("/nowhere"), revision, datetime.now(UTC))
 
 
-class FakeSource:
-    """A repository.
+class FakeSource(RemoteBranch):
+    """A repository without Git, network and disk.
 
     Args:
         name: What a log calls it.
-        outcome: How every sync ends; None finds nothing.
+        outcome: How every sync ends.
     """
 
-    mode: Literal["git"] = "git"
+    doing = ""
 
     def __init__(
         self, name: str = "the source", outcome: Checkout | Exception | None = None
     ) -> None:
+        super().__init__(Remote(name, "main"), Path("/nowhere"))
         self.name = name
         self.outcome = outcome
         self.here: Checkout | None = None
@@ -38,27 +40,25 @@ class FakeSource:
         """The answer of `next_sync_at`."""
         self.intervals: list[float | None] = []
         """What `next_sync_at` was asked with."""
-        self.demands: list[Demand] = []
-        """Those of all syncs, also of one that is running."""
-        self.is_final = False
+        self.asked: list[Freshness] = []
+        """What each sync was asked for, also one that is running."""
         self.is_closed = False
-        self.doing = ""
-        self._seen: Checkout | None = None
 
     @property
     def syncs(self) -> int:
-        return len(self.demands)
+        return len(self.asked)
 
-    def published(self) -> Checkout | None:
+    def open(self) -> Checkout | None:
         self._seen = self.here
         return self.here
 
-    def sync(self, demand: Demand, accept: Accept) -> Checkout | None:
-        self.demands.append(demand)
+    def sync(self, freshness: Freshness, accept: Accept) -> Checkout:
+        self.asked.append(freshness)
         outcome = self._await_outcome()
         if isinstance(outcome, Exception):
             raise outcome
-        if outcome and outcome is not self.here:
+        assert outcome is not None
+        if outcome is not self.here:
             accept(self, outcome)
         self.here = self._seen = outcome
         return outcome
@@ -72,12 +72,6 @@ class FakeSource:
 
     def has_news(self) -> bool:
         return self.here is not self._seen
-
-    def go_back(self) -> Checkout:
-        raise NotImplementedError
-
-    def follow(self) -> None:
-        raise NotImplementedError
 
     def count_changes(self, before: Checkout | None, after: Checkout) -> int:
         if before is after:

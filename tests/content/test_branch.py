@@ -10,7 +10,7 @@ import pytest
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.policy import SyncPolicy
-from skills_mcp.content.source import Checkout, Demand
+from skills_mcp.content.source import Checkout, Freshness
 from skills_mcp.errors import SyncError
 from tests.content.git_server import serving
 from tests.support import Upstream, git, running_python, sync, wait_for, write
@@ -23,11 +23,11 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.policy import SyncPolicy
 from skills_mcp.content.policy import SyncPolicy
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.source import Demand, accept_all
+from skills_mcp.content.source import Freshness, accept_all
 source = RemoteBranch(Remote(sys.argv[1], "main"), Path(sys.argv[2]), SyncPolicy())
 print("ready", flush=True)
 sys.stdin.readline()
-checkout = source.sync(Demand(time.time(), is_urgent=True), accept_all)
+checkout = source.sync(Freshness(time.time(), is_urgent=True), accept_all)
 text = (checkout.directory / "a.md").read_text()
 print(checkout.revision, text, flush=True)
 """
@@ -85,7 +85,7 @@ def test_files_of_a_snapshot_are_read_only(
 
 @pytest.mark.spec("9.1")
 def test_a_source_that_never_synced_publishes_nothing(source: RemoteBranch) -> None:
-    assert source.published() is None
+    assert source.open() is None
 
 
 @pytest.mark.spec("9.1")
@@ -96,7 +96,7 @@ def test_another_server_finds_what_is_published_without_the_remote(
     sync(source)
     shutil.rmtree(upstream.bare)
 
-    published = open_branch(upstream, tmp_path).published()
+    published = open_branch(upstream, tmp_path).open()
 
     assert published is not None
     assert published.revision == commit
@@ -220,7 +220,7 @@ def test_a_sync_that_fails_says_what_to_do_and_keeps_what_is_published(
         with pytest.raises(SyncError, match=advice):
             sync(source)
 
-    published = source.published()
+    published = source.open()
     assert published is not None
     assert (published.revision, text(published)) == (commit, "A")
 
@@ -235,7 +235,7 @@ def test_a_branch_that_never_was_is_said_at_the_first_sync(
     with pytest.raises(SyncError, match="no such branch"):
         sync(source)
 
-    assert source.published() is None
+    assert source.open() is None
 
 
 @pytest.mark.spec("9.1")
@@ -360,7 +360,7 @@ def test_a_damaged_pointer_heals_at_the_next_sync(
             commit = upstream.commit({"a.md": "2"})
 
     assert sync(source).revision == commit
-    published = source.published()
+    published = source.open()
     assert published is not None
     assert published.revision == commit
 
@@ -372,7 +372,7 @@ def test_a_snapshot_folder_that_was_deleted_heals_at_the_next_sync(
     sync(source)
     shutil.rmtree(store_of(tmp_path) / "snap" / commit)
 
-    before = source.published()
+    before = source.open()
     after = sync(source)
 
     assert before is None
@@ -445,7 +445,7 @@ def test_a_fetch_that_began_after_we_asked_is_shared(
             other.stdin.write(b"go\n")
             other.stdin.flush()
             _wait_until_it_waits_for_the_lock(other)
-            source._delivery.run(lock, Demand(time.time()), lambda _: None)
+            source._delivery.run(lock, Freshness(time.time()), lambda _: None)
             shutil.rmtree(upstream.bare)  # whoever fetches now, fails
         answer = other.stdout.readline().decode().split()
 

@@ -14,7 +14,7 @@ import pytest
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.policy import Signers, SyncPolicy
-from skills_mcp.content.source import ANYTHING, Checkout, Demand, accept_all
+from skills_mcp.content.source import Checkout, Freshness, accept_all
 from skills_mcp.errors import (
     AccessRefusedError,
     HistoryRewrittenError,
@@ -74,8 +74,8 @@ class Reader:
             raise UnreadableContentError(f"{text} cannot be read")
 
 
-def now() -> Demand:
-    return Demand(time.time(), is_urgent=True)
+def now() -> Freshness:
+    return Freshness(time.time(), is_urgent=True)
 
 
 def test_a_commit_is_read_before_anybody_is_served_from_it(
@@ -85,7 +85,7 @@ def test_a_commit_is_read_before_anybody_is_served_from_it(
     source, seen = follow(upstream, cache), []
 
     def look(_: object, checkout: Checkout) -> None:
-        seen.append((read(checkout), source.published()))
+        seen.append((read(checkout), source.open()))
 
     source.sync(now(), look)
 
@@ -104,7 +104,7 @@ def test_a_commit_that_cannot_be_read_is_not_published(
     with pytest.raises(UnreadableContentError, match="bad cannot be read"):
         source.sync(now(), reader)
 
-    assert read(source.published()) == "good"
+    assert read(source.open()) == "good"
 
 
 def test_a_commit_that_was_refused_is_not_read_again_and_the_next_one_is(
@@ -147,7 +147,7 @@ def test_a_commit_beyond_a_limit_is_not_published(
     with pytest.raises(LimitExceededError, match=r"limits\.max_files"):
         sync(source)
 
-    assert read(source.published()) == "1"
+    assert read(source.open()) == "1"
 
 
 def test_a_limit_that_was_raised_lets_a_file_in(
@@ -211,7 +211,7 @@ def test_a_history_that_does_not_go_on_is_refused(
     with pytest.raises(HistoryRewrittenError, match="--allow-rewrite"):
         sync(source)
 
-    assert read(source.published()) == "2"
+    assert read(source.open()) == "2"
 
 
 def test_a_rewrite_can_be_let_through_once(upstream: Upstream, cache: Path) -> None:
@@ -238,7 +238,7 @@ def test_what_nobody_trusted_has_signed_is_not_published(
     with pytest.raises(SignatureError):
         sync(follow(upstream, cache, SyncPolicy(signers=signers)))
 
-    assert follow(upstream, cache).published() is None
+    assert follow(upstream, cache).open() is None
 
 
 def test_what_was_fetched_before_it_had_to_be_signed_is_not_served_any_more(
@@ -251,10 +251,10 @@ def test_what_was_fetched_before_it_had_to_be_signed_is_not_served_any_more(
     source = follow(upstream, cache, SyncPolicy(signers=signers))
 
     with pytest.raises(SignatureError):
-        source.published()
+        source.open()
     offline = follow(upstream, cache, SyncPolicy(signers=signers, is_offline=True))
     with pytest.raises(SignatureError):
-        offline.sync(ANYTHING, accept_all)
+        offline.sync(Freshness(0.0), accept_all)
 
 
 # -- going back
@@ -279,7 +279,7 @@ def test_the_commit_before_is_served_until_told_otherwise(
 
     assert (read(checkout), read(held)) == ("1", "1")
     assert held.hold is not None
-    assert read(follow(upstream, cache).published()) == "1"
+    assert read(follow(upstream, cache).open()) == "1"
 
 
 def test_following_again_brings_what_was_taken_back_and_then_the_newest(
@@ -289,7 +289,7 @@ def test_following_again_brings_what_was_taken_back_and_then_the_newest(
     source.go_back()
 
     source.follow()
-    resumed = source.published()
+    resumed = source.open()
     upstream.commit({"a.md": "3"})
 
     assert read(resumed) == "2"
@@ -318,7 +318,7 @@ def test_there_is_no_way_back_from_the_first_commit(
     with pytest.raises(SyncError, match="nothing is held"):
         source.follow()
 
-    assert read(source.published()) == "1"
+    assert read(source.open()) == "1"
 
 
 def test_a_sync_without_news_keeps_the_way_back(
@@ -382,7 +382,7 @@ def test_what_is_served_is_put_right_although_the_remote_is_away(
     with pytest.raises(SyncError):
         sync(source)
 
-    assert read(source.published()) == "1"
+    assert read(source.open()) == "1"
 
 
 # -- when the remote is asked
@@ -402,7 +402,7 @@ def test_what_was_fetched_since_then_will_do(server: GitServer, cache: Path) -> 
     sync(over_http(server, cache))
     before = requests(server)
 
-    checkout = over_http(server, cache).sync(Demand(asked_at), accept_all)
+    checkout = over_http(server, cache).sync(Freshness(asked_at), accept_all)
 
     assert (read(checkout), requests(server)) == ("1", before)
 
@@ -419,7 +419,7 @@ def test_a_fetch_of_tomorrow_proves_nothing(
     source = over_http(server, cache)
 
     assert source.next_sync_at(900) <= time.time()
-    assert read(source.sync(Demand(0.0), accept_all)) == "2"
+    assert read(source.sync(Freshness(0.0), accept_all)) == "2"
 
 
 def test_all_windows_leave_a_remote_alone_that_has_failed(
@@ -427,12 +427,12 @@ def test_all_windows_leave_a_remote_alone_that_has_failed(
 ) -> None:
     server.token = "right"  # noqa: S105 - a test
     with pytest.raises(AccessRefusedError):
-        over_http(server, cache, "wrong").sync(Demand(time.time()), accept_all)
+        over_http(server, cache, "wrong").sync(Freshness(time.time()), accept_all)
     before = requests(server)
 
     for _ in range(10):
         with pytest.raises(AccessRefusedError) as raised:
-            over_http(server, cache, "wrong").sync(Demand(time.time()), accept_all)
+            over_http(server, cache, "wrong").sync(Freshness(time.time()), accept_all)
         assert raised.value.is_recalled
 
     assert requests(server) == before
@@ -457,7 +457,7 @@ def test_a_failure_since_then_answers_who_insists_as_well(
     before = requests(server)
 
     with pytest.raises(SyncError) as raised:
-        over_http(server, cache).sync(Demand(asked_at, is_urgent=True), accept_all)
+        over_http(server, cache).sync(Freshness(asked_at, is_urgent=True), accept_all)
 
     assert raised.value.is_recalled
     assert requests(server) == before
@@ -547,7 +547,7 @@ def test_what_another_process_publishes_is_news_once(
     told = mine.has_news()
 
     assert (before, told) == (False, True)
-    assert read(mine.published()) == "2"
+    assert read(mine.open()) == "2"
     assert not mine.has_news()
 
 
@@ -666,7 +666,7 @@ def test_the_way_back_outlives_the_files_of_what_is_served(
     upstream: Upstream, cache: Path, *, is_news: bool
 ) -> None:
     source = two_commits(upstream, cache)
-    served = source.published()
+    served = source.open()
     assert served is not None
     shutil.rmtree(served.directory)
     if is_news:
@@ -796,7 +796,7 @@ def test_who_has_signed_is_that_of_the_commit_gone_back_to(
 
     names.append(source.go_back().verified_by)
     source.follow()
-    resumed = source.published()
+    resumed = source.open()
 
     assert resumed is not None
     names.append(resumed.verified_by)
@@ -817,7 +817,7 @@ def test_there_is_no_way_back_to_what_nobody_trusted_has_signed(
     with pytest.raises(SignatureError):
         source.go_back()
 
-    assert read(source.published()) == "signed"
+    assert read(source.open()) == "signed"
 
 
 @needs_keys
@@ -839,7 +839,7 @@ def test_what_was_let_through_stays_so_although_its_publisher_died_at_once(
     with pytest.raises(SignatureError):
         sync(source)
 
-    assert read(follow(upstream, cache, policy, pin="v1").published()) == "signed"
+    assert read(follow(upstream, cache, policy, pin="v1").open()) == "signed"
 
 
 @needs_keys
@@ -855,7 +855,7 @@ def test_what_was_taken_back_with_its_key_does_not_keep_anybody_from_following(
     write(tmp_path / "allowed", f"ada {keys['ada'].with_suffix('.pub').read_text()}")
 
     source.follow()
-    resumed = source.published()
+    resumed = source.open()
 
     assert resumed is not None
     assert (read(resumed), resumed.hold) == ("ada", None)
@@ -869,7 +869,7 @@ def test_who_has_signed_is_said_of_what_was_fetched_before_anybody_had_to(
     sync(follow(upstream, cache))
     policy = SyncPolicy(signers=Signers(allowed=tmp_path / "allowed"))
 
-    checkout = follow(upstream, cache, policy).published()
+    checkout = follow(upstream, cache, policy).open()
 
     assert checkout is not None
     assert str(checkout.verified_by).startswith("ada,")

@@ -20,7 +20,7 @@ from skills_mcp.content.source import (
     Checkout,
     Content,
     ContentSource,
-    Demand,
+    Freshness,
     Mount,
     SourceState,
     accept_all,
@@ -36,7 +36,7 @@ def at_places(sources: Mapping[str, ContentSource]) -> Mounts:
 
 def sync(mounts: Mounts) -> Content:
     """Sync as a person does who wants the newest."""
-    return mounts.sync(Demand(time.time(), is_urgent=True), accept_all)
+    return mounts.sync(Freshness(time.time(), is_urgent=True), accept_all)
 
 
 def sync_due(mounts: Mounts) -> Content:
@@ -236,7 +236,7 @@ def test_one_source_alone_fails_as_if_there_were_no_mounts(
     with pytest.raises(SyncError, match="Check its address"):
         sync(mounts)
 
-    assert texts(mounts.published()) == {"": "one"}
+    assert texts(mounts.open_published()) == {"": "one"}
 
 
 def test_all_sources_are_asked_at_the_same_time() -> None:
@@ -279,7 +279,7 @@ def test_what_is_here_is_published_without_any_remote(
     shutil.rmtree(one.bare)
     shutil.rmtree(two.bare)
 
-    content = three(one, two, folder, cache).published()
+    content = three(one, two, folder, cache).open_published()
 
     assert texts(content) == {"": "one", "mine": "folder", "teams/two": "two"}
 
@@ -291,7 +291,7 @@ def test_nothing_is_published_until_every_repository_has_something(
     two.commit({"a.md": "two"})
     sync(mounted(branch_of(one, cache)))
 
-    assert three(one, two, folder, cache).published() is None
+    assert three(one, two, folder, cache).open_published() is None
 
 
 def test_a_folder_that_is_gone_does_not_keep_the_rest_from_being_published(
@@ -302,7 +302,7 @@ def test_a_folder_that_is_gone_does_not_keep_the_rest_from_being_published(
     sync(three(one, two, folder, cache))
     shutil.rmtree(folder)
 
-    content = three(one, two, folder, cache).published()
+    content = three(one, two, folder, cache).open_published()
 
     assert texts(content) == {"": "one", "teams/two": "two"}
     assert content is not None
@@ -312,7 +312,7 @@ def test_a_folder_that_is_gone_does_not_keep_the_rest_from_being_published(
 def test_folders_alone_are_never_published(folder: Path) -> None:
     mounts = at_places({"": LocalFolder(folder), "x": LocalFolder(folder)})
 
-    assert mounts.published() is None
+    assert mounts.open_published() is None
     assert mounts.mode == "local"
 
 
@@ -449,8 +449,8 @@ def test_a_source_that_is_due_is_not_asked_if_another_process_has_just_done_so()
 
     sync_due(mounted(source))
 
-    [demand] = source.demands
-    assert demand == Demand(math.nextafter(1000.0, math.inf), is_urgent=False)
+    [freshness] = source.asked
+    assert freshness == Freshness(math.nextafter(1000.0, math.inf), is_urgent=False)
 
 
 def test_a_source_that_is_not_due_brings_what_another_process_has_published() -> None:
@@ -549,7 +549,7 @@ def test_a_published_commit_that_vanishes_is_no_news_and_is_served_on() -> None:
     assert mounts.has_news()
     assert mounts.read_news() is None
     assert not mounts.has_news()
-    assert revisions(mounts.look()) == {"": "1"}
+    assert revisions(mounts.open()) == {"": "1"}
 
 
 def test_a_look_asks_no_remote(
@@ -560,7 +560,7 @@ def test_a_look_asks_no_remote(
     sync(mounted(branch_of(one, cache)))
     shutil.rmtree(one.bare)
 
-    content = three(one, two, folder, cache).look()
+    content = three(one, two, folder, cache).open()
 
     assert texts(content) == {"": "one", "mine": "folder"}
 
@@ -568,7 +568,7 @@ def test_a_look_asks_no_remote(
 def test_a_look_at_nothing_says_what_is_wrong(tmp_path: Path) -> None:
     mounts = mounted(tmp_path / "missing")
 
-    content = mounts.look()
+    content = mounts.open()
 
     [state] = states(mounts, content)
     assert content is None
@@ -580,16 +580,16 @@ def test_a_store_that_cannot_be_read_costs_the_others_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     class Unreadable(FakeSource):
-        def published(self) -> Checkout | None:
+        def open(self) -> Checkout | None:
             raise SyncError("too many open files")
 
     good = FakeSource("good")
     good.here = checkout_of("1")
 
-    content = at_places({"good": good, "bad": Unreadable("bad")}).look()
+    content = at_places({"good": good, "bad": Unreadable("bad")}).open()
 
     assert revisions(content) == {"good": "1"}
-    assert "here of bad: too many open files" in caplog.text
+    assert "the cache of bad: too many open files" in caplog.text
 
 
 def test_a_failure_that_nobody_could_write_down_is_in_the_state_all_the_same() -> None:
@@ -657,7 +657,7 @@ def test_a_commit_that_is_not_accepted_is_a_failure_of_its_source_alone() -> Non
         {name: FakeSource(name, checkout_of("1")) for name in ("good", "bad")}
     )
 
-    content = mounts.sync(Demand(0.0), accept)
+    content = mounts.sync(Freshness(0.0), accept)
 
     assert revisions(content) == {"good": "1"}
     assert str(content.error) == "bad: no skill can be read"

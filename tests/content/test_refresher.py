@@ -20,7 +20,7 @@ from skills_mcp.content.source import (
     Checkout,
     Content,
     ContentSource,
-    Demand,
+    Freshness,
     Mount,
     accept_all,
 )
@@ -28,7 +28,7 @@ from skills_mcp.errors import ConfigError, ContentUnavailableError, SyncError
 from tests.content.sources import ScriptedSource, checkout_of
 from tests.support import Upstream, mounted, until
 
-_LOOK_SECONDS = 0.001
+_POLL_SECONDS = 0.001
 _START = 1_800_000_000.0
 _DUE = 0.0
 
@@ -41,7 +41,7 @@ def checkout_in(content: Content) -> Checkout:
 class UnreadableSource(ScriptedSource):
     """What is here cannot even be looked at."""
 
-    def published(self) -> Checkout | None:
+    def open(self) -> Checkout | None:
         raise OSError("Input/output error")
 
 
@@ -68,7 +68,7 @@ class Bench:
             self.load or self._remember,
             self.accept,
             lambda: self.minutes,
-            look_seconds=_LOOK_SECONDS,
+            poll_seconds=_POLL_SECONDS,
             clock=lambda: self.now,
         )
 
@@ -170,9 +170,9 @@ async def test_a_window_that_opens_takes_what_was_fetched_a_moment_ago() -> None
     async with running() as bench:
         await begin_a_sync(bench)
 
-    [demand] = bench.source.demands
-    assert not demand.is_urgent
-    assert _START - 60 < demand.newer_than < _START
+    [freshness] = bench.source.asked
+    assert not freshness.is_urgent
+    assert _START - 60 < freshness.newer_than < _START
 
 
 @pytest.mark.spec("9.5")
@@ -203,8 +203,8 @@ async def test_a_refresh_wants_what_there_is_now_and_will_not_be_put_off() -> No
         bench.source.finish(checkout_of("new"))
         await bench.refresher.refresh()
 
-    demand = bench.source.demands[-1]
-    assert (demand.newer_than, demand.is_urgent) == (_START + 1000, True)
+    freshness = bench.source.asked[-1]
+    assert (freshness.newer_than, freshness.is_urgent) == (_START + 1000, True)
 
 
 @pytest.mark.spec("9.5")
@@ -227,7 +227,7 @@ async def test_refreshes_while_the_timer_syncs_share_the_sync_after_it() -> None
         bench.source.finish(checkout_of("pushed"))
         await until(lambda: len(ended) == 5)
 
-    first, second = bench.source.demands
+    first, second = bench.source.asked
     assert early == []
     assert (first.is_urgent, second.is_urgent) == (False, True)
     assert second.newer_than == _START + 10
@@ -358,7 +358,7 @@ async def test_the_timer_syncs_again_and_again() -> None:
         await until(lambda: bench.source.syncs == 4)
 
     assert bench.revisions == ["0", "1", "2"]
-    assert not any(demand.is_urgent for demand in bench.source.demands)
+    assert not any(freshness.is_urgent for freshness in bench.source.asked)
 
 
 @pytest.mark.spec("9.3")
@@ -414,17 +414,15 @@ async def test_without_an_interval_there_is_one_sync_and_no_other() -> None:
 
 
 @pytest.mark.spec("9.3")
-async def test_folders_have_no_timer(tmp_path: Path) -> None:
-    looked: list[float | None] = []
+async def test_folders_have_no_timer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    polls: list[None] = []
 
-    class Folder(LocalFolder):
-        def next_sync_at(self, interval_seconds: float | None) -> float:
-            looked.append(interval_seconds)
-            return super().next_sync_at(interval_seconds)
-
-    async with running(Folder(tmp_path), minutes=1) as bench:
+    async with running(LocalFolder(tmp_path), minutes=1) as bench:
+        monkeypatch.setattr(bench.mounts, "has_news", lambda: polls.append(None))
         bench.refresher.wake()
-        await until(lambda: len(looked) > 2)
+        await bench.pass_time(lambda: len(polls) > 2)
 
     assert len(bench.loaded) == 1
 
@@ -785,7 +783,7 @@ async def test_a_rollback_and_its_end_reach_a_window_that_runs(
 
     good = upstream.commit({"a.md": "good"})
     command = open_window()
-    command.sync(Demand(time.time()), accept_all)
+    command.sync(Freshness(time.time()), accept_all)
     bad = upstream.commit({"a.md": "bad"})
     async with running(open_window(), minutes=15) as bench:
         await bench.refresher.refresh()

@@ -22,7 +22,7 @@ class FixedSource(LocalFolder):
         self.checkout = checkout
         self.mode = mode
 
-    def published(self) -> Checkout | None:
+    def open(self) -> Checkout | None:
         return self.checkout
 
 

@@ -14,11 +14,9 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.source import (
-    Accept,
     Checkout,
     Content,
     ContentSource,
-    Demand,
     Mount,
     Part,
 )
@@ -26,6 +24,7 @@ from skills_mcp.skills import discovery
 from skills_mcp.skills.model import Problem
 from skills_mcp.skills.packing import pack
 from skills_mcp.snapshots.collection import Collection, collect
+from tests.content.sources import FakeSource
 from tests.support import Upstream, skill_text, sync, write, write_skill
 
 PACKAGE = "---\nname: pdf\ndescription: Fills forms.\n---\nBody.\n"
@@ -199,7 +198,7 @@ def test_an_edit_that_keeps_size_and_time_is_seen(tmp_path: Path) -> None:
 
 def test_a_commit_that_nobody_remembers_is_read_whole(tmp_path: Path) -> None:
     class Forgetful(LocalFolder):
-        def sync(self, demand: Demand, accept: Accept) -> Checkout:  # noqa: ARG002 - the protocol's
+        def open(self) -> Checkout:
             return Checkout(tmp_path, next(revisions), datetime.now(UTC))
 
     revisions = iter(["a" * 40, "b" * 40])
@@ -214,13 +213,12 @@ def test_a_commit_that_nobody_remembers_is_read_whole(tmp_path: Path) -> None:
     assert after.before == (-1,)
 
 
-class History(LocalFolder):
+class History(FakeSource):
     """A repository of which each state lies in a folder of its own."""
 
-    mode = "git"  # type: ignore[assignment]
-
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+        super().__init__(str(folder))
+        self._directory = folder
         self._states: list[dict[str, str]] = []
 
     def commit(self, files: dict[str, str]) -> Checkout:

@@ -4,6 +4,7 @@ import click
 
 from skills_mcp.bootstrap import Application
 from skills_mcp.cli.status import compose_resume
+from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.source import Mount
 from skills_mcp.errors import SyncError
 
@@ -19,9 +20,11 @@ def print_rollback(
     """
     chosen, is_alone = _choose(application, mount)
     source = chosen.source
+    if not isinstance(source, RemoteBranch):
+        raise SyncError(_render_folder(source.name, is_resumed=is_resumed))
     if is_resumed:
         source.follow()
-        checkout = source.published()
+        checkout = source.open()
         serves = f", and serves {checkout.revision}" if checkout else ""
         click.echo(
             f"{source.name} is followed again{serves}.\n"
@@ -35,6 +38,15 @@ def print_rollback(
         f"{source.name} is held at {checkout.revision} instead of {instead}.\n"
         "Every server on this machine serves it within seconds.\n"
         f"To follow again: {compose_resume(chosen.at, is_alone=is_alone)}"
+    )
+
+
+def _render_folder(name: str, *, is_resumed: bool) -> str:
+    if is_resumed:
+        return f"{name} is a folder: nothing is held"
+    return (
+        f"{name} is a folder, which has no earlier commit. Change its files, or serve "
+        "it from a Git repository"
     )
 
 

@@ -52,7 +52,7 @@ def _sync(application: Application) -> SyncError | None:
     try:
         content = library.shelf.sync()
     except SyncError as error:
-        if kept := application.mounts.look():
+        if kept := application.mounts.open():
             library.load(kept)
         return error
     return content.error
@@ -70,7 +70,7 @@ def load_snapshot(application: Application) -> Snapshot:
         try:
             content = library.shelf.sync()
         except SyncError as error:
-            published = mounts.look()
+            published = mounts.open()
             if published is None:
                 raise
             said = f"Showing what was synced before: {escape(str(error))}"

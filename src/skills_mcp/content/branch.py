@@ -1,7 +1,4 @@
-"""Content of a remote Git repository: a branch, a tag or a commit (001 §9).
-
-See DESIGN §3.7 to §3.11.
-"""
+"""A remote Git repository as a source: it follows a branch or tag, or is pinned."""
 
 import hashlib
 import logging
@@ -19,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 from skills_mcp.content.disk import explained
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.policy import SyncPolicy
-from skills_mcp.content.source import Accept, Attempt, Checkout, Demand, Hold
+from skills_mcp.content.source import Accept, Attempt, Checkout, Freshness, Hold
 from skills_mcp.content.store.attempts import is_resting
 from skills_mcp.content.store.pointer import Current
 from skills_mcp.errors import SignatureError, SyncError
@@ -32,20 +29,20 @@ if TYPE_CHECKING:  # more modules than the first answer may wait for
 logger = logging.getLogger(__name__)
 
 
-_USUAL = SyncPolicy()
+_DEFAULT_POLICY = SyncPolicy()
 
 
 @dataclass(frozen=True, slots=True)
-class _Works:
-    """What a branch is made of."""
+class _Parts:
+    """What a branch needs as soon as it is used; imported late."""
 
     store: "SnapshotStore"
     repository: "GitRepository"
     delivery: "Delivery"
 
     @classmethod
-    def open(cls, directory: Path, remote: Remote, policy: SyncPolicy) -> "_Works":
-        """Return the works of a remote whose store is in a folder."""
+    def open(cls, directory: Path, remote: Remote, policy: SyncPolicy) -> "_Parts":
+        """Open the store of a remote in a folder."""
         from skills_mcp.content.delivery import Delivery
         from skills_mcp.content.git.repository import GitRepository
         from skills_mcp.content.store.snapshots import SnapshotStore
@@ -56,68 +53,73 @@ class _Works:
 
 
 class RemoteBranch:
-    """A branch, followed exactly, with every commit in a folder of its own.
+    """A branch, followed exactly, with every commit in a folder of its own.  Blocking.
 
     A tag is followed like a branch; a pinned commit needs the remote only once.
     """
 
+    # 001 §9, DESIGN §3.7 to §3.11
+
     mode: Literal["git"] = "git"
 
     def __init__(
-        self, remote: Remote, cache: Path, policy: SyncPolicy = _USUAL
+        self, remote: Remote, cache: Path, policy: SyncPolicy = _DEFAULT_POLICY
     ) -> None:
         self._directory = cache / _store_name(remote, policy)
         self._remote = remote
         self._policy = policy
-        self.is_final = remote.commit is not None
+        self._is_pinned = remote.commit is not None
         self._seen: object = None
         self.name = str(remote)
-        self._opened: _Works | None = None
+        self._opened: _Parts | None = None
         self._gate = threading.Lock()
 
     @property
-    def _works(self) -> _Works:
+    def _parts(self) -> _Parts:
         with self._gate:
             if self._opened is None:
-                self._opened = _Works.open(self._directory, self._remote, self._policy)
+                self._opened = _Parts.open(self._directory, self._remote, self._policy)
             return self._opened
 
     @property
     def _store(self) -> "SnapshotStore":
-        return self._works.store
+        return self._parts.store
 
     @property
     def _delivery(self) -> "Delivery":
-        return self._works.delivery
+        return self._parts.delivery
 
     @property
     def doing(self) -> str:
-        """What a sync is at; empty if none is running."""
+        """The step that a sync is at, such as `Receiving objects 45%`; or empty."""
         return self._opened.delivery.doing if self._opened else ""
 
-    def published(self) -> Checkout | None:
-        """Return the commit that this machine has.
+    def open(self) -> Checkout | None:
+        """Return the published commit of this machine, without any network.
 
         Raises:
             SyncError: It may not be served, or cannot be read.
         """
         self._seen = self._store.stamp()  # before: what comes later is news
-        # Whoever was trusted when it was fetched may not be trusted any more.
+        # A key that was trusted at the fetch may have been revoked since.
         verify = self._delivery.verify if self._policy.signers else None
         checkout = self._store.open_current(verify)
         if checkout and not os.access(checkout.directory, os.R_OK | os.X_OK):
             raise SyncError(
-                f"{self.name}: {checkout.directory} may not be read. Give whoever runs "
-                "this the right to, with all that is in it (chmod -R a+rX)"
+                f"{self.name}: no permission to read {checkout.directory}. Give it to "
+                "the user who runs this server (chmod -R a+rX)"
             )
         return checkout
 
-    def sync(self, demand: Demand, accept: Accept) -> Checkout:
+    def sync(self, freshness: Freshness, accept: Accept) -> Checkout:
         """Fetch, check, stage and publish the remote's commit.
 
-        What another process has fetched since the moment of the demand is used,
-        and so is the failure of one: however many windows ask at the same time, the
-        remote is asked twice.
+        A result of another process that is fresh enough is used, and so is its
+        failure: if many windows ask at the same time, the remote is asked twice.
+
+        Args:
+            freshness: How new the content has to be.
+            accept: Called with a commit that was not published before.
 
         Raises:
             SyncError: What was published before stays published.
@@ -125,13 +127,13 @@ class RemoteBranch:
         if self._policy.is_offline:
             self._mend()
             return self._require_published()
-        if self.is_final:
+        if self._is_pinned:
             with suppress(SyncError):  # a fetch may heal what cannot be verified
-                if here := self.published():
+                if here := self.open():
                     self._mend()
                     return here
         with self._exclusive() as lock:
-            self._delivery.run(lock, demand, partial(accept, self))
+            self._delivery.run(lock, freshness, partial(accept, self))
         return self._require_published()
 
     def attempt(self) -> Attempt:
@@ -139,13 +141,17 @@ class RemoteBranch:
         return self._delivery.last_attempt()
 
     def next_sync_at(self, interval_seconds: float | None) -> float:
-        """Return when it is time again: an interval after the last attempt.
+        """Return when the next sync is due, in seconds since the epoch.
 
-        After a failure it is earlier, as all windows of this machine have agreed.
+        It is an interval after the last attempt; after a failure earlier, at the time
+        that all windows of this machine share. Infinity if it never is.
+
+        Args:
+            interval_seconds: The pause after a success; None without a timer.
         """
         current, attempt = self._store.current(), self.attempt()
         is_held = current is not None and current.hold is not None
-        if is_held or self._policy.is_offline or (current and self.is_final):
+        if is_held or self._policy.is_offline or (current and self._is_pinned):
             return math.inf
         now = time.time()
         if attempt.failures:
@@ -153,15 +159,15 @@ class RemoteBranch:
         if interval_seconds is None:
             return math.inf
         last = max(attempt.attempted_at, current.fetched_at if current else 0.0)
-        # A time to come was written while the clock was wrong.
+        # A time in the future was written while the clock was wrong.
         return last + interval_seconds if last <= now else now
 
     def has_news(self) -> bool:
-        """Whether another process has published since this one has looked."""
+        """Whether another process has published since the last `open`."""
         return self._store.stamp() != self._seen
 
     def go_back(self) -> Checkout:
-        """Publish the commit before, and hold it until `follow` is called.
+        """Publish the previous commit, and hold it until `follow` is called.
 
         Raises:
             SyncError: There is none on this machine.
@@ -176,9 +182,8 @@ class RemoteBranch:
             earlier = current.previous if current else None
             if current is None or earlier is None or self._is_gone(earlier):
                 raise SyncError(
-                    f"{self.name}: this machine has no commit before the one that it "
-                    "serves, so there is nothing to go back to. Pin an older commit "
-                    "instead, with ref"
+                    f"{self.name}: this machine has no previous commit to go back to. "
+                    "Pin an older commit with ref instead"
                 )
             hold = Hold(time.time(), current.commit)
             held = Current(
@@ -192,7 +197,7 @@ class RemoteBranch:
         return self._require_published()
 
     def follow(self) -> None:
-        """Publish what was taken back, and follow the remote again.
+        """End a rollback: publish the newer commit, and follow the remote again.
 
         Raises:
             SyncError: Nothing is held.
@@ -203,7 +208,7 @@ class RemoteBranch:
                 raise SyncError(f"{self.name} is followed already: nothing is held")
             followed = replace(held, hold=None)
             newest = held.hold.instead_of
-            # It may have been taken back because its signature counts no more.
+            # The reason for the rollback may be that its signer is not trusted now.
             with suppress(SignatureError):
                 if not self._is_gone(newest):
                     verified_by = self._delivery.verify(newest)
@@ -220,23 +225,23 @@ class RemoteBranch:
     def find_changes(
         self, before: str | None, after: Checkout
     ) -> frozenset[str] | None:
-        """Return the files that differ, also those that are never written.
+        """Return the files that differ, with those that are left out on disk.
 
-        None if one of the commits is long forgotten.
+        None if Git has deleted one of the commits.
         """
         if before is None or after.revision is None:
             return None
         try:
-            return self._works.repository.diff(before, after.revision)
+            return self._parts.repository.diff(before, after.revision)
         except SyncError:
             return None
 
     def close(self) -> None:
         """End a fetch that is running."""
-        self._works.repository.close()
+        self._parts.repository.close()
 
     def _mend(self) -> None:
-        """Put right what somebody has done to the files, where they are ours."""
+        """Repair served files that were changed on disk, if we may write them."""
         if self._store.current():
             with suppress(SyncError), self._exclusive():
                 self._delivery.mend(self._store.current())
@@ -256,24 +261,24 @@ class RemoteBranch:
             self._delivery.doing = ""
 
     def _require_published(self) -> Checkout:
-        if checkout := self.published():
+        if checkout := self.open():
             return checkout
         if self._policy.is_offline:
             raise SyncError(
-                f"{self.name} was never synced here, and sync.offline forbids to ask. "
-                "Run `skills-mcp sync` once with a network"
+                f"{self.name} was never synced on this machine, and sync.offline is "
+                "on. Run `skills-mcp sync` once with a network"
             )
-        raise SyncError("the published commit was deleted by somebody else")
+        raise SyncError("the published commit was deleted by another program")
 
     def _is_gone(self, commit: str) -> bool:
         return commit not in self._store.commits()
 
     def _blobs(self, commit: str | None) -> dict[str, str] | None:
-        """Return the content of each file; None for a commit long forgotten."""
+        """Return the blob of each file; None for a commit that Git has deleted."""
         if commit is None:
             return None
         try:
-            listing = self._works.repository.list_files(commit, self._policy.subfolders)
+            listing = self._parts.repository.list_files(commit, self._policy.subfolders)
         except SyncError:
             return None
         return {entry.file: entry.blob for entry in listing.entries}

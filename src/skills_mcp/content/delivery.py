@@ -21,7 +21,7 @@ from skills_mcp.content.git.repository import Fetched, GitRepository
 from skills_mcp.content.git.runner import DamagedStoreError
 from skills_mcp.content.git.signatures import verify
 from skills_mcp.content.policy import SyncPolicy
-from skills_mcp.content.source import Attempt, Checkout, Demand, LeftOut, recall
+from skills_mcp.content.source import Attempt, Checkout, Freshness, LeftOut, recall
 from skills_mcp.content.store.attempts import derive_failure, derive_success, is_resting
 from skills_mcp.content.store.export import export, repair
 from skills_mcp.content.store.pointer import Current
@@ -59,11 +59,11 @@ class Delivery:
         self._policy = policy
         self._refused: dict[str, SyncError] = {}
         self.doing = ""
-        """See `ContentSource.doing`."""
+        """See `RemoteBranch.doing`."""
         self.attempt = Attempt()
         """How the last failure of ours went: a full disk has no memory of its own."""
 
-    def run(self, lock: IO[Any], demand: Demand, inspect: Inspect) -> None:
+    def run(self, lock: IO[Any], freshness: Freshness, inspect: Inspect) -> None:
         """Publish what the remote has, unless what is known will do.
 
         Raises:
@@ -76,16 +76,16 @@ class Delivery:
             return
         now, attempt = time.time(), self.last_attempt()
         # A time to come was written while the clock was wrong; it proves nothing.
-        if current and demand.newer_than <= current.fetched_at <= now:
+        if current and freshness.newer_than <= current.fetched_at <= now:
             return
-        if attempt.failures and _spares_remote(attempt, demand, now):
+        if attempt.failures and _spares_remote(attempt, freshness, now):
             self.mend(current)
             raise recall(attempt) or SyncError("the last sync failed")
         try:
             with explained(self._store.directory):
                 self._store.publish(self._fetch(lock, inspect, pointer, now))
         except SyncError as error:
-            self._fail(error, attempt, now, demand.longest_pause_seconds)
+            self._fail(error, attempt, now, freshness.longest_pause_seconds)
             self._tidy(lock)
             self.mend(current)
             raise
@@ -278,7 +278,7 @@ class Delivery:
         self._tell("Writing files", done / total if total else 1)
 
 
-def _spares_remote(attempt: Attempt, demand: Demand, now: float) -> bool:
+def _spares_remote(attempt: Attempt, freshness: Freshness, now: float) -> bool:
     """Whether a failure that is known already will do."""
-    is_answer = demand.newer_than <= attempt.attempted_at <= now
-    return is_answer or (not demand.is_urgent and is_resting(attempt, now))
+    is_answer = freshness.newer_than <= attempt.attempted_at <= now
+    return is_answer or (not freshness.is_urgent and is_resting(attempt, now))

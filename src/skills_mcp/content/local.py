@@ -1,89 +1,41 @@
-"""Content in a plain folder: one that the operator named, or one that was found."""
+"""Content in plain folders: those that the operator named, and `.agents/skills`."""
 
-import math
 import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from skills_mcp.content.source import Accept, Attempt, Checkout, Demand
+from skills_mcp.content.source import TOP, Checkout, Mount
 from skills_mcp.errors import SyncError
 
-
-class _Folder:
-    """What every folder has in common: no past, and nothing that runs."""
-
-    mode: Literal["local"] = "local"
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self.name = str(directory)
-
-    doing = ""
-    is_final = False
-
-    def published(self) -> Checkout | None:
-        """Return None: a folder keeps nothing older, and `sync` is as quick."""
-        return None
-
-    def attempt(self) -> Attempt:
-        """Return nothing: looking is no attempt."""
-        return Attempt()
-
-    def next_sync_at(self, interval_seconds: float | None) -> float:  # noqa: ARG002 - the protocol's
-        """Return infinity: a folder is read when somebody asks (001 §9.3)."""
-        return math.inf
-
-    def has_news(self) -> bool:
-        """Return False: nobody publishes a folder."""
-        return False
-
-    def go_back(self) -> Checkout:
-        """Refuse: a folder has no past."""
-        raise SyncError(
-            f"{self.name} is a folder, which has no earlier commit. Change its files, "
-            "or serve it from a Git repository"
-        )
-
-    def follow(self) -> None:
-        """Refuse: a folder is always served as it is."""
-        raise SyncError(f"{self.name} is a folder: nothing is held")
-
-    def count_changes(self, before: Checkout | None, after: Checkout) -> int:  # noqa: ARG002 - the protocol's
-        """Return 0: a folder does not remember what it was."""
-        return 0
-
-    def find_changes(self, before: str | None, after: Checkout) -> None:
-        """Return None: only the files themselves can tell."""
-
-    def close(self) -> None:
-        """Do nothing: nothing is running."""
-
-    def _look(self) -> Checkout:
-        os.scandir(self._directory).close()
-        return Checkout(self._directory, None, datetime.now(UTC))
+FOLDER = ".agents/skills"
+MARKERS = (".git", ".jj", ".codelia")
+"""What stands at the top of a project: a folder, or a file as in a Git worktree."""
 
 
-class LocalFolder(_Folder):
-    """A folder that is served as it is (001 §3.1, `SKILLS_DIR`).
+class LocalFolder:
+    """A folder that is served as it is.
 
     Args:
         directory: An absolute path; it may be a link.
-        setting: Where the operator has named it.
+        setting: The setting that names the folder, for messages.
     """
 
+    mode: Literal["local"] = "local"
+
     def __init__(self, directory: Path, setting: str = "SKILLS_DIR") -> None:
-        super().__init__(directory)
+        self.name = str(directory)
+        self._directory = directory
         self._setting = setting
 
-    def sync(self, demand: Demand, accept: Accept) -> Checkout:  # noqa: ARG002 - the protocol's
-        """Look at the folder again.
+    def open(self) -> Checkout | None:
+        """Return the folder as it is now.
 
         Raises:
-            SyncError: It is not there.
+            SyncError: It does not exist, or cannot be read.
         """
         try:
-            return self._look()
+            return self._open()
         except OSError as error:
             raise SyncError(
                 f"the folder {self.name} cannot be read: {error.strerror}. "
@@ -91,18 +43,22 @@ class LocalFolder(_Folder):
                 "skills."
             ) from error
 
+    def _open(self) -> Checkout:
+        os.scandir(self._directory).close()
+        return Checkout(self._directory, None, datetime.now(UTC))
 
-class DiscoveredFolder(_Folder):
-    """A folder that nobody has named, so it may as well not be there (002 §5.1)."""
 
-    def sync(self, demand: Demand, accept: Accept) -> Checkout | None:  # noqa: ARG002 - the protocol's
-        """Look whether the folder is there by now.
+class DiscoveredFolder(LocalFolder):
+    """A folder that no setting names, so that it need not exist."""
+
+    def open(self) -> Checkout | None:
+        """Return the folder as it is now; None if it does not exist.
 
         Raises:
-            SyncError: It is there and cannot be read.
+            SyncError: It exists and cannot be read.
         """
         try:
-            return self._look()
+            return self._open()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -110,3 +66,51 @@ class DiscoveredFolder(_Folder):
                 f"the folder {self.name} cannot be read: {error.strerror}. "
                 "Check its permissions, or set discover to false."
             ) from error
+
+
+def find_project_root(working: Path) -> Path:
+    """Return the nearest folder above `working` with a marker, or `working` itself."""
+    return next(filter(_has_marker, (working, *working.parents)), working)
+
+
+def derive_folders(root: Path, working: Path) -> tuple[Path, ...]:
+    """Return the folders from the project's root down to the working directory.
+
+    A working directory outside of the project adds nothing: the result is the root.
+
+    >>> [f.as_posix() for f in derive_folders(Path("/home/a"), Path("/home/a/b/c"))]
+    ['/home/a', '/home/a/b', '/home/a/b/c']
+    """
+    chain = (working, *working.parents)
+    if root not in chain:
+        return (root,)
+    return tuple(reversed(chain[: chain.index(root) + 1]))
+
+
+def derive_mounts(root: Path, working: Path, home: Path) -> tuple[Mount, ...]:
+    """Return every place that may hold skills of the project or the user.
+
+    Each is served from its `TOP`, so a package of the name `skills` is one of many.
+    """
+    # 002 §5.1, §5.2
+    project = [
+        Mount(
+            source=DiscoveredFolder(folder / FOLDER),
+            at=(folder / FOLDER).relative_to(root).as_posix(),
+            subfolder=TOP,
+            scope="repo",
+        )
+        for folder in derive_folders(root, working)
+    ]
+    own = Mount(
+        source=DiscoveredFolder(home / FOLDER),
+        at=f"~/{FOLDER}",
+        subfolder=TOP,
+        scope="user",
+    )
+    return (*project, own)
+
+
+def _has_marker(folder: Path) -> bool:
+    # Unlike the method, this function does not fail in a folder without permission.
+    return any(os.path.exists(folder / marker) for marker in MARKERS)  # noqa: PTH110

@@ -1,8 +1,8 @@
 """Several sources that are served together as one tree.
 
 Rule 1: a source that fails keeps what it had, and takes nothing from the others.
-Rule 2: a source is asked once in a sync, however often it is mounted, so two
-folders of one repository are always of the same commit.
+Rule 2: each source is asked once in a sync, even if it is mounted several times, so
+two folders of one repository are always of the same commit.
 """
 
 import logging
@@ -14,20 +14,20 @@ from dataclasses import dataclass, replace
 from math import inf, nextafter
 from pathlib import Path
 
-from skills_mcp.content.freshness import derive_state
+from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.source import (
-    ANYTHING,
     Accept,
+    Attempt,
     Checkout,
     Content,
     ContentSource,
-    Demand,
     Failure,
+    Freshness,
     Mode,
     Mount,
     Part,
     SourceState,
-    accept_all,
+    derive_state,
     recall,
 )
 from skills_mcp.content.store.attempts import derive_longest_pause
@@ -35,14 +35,14 @@ from skills_mcp.errors import SyncError
 
 logger = logging.getLogger(__name__)
 
-# A fetch mostly waits, so the limit is for the remotes' sake and for ours: no more
-# processes of Git than a laptop has room for.
+# A fetch mostly waits, so the limit spares the remotes, and the memory of a laptop:
+# each fetch is a process of Git.
 _PARALLEL_SYNCS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What a source has to offer, and why it is nothing newer."""
+    """The checkout to serve of a source, and the error if it is not the newest."""
 
     checkout: Checkout | None
     error: SyncError | None = None
@@ -52,87 +52,96 @@ _Work = Callable[[ContentSource], _Outcome]
 
 
 class Mounts:
-    """Sources, and where each of them stands in the tree.  Blocking.
+    """Sources, and the place of each one in the tree.  Blocking.
 
-    One source behaves as if it were alone: what it raises is raised.
+    With a single source its error is raised, instead of being among the `failures`.
 
     Args:
-        mounts: In the operator's order, each `at` a place of its own.
+        mounts: In the operator's order, each with a different `at`.
     """
 
     def __init__(self, mounts: Sequence[Mount]) -> None:
         self.mounts = tuple(mounts)
         self._sources = tuple(dict.fromkeys(mount.source for mount in self.mounts))
+        self._repositories = tuple(
+            source for source in self._sources if isinstance(source, RemoteBranch)
+        )
         self._newest: dict[ContentSource, Checkout] = {}
         self._errors: dict[ContentSource, SyncError | None] = {}
 
     @property
     def mode(self) -> Mode:
-        """`git` if any source is a repository, so that time brings news."""
-        return "git" if any(each.mode == "git" for each in self._sources) else "local"
+        """`git` if any source is a repository, so that a timer makes sense."""
+        return "git" if self._repositories else "local"
 
     @property
     def name(self) -> str:
-        """What a log calls all of them, without any secret."""
+        """All sources in a few words, safe to log: without any secret."""
         first, *others = [source.name for source in self._sources]
         return f"{first} and {len(others)} more" if others else first
 
-    def published(self) -> Content | None:
-        """Return what is here already; None unless every repository has something.
+    def open_published(self) -> Content | None:
+        """Return what was published before this process; None if a repository lacks it.
 
-        Folders alone are never published: a sync of them is as quick.
+        None for folders alone, too: a sync of them is as quick.
         """
-        if self.mode == "local":
+        if not self._repositories:
             return None
         outcomes = {source: self._open(source) for source in self._sources}
-        if any(s.mode == "git" and not o.checkout for s, o in outcomes.items()):
+        if not all(outcomes[each].checkout for each in self._repositories):
             return None
         return self._lay_out(outcomes)
 
-    def look(self) -> Content | None:
-        """Return what is here by now, whoever brought it; None if nothing is."""
+    def open(self) -> Content | None:
+        """Return what this machine has, without any network; None if it has nothing."""
         content = self._lay_out({each: self._open(each) for each in self._sources})
         return content if content.parts else None
 
     def read_news(self) -> Content | None:
-        """Return what is here by now, or None if no other process has brought it."""
+        """Return what another process has published; None if none has."""
         served = self._newest.copy()
-        content = self.look()
+        content = self.open()
         is_new = any(c is not served.get(s) for s, c in self._newest.items())
         return content if is_new else None
 
     @property
     def doing(self) -> str:
-        """What a sync is at; empty if none is running."""
-        return next(filter(None, (each.doing for each in self._sources)), "")
+        """The step that a running sync is at; empty if none is running."""
+        return next(filter(None, (each.doing for each in self._repositories)), "")
 
     def has_news(self) -> bool:
-        """Whether another process has published something since we have looked."""
-        return any(source.has_news() for source in self._sources)
+        """Whether another process has published since the last `open`."""
+        return any(each.has_news() for each in self._repositories)
 
     def next_sync_at(self, interval_seconds: float | None) -> float:
-        """Return when the first source wants to sync, in seconds since the epoch."""
-        return min(each.next_sync_at(interval_seconds) for each in self._sources)
+        """Return when the next source is due, in seconds since the epoch.
 
-    def sync(self, demand: Demand, accept: Accept) -> Content:
-        """Bring content of every source here, all at the same time.
+        Infinity if none ever is: a folder is read on request only.
+        """
+        times = (each.next_sync_at(interval_seconds) for each in self._repositories)
+        return min(times, default=inf)
 
-        What a source could not do is among the `failures`, and its last good
+    def sync(self, freshness: Freshness, accept: Accept) -> Content:
+        """Bring the content of all sources to this machine, all at the same time.
+
+        The error of a source that fails is among the `failures`, and its last good
         checkout among the `parts`.
 
         Args:
-            demand: How new it has to be.
+            freshness: How new it has to be.
             accept: Called with each commit before it is published.
 
         Raises:
             SyncError: There is nothing at all, or the only source has failed.
         """
-        return self._conclude(self._ask(lambda each: self._sync(each, demand, accept)))
+        return self._conclude(
+            self._ask(lambda each: self._sync(each, freshness, accept))
+        )
 
     def sync_due(self, interval_seconds: float | None, accept: Accept) -> Content:
-        """Sync the sources whose time has come, and look what the others have.
+        """Sync the sources that are due, and open what the others have.
 
-        A remote that another process has asked meanwhile is left alone.
+        A remote that another process has asked meanwhile is not asked again.
 
         Args:
             interval_seconds: The pause after a success; None without a timer.
@@ -143,38 +152,40 @@ class Mounts:
         """
 
         def work(source: ContentSource) -> _Outcome:
-            if source.mode == "local":
-                return self._sync(source, ANYTHING, accept)
+            if not isinstance(source, RemoteBranch):
+                return self._open(source)
             attempt = source.attempt()
             if source.next_sync_at(interval_seconds) > time.time():
                 return _Outcome(self._read_kept(source), recall(attempt))
-            demand = Demand(
+            freshness = Freshness(
                 nextafter(attempt.attempted_at, inf),
                 longest_pause_seconds=derive_longest_pause(interval_seconds),
             )
-            return self._sync(source, demand, accept)
+            return self._sync(source, freshness, accept)
 
         return self._conclude(self._ask(work))
 
     def count_changes(self, before: Content | None, after: Content) -> int:
-        """Return how many files of all sources differ."""
+        """Return how many files of all repositories differ."""
         old = _checkouts(before) if before else {}
         return sum(
             source.count_changes(old.get(source), new)
             for source, new in _checkouts(after).items()
-            if not _is_same(old.get(source), new)
+            if isinstance(source, RemoteBranch) and not _is_same(old.get(source), new)
         )
 
     def find_changes(
         self, before: Content | None, after: Content
     ) -> dict[Path, frozenset[str]]:
-        """Return the files that differ, by the top of each newer checkout.
+        """Return the files that differ, by the directory of each newer checkout.
 
-        Sources that cannot tell are left out.
+        Without folders, and without commits that Git has deleted.
         """
         old = _checkouts(before) if before else {}
         found = {}
         for source, new in _checkouts(after).items():
+            if not isinstance(source, RemoteBranch):
+                continue
             earlier = old.get(source)
             files = source.find_changes(earlier.revision if earlier else None, new)
             if files:
@@ -184,11 +195,11 @@ class Mounts:
     def states(
         self, content: Content | None, interval_seconds: float | None
     ) -> tuple[SourceState, ...]:
-        """Say how each source is doing; a folder that nobody named has to be there.
+        """Return the state of each source, without discovered folders that are missing.
 
         Args:
             content: What is served, or None if nothing is.
-            interval_seconds: The timer's; None if it is off.
+            interval_seconds: The pause between two syncs; None without a timer.
         """
         parts = {p.mount: p.checkout for p in content.parts} if content else {}
         return tuple(
@@ -198,27 +209,31 @@ class Mounts:
         )
 
     def close(self) -> None:
-        """Give up: end the syncs that are running, and start none any more."""
-        for source in self._sources:
+        """End the syncs that are running; later ones fail."""
+        for source in self._repositories:
             source.close()
 
     def _derive_state(
         self, mount: Mount, checkout: Checkout | None, interval_seconds: float | None
     ) -> SourceState:
         source = mount.source
+        attempt, next_sync_at = Attempt(), inf
+        if isinstance(source, RemoteBranch):
+            attempt = source.attempt()
+            next_sync_at = source.next_sync_at(interval_seconds)
         state = derive_state(
             mount,
             checkout,
-            source.attempt(),
-            next_sync_at=source.next_sync_at(interval_seconds),
+            attempt,
+            next_sync_at=next_sync_at,
             interval_seconds=interval_seconds,
             now=time.time(),
         )
-        # A folder leaves no memory of its failure, nor does a disk that is full.
+        # The failure of a folder is written nowhere, nor any failure on a full disk.
         return replace(state, error=state.error or self._errors.get(source))
 
     def _ask(self, work: _Work) -> dict[ContentSource, _Outcome]:
-        """Let all sources work at the same time."""
+        """Call `work` with all sources at the same time."""
         if len(self._sources) == 1:
             return {source: work(source) for source in self._sources}
         workers = min(_PARALLEL_SYNCS, len(self._sources))
@@ -236,40 +251,44 @@ class Mounts:
             raise content.error
         return content
 
-    def _sync(self, source: ContentSource, demand: Demand, accept: Accept) -> _Outcome:
+    def _sync(
+        self, source: ContentSource, freshness: Freshness, accept: Accept
+    ) -> _Outcome:
+        if not isinstance(source, RemoteBranch):
+            return self._open(source)
         try:
-            return _Outcome(source.sync(demand, accept))
+            return _Outcome(source.sync(freshness, accept))
         except SyncError as error:
-            # What is served before what another process has published meanwhile:
-            # a sync that fails changes nothing.
+            # What is served comes before what another process has published
+            # meanwhile: a sync that fails changes nothing.
             return _Outcome(self._newest.get(source) or self._read(source), error)
 
     def _open(self, source: ContentSource) -> _Outcome:
-        if source.mode == "git":
-            try:
-                return _Outcome(source.published() or self._newest.get(source))
-            except SyncError as error:
-                logger.warning("Not serving what is here of %s: %s", source.name, error)
-                return _Outcome(self._newest.get(source), error)
-        return self._sync(source, ANYTHING, accept_all)
+        kept = self._newest.get(source)
+        try:
+            return _Outcome(source.open() or kept)
+        except SyncError as error:
+            if isinstance(source, RemoteBranch):
+                logger.warning("Cannot serve the cache of %s: %s", source.name, error)
+            return _Outcome(kept, error)
 
-    def _read_kept(self, source: ContentSource) -> Checkout | None:
+    def _read_kept(self, source: RemoteBranch) -> Checkout | None:
         """Return what is served, or what another process has published since."""
         kept = self._newest.get(source)
         return (self._read(source) or kept) if source.has_news() or not kept else kept
 
-    def _read(self, source: ContentSource) -> Checkout | None:
-        """Return what is here; what cannot be read costs the other sources nothing."""
+    def _read(self, source: RemoteBranch) -> Checkout | None:
+        """Return what is published; None if it cannot be read."""
         try:
-            return source.published()
+            return source.open()
         except SyncError as error:
-            logger.warning("Cannot read what is here of %s: %s", source.name, error)
+            logger.warning("Cannot read the cache of %s: %s", source.name, error)
             return None
 
     def _lay_out(self, outcomes: Mapping[ContentSource, _Outcome]) -> Content:
         for source, outcome in outcomes.items():
             self._errors[source] = outcome.error
-            if source.mode == "git" and outcome.checkout:
+            if isinstance(source, RemoteBranch) and outcome.checkout:
                 self._newest[source] = outcome.checkout
         failures = (
             Failure(mount, error)
@@ -282,7 +301,7 @@ class Mounts:
 def _parts(
     mounts: Sequence[Mount], outcomes: Mapping[ContentSource, _Outcome]
 ) -> Iterator[Part]:
-    """Yield what there is; a folder that was found twice stands at its first place."""
+    """Yield the parts; a folder that is discovered twice is at its first place only."""
     served = set()
     for mount in mounts:
         checkout = outcomes[mount.source].checkout

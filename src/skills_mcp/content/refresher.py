@@ -1,10 +1,10 @@
-"""Keeps the content fresh in the background, one sync at a time (001 §9.3 to §9.5).
+"""Syncs in the background, one sync at a time: by a timer, and on request.
 
 Rule 1: nothing happens before `wake()`, so that the first answer is not delayed.
-Rule 2: a sync belongs to the refresher, not to the request that asked for it: a
-client that cancels does not take it away from others who wait for the same one.
-Rule 3: a refresh does not take the timer's sync for an answer, which may have asked the
-remote before the change that it is about; it joins another refresh (DESIGN §3.11).
+Rule 2: a sync belongs to the refresher, not to the request that asked for it: if one
+client cancels, the others that wait for the same sync still get its result.
+Rule 3: a refresh joins another refresh that is running, but not the timer's sync,
+which may have asked the remote before the change that the refresh is about.
 """
 
 import logging
@@ -16,7 +16,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import Accept, Attempt, Content, Demand
+from skills_mcp.content.source import Accept, Attempt, Content, Freshness
 from skills_mcp.content.store.attempts import derive_failure, derive_longest_pause
 from skills_mcp.errors import ContentUnavailableError, SkillsError, SyncError
 
@@ -26,45 +26,45 @@ logger = logging.getLogger(__name__)
 _JITTER = 0.1
 
 # How soon a window serves what another one, or `skills-mcp rollback`, has published.
-# It also notices by the clock that a laptop has slept: no timer runs meanwhile.
-_LOOK_SECONDS = 5.0
+# Polling the clock also notices that a laptop has slept: no timer runs meanwhile.
+_POLL_SECONDS = 5.0
 
-# What was fetched so lately need not be fetched again because a window opens.
+# A window that opens does not fetch again what was fetched this recently.
 _JUST_NOW_SECONDS = 30.0
 
-# What failed is looked at again on this machine only: a remote has a pause of its own,
-# which all windows share. So a folder that somebody creates is found soon.
+# A retry after this pause mostly reads this machine only: each remote has a longer
+# back-off of its own, which all windows share. So a new folder is found soon.
 _LONGEST_PAUSE_SECONDS = 60.0
 
 _RANDOMNESS = random.Random()  # noqa: S311 - spreads load, guards nothing
 
-Bring = Callable[[], Content | None]
+Work = Callable[[], Content | None]
 """Brings content; blocking. None says that there is nothing to load."""
 
 
-class _Flight:
-    """One sync, and everybody who waits for it."""
+class _SharedSync:
+    """A sync that is running: one at a time, with any number of waiters."""
 
-    def __init__(self, bring: Bring, *, is_urgent: bool) -> None:
-        self.bring = bring
+    def __init__(self, work: Work, *, is_urgent: bool) -> None:
+        self.work = work
         self.is_urgent = is_urgent
-        """Whether it asks the remote, whatever is known already."""
-        self.landed = anyio.Event()
+        """Whether it asks the remote even during the pause after a failure."""
+        self.done = anyio.Event()
         self.error: SkillsError | None = None
 
 
 class Refresher:
-    """Runs syncs on a worker thread and hands what they bring to `load`.
+    """Runs syncs on a worker thread and hands their content to `load`.
 
-    A sync that some sources failed in is loaded, too, and then fails: what arrived
-    is served, and the timer comes back early.
+    If some sources fail, the content of the others is loaded, and then the sync
+    fails: what arrived is served, and the timer retries early.
 
     Args:
         mounts: Where the content comes from.
-        load: Takes content over; blocking. It may raise a `SkillsError`.
+        load: Makes content what is served; blocking. It may raise a `SkillsError`.
         accept: Reads a commit before it is published; blocking, see `Accept`.
-        interval_minutes: Read at every look; None switches the timer off.
-        look_seconds: How often to look whether there is something to do.
+        interval_minutes: Called at every poll; None switches the timer off.
+        poll_seconds: The pause between two polls for work.
         clock: The time, in seconds since the epoch.
     """
 
@@ -75,14 +75,14 @@ class Refresher:
         accept: Accept,
         interval_minutes: Callable[[], float | None],
         *,
-        look_seconds: float = _LOOK_SECONDS,
+        poll_seconds: float = _POLL_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._mounts = mounts
         self._load = load
         self._accept = accept
         self._interval_minutes = interval_minutes
-        self._look_seconds = look_seconds
+        self._poll_seconds = poll_seconds
         self._clock = clock
         self._jitter = _RANDOMNESS.uniform(1 - _JITTER, 1 + _JITTER)
         self._woken = anyio.Event()
@@ -91,7 +91,7 @@ class Refresher:
         self._has_content = False
         self._attempt = Attempt()
         self._told = ""
-        self._flight: _Flight | None = None
+        self._running: _SharedSync | None = None
         self._last_error: SkillsError | None = None
         self._tasks: TaskGroup | None = None
 
@@ -100,7 +100,7 @@ class Refresher:
         self._woken.set()
 
     async def run(self) -> None:
-        """Serve what is here, then sync now and again, until cancelled."""
+        """Serve the published content, then sync when it is due, until cancelled."""
         await self._woken.wait()
         # Before any sync: two loads at once could end with the older content.
         await self._open_published()
@@ -130,34 +130,34 @@ class Refresher:
             )
 
     async def refresh(self) -> None:
-        """Sync now, or join the refresh that is running (DESIGN §3.11).
+        """Sync now, or join the refresh that is running.
 
         Raises:
             SyncError: The newest content of some source could not be had.
         """
         self.wake()
         await self._started.wait()
-        while (flight := self._flight) and not flight.is_urgent:
+        while (running := self._running) and not running.is_urgent:
             # It may have asked the remote before the change that this is about.
-            await flight.landed.wait()
-        demand = Demand(
+            await running.done.wait()
+        freshness = Freshness(
             self._clock(),
             is_urgent=True,
             longest_pause_seconds=derive_longest_pause(self._pause_seconds()),
         )
-        flight = self._take_off(
-            lambda: self._mounts.sync(demand, self._accept), is_urgent=True
+        sync = self._join(
+            lambda: self._mounts.sync(freshness, self._accept), is_urgent=True
         )
-        await flight.landed.wait()
-        if flight.error:
-            raise flight.error
+        await sync.done.wait()
+        if sync.error:
+            raise sync.error
 
-    def _take_off(self, bring: Bring, *, is_urgent: bool = False) -> _Flight:
-        """Return the flight that is under way, or begin one."""
-        if self._flight is None:
-            self._flight = _Flight(bring, is_urgent=is_urgent)
-            self._require_tasks().start_soon(self._fly, self._flight)
-        return self._flight
+    def _join(self, work: Work, *, is_urgent: bool = False) -> _SharedSync:
+        """Return the sync that is running, or start one."""
+        if self._running is None:
+            self._running = _SharedSync(work, is_urgent=is_urgent)
+            self._require_tasks().start_soon(self._sync, self._running)
+        return self._running
 
     def _require_tasks(self) -> TaskGroup:
         assert self._tasks is not None, "run() sets it before it sets _started"  # noqa: S101
@@ -166,38 +166,38 @@ class Refresher:
     async def _open_published(self) -> None:
         """Serve the last good content before asking for anything newer."""
         try:
-            content = await anyio.to_thread.run_sync(self._mounts.published)
+            content = await anyio.to_thread.run_sync(self._mounts.open_published)
             if content is None:
                 return
             await anyio.to_thread.run_sync(self._load, content, abandon_on_cancel=True)
         except SkillsError as error:
             logger.warning("Cannot serve %s: %s", self._mounts.name, error)
         except Exception:
-            logger.exception("Cannot serve what is here; the first sync may heal it")
+            logger.exception("Cannot serve the cache; the first sync may repair it")
         else:
             self._settle()
 
     async def _sync_for_ever(self) -> None:
-        newest = Demand(
+        newest = Freshness(
             self._clock() - _JUST_NOW_SECONDS,
             longest_pause_seconds=derive_longest_pause(self._pause_seconds()),
         )
-        first = self._take_off(lambda: self._mounts.sync(newest, self._accept))
-        await first.landed.wait()
+        first = self._join(lambda: self._mounts.sync(newest, self._accept))
+        await first.done.wait()
         while True:
-            await anyio.sleep(self._look_seconds)
+            await anyio.sleep(self._poll_seconds)
             try:
-                bring = await anyio.to_thread.run_sync(
-                    self._choose, abandon_on_cancel=True
+                work = await anyio.to_thread.run_sync(
+                    self._find_work, abandon_on_cancel=True
                 )
             except Exception:
-                logger.exception("Cannot look whether there is something to do")
+                logger.exception("Cannot find out whether a sync is due")
                 continue
-            if bring:
-                await self._take_off(bring).landed.wait()
+            if work:
+                await self._join(work).done.wait()
 
-    def _choose(self) -> Bring | None:
-        """Return what it is time for, if it is time for anything."""
+    def _find_work(self) -> Work | None:
+        """Return the work that is due; None if there is none."""
         if self._mounts.has_news():
             return self._mounts.read_news
         pause_seconds = self._pause_seconds()
@@ -212,36 +212,34 @@ class Refresher:
     def _is_due(self, pause_seconds: float | None) -> bool:
         now = self._clock()
         if self._attempt.failures:
-            # Not every failure is remembered by its source: a folder has no memory,
-            # and on a full disk there is none.
+            # Not every failure is on the disk: a folder has no state file, and a full
+            # disk has no room for one.
             remaining = self._attempt.next_attempt_at - now
             return not 0 < remaining <= _LONGEST_PAUSE_SECONDS
         return self._mounts.next_sync_at(pause_seconds) <= now
 
-    async def _fly(self, flight: _Flight) -> None:
+    async def _sync(self, sync: _SharedSync) -> None:
         try:
-            content = await anyio.to_thread.run_sync(
-                flight.bring, abandon_on_cancel=True
-            )
+            content = await anyio.to_thread.run_sync(sync.work, abandon_on_cancel=True)
             if content is None:
                 return
             await anyio.to_thread.run_sync(self._load, content, abandon_on_cancel=True)
             self._settle()
-            flight.error = content.error
+            sync.error = content.error
         except SkillsError as error:
-            flight.error = error
+            sync.error = error
         except Exception:
             logger.exception("Sync failed unexpectedly")
-            flight.error = SyncError("an unexpected error, see the server's log")
+            sync.error = SyncError("an unexpected error, see the server's log")
         except anyio.get_cancelled_exc_class():
-            flight.error = SyncError("the server is ending")
-            self._told = str(flight.error)  # which is no news to anybody
+            sync.error = SyncError("the server is ending")
+            self._told = str(sync.error)  # not worth a warning
             raise
         finally:
-            self._remember(flight.error)
-            self._flight = None
+            self._remember(sync.error)
+            self._running = None
             self._settled.set()
-            flight.landed.set()
+            sync.done.set()
 
     def _remember(self, error: SkillsError | None) -> None:
         self._last_error = error

@@ -1,17 +1,21 @@
-"""What a source of content promises, whichever it is."""
+"""What every source of content promises, and how its state is told."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+from math import isfinite
 from pathlib import Path
 from typing import Literal, Protocol
 
 from skills_mcp.errors import SyncError
-from skills_mcp.skills.model import Scope
+from skills_mcp.skills.model import Problem, Scope
 
 Mode = Literal["local", "git"]
 
 _ERRORS = SyncError.__module__
+
+# One interval may be missed by chance, and a second while a laptop wakes up.
+_MISSED_INTERVALS = 3
 
 TOP = "."
 """As a `subfolder`: the source itself, and not the `skills/` that it may have."""
@@ -28,67 +32,88 @@ class LeftOut:
     kind: LeftOutKind
 
 
+_LEFT_OUT: Mapping[LeftOutKind, tuple[str, str, str]] = {
+    "link": ("is a link", "put a file with a plain name in its place", "link"),
+    "submodule": (
+        "is a submodule, which is another repository",
+        "add that repository to your sources, or copy its files",
+        "submodule",
+    ),
+    "name": (
+        "has a name that is not safe on every system",
+        "rename it: letters, digits, hyphens and dots are safe",
+        "file-name",
+    ),
+    "collision": (
+        "has a name that some file systems take for another one in its folder",
+        "rename one of them so that they differ in more than capitals and accents",
+        "name-collision",
+    ),
+    "size": (
+        "is larger than limits.max_file_bytes",
+        "keep it elsewhere, or let the operator raise the limit",
+        "file-size",
+    ),
+}
+
+
 LONGEST_PAUSE_SECONDS = 15 * 60.0
-"""A remote that fails is asked again after this long, or a repaired network would be
-found late; sooner where the timer is quicker."""
+"""The longest pause after failures: a repaired network is found within this time.
+A timer that runs more often shortens it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Demand:
-    """How new content has to be for a sync not to ask the remote."""
+class Freshness:
+    """How new content has to be for a sync to leave the remote alone."""
 
     newer_than: float
-    """In seconds since the epoch: what was fetched since then will do."""
+    """In seconds since the epoch: content fetched since then is new enough."""
     is_urgent: bool = False
-    """Whether the remote is asked although it was promised a rest."""
+    """Whether the remote is asked even during the pause after a failure."""
     longest_pause_seconds: float = LONGEST_PAUSE_SECONDS
-    """If it fails, how long it is left alone at most."""
-
-
-ANYTHING = Demand(0.0)
-"""Whatever is here will do."""
+    """The longest pause after a failure of this sync."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """An older commit is served until somebody says otherwise."""
+    """A rollback: an older commit is served until `rollback --resume`."""
 
     since: float
-    """In seconds since the epoch."""
+    """When the rollback was, in seconds since the epoch."""
     instead_of: str
-    """The commit that was taken back."""
+    """The newer commit that is not served."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """How the last syncs of a source went, on this machine, by whichever process."""
+    """How the last syncs of a source went, in all processes of this machine."""
 
     attempted_at: float = 0.0
-    """In seconds since the epoch; 0 if there was none."""
+    """When the last one was, in seconds since the epoch; 0 if there was none."""
     failures: int = 0
-    """In a row."""
+    """How many failed since the last success."""
     next_attempt_at: float = 0.0
-    """When the remote may be asked again without being told to."""
+    """When a sync that is not urgent may ask the remote again."""
     error_code: str = ""
     error_message: str = ""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Checkout:
-    """One revision of the content: complete, and not about to change."""
+    """One revision of the content, complete; a commit's files never change."""
 
     directory: Path
-    """The top of the content, as its authors see it."""
+    """The top folder of the content."""
     revision: str | None
     """The commit, or None for a plain folder."""
     synced_at: datetime
-    """When this was last known to be the newest there is."""
+    """When this was last known to be the newest revision."""
     left_out: tuple[LeftOut, ...] = ()
     """Files of the revision that are not in the directory."""
     verified_by: str | None = None
-    """Who has signed it, if that was checked."""
+    """The signer, if signatures are checked."""
     hold: Hold | None = None
-    """Whether somebody has gone back to it."""
+    """The rollback to this commit, if there was one."""
 
 
 Accept = Callable[["ContentSource", Checkout], None]
@@ -100,103 +125,35 @@ Raises:
 
 
 class ContentSource(Protocol):
-    """Brings content to this machine.  Blocking: call it on a worker thread."""
+    """What a folder and a repository have in common.
+
+    What only a repository can do is in `RemoteBranch`.
+    """
 
     @property
     def mode(self) -> Mode:
-        """How a person would tell the two kinds apart."""
+        """Which of the two kinds this is."""
         ...
 
     @property
     def name(self) -> str:
-        """The folder or repository, fit for a log: without any secret."""
+        """The folder or the repository's address, safe to log: without any secret."""
         ...
 
-    @property
-    def is_final(self) -> bool:
-        """Whether what it offers can never become something else."""
-        ...
+    def open(self) -> Checkout | None:
+        """Return the content that this machine has, without any network.  Blocking.
 
-    @property
-    def doing(self) -> str:
-        """What a sync is at, such as `Receiving objects 45 %`; empty if it is not."""
-        ...
-
-    def published(self) -> Checkout | None:
-        """Return what is here already, without touching any network.
+        None if there is none, and that is not a failure.
 
         Raises:
             SyncError: It may not be served, or cannot be read.
         """
         ...
 
-    def sync(self, demand: Demand, accept: Accept) -> Checkout | None:
-        """Bring content here that is as new as demanded, and return it.
-
-        None says that there is nothing, and that this is no failure.
-
-        Args:
-            demand: What will do, so that the remote need not be asked.
-            accept: Called with a commit that was not published before.
-
-        Raises:
-            SyncError: It could not be had. What was published stays published.
-                If the remote failed a moment ago, it is not asked again.
-        """
-        ...
-
-    def attempt(self) -> Attempt:
-        """Return how the last syncs on this machine went."""
-        ...
-
-    def next_sync_at(self, interval_seconds: float | None) -> float:
-        """Return when it is time to sync again, in seconds since the epoch.
-
-        Infinity if it never is.
-
-        Args:
-            interval_seconds: The pause after a success; None without a timer.
-        """
-        ...
-
-    def has_news(self) -> bool:
-        """Whether another process has published since this one has looked."""
-        ...
-
-    def go_back(self) -> Checkout:
-        """Publish the commit before, and hold it until `follow` is called.
-
-        Raises:
-            SyncError: There is none.
-        """
-        ...
-
-    def follow(self) -> None:
-        """Publish what was taken back, and follow the remote again."""
-        ...
-
-    def count_changes(self, before: Checkout | None, after: Checkout) -> int:
-        """Return how many files differ between two checkouts of this source."""
-        ...
-
-    def find_changes(
-        self, before: str | None, after: Checkout
-    ) -> frozenset[str] | None:
-        """Return the files that differ between a revision of this source and another.
-
-        None if nobody can tell: a folder does not remember what it was, and a
-        commit may be forgotten.
-        """
-        ...
-
-    def close(self) -> None:
-        """Give up: end a sync that is running, and start none any more."""
-        ...
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """A source, and where its skills stand in the tree."""
+    """A source, and the place of its skills in the tree."""
 
     source: ContentSource
     at: str = ""
@@ -216,7 +173,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A source that could not be synced.  What it had before is served on."""
+    """A source whose sync failed.  Its previous content stays served."""
 
     mount: Mount
     error: SyncError
@@ -231,12 +188,12 @@ class Content:
 
     @property
     def commit(self) -> str | None:
-        """What the first source serves, for what is about no skill of any."""
+        """The commit of the first source, for replies that are about no skill."""
         return self.parts[0].checkout.revision if self.parts else None
 
     @property
     def error(self) -> SyncError | None:
-        """What some sources could not do, each with its name; None if all could."""
+        """The failures as one error that names each source; None without failures."""
         if not self.failures:
             return None
         said = list(dict.fromkeys(map(_render, self.failures)))
@@ -250,33 +207,39 @@ class Content:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceState:
-    """What one source offers, how new that is, and how its last sync ended."""
+    """What one source serves, how new that is, and how its last sync ended."""
 
     mount: str
-    """Where its skills stand; empty for the top."""
+    """The prefix of its skills' paths; empty for the top."""
     name: str
     mode: Mode
     commit: str | None
     synced_at: datetime | None
     error: SyncError | None
     age_seconds: float | None = None
-    """How long ago `synced_at` was; None for a folder, which is always of now."""
+    """How long ago `synced_at` was; None for a folder, which is always current."""
     is_stale: bool = False
-    """Whether more than three intervals passed without success, or nothing is here."""
+    """Whether three intervals passed without a successful sync, or there is nothing."""
     verified_by: str | None = None
-    """Who has signed the commit, if that was checked."""
+    """The signer of the commit, if signatures are checked."""
     hold: Hold | None = None
-    """Whether an older commit is served on purpose."""
+    """The rollback that is in force, if there is one."""
     failed_at: datetime | None = None
     next_attempt_at: datetime | None = None
 
 
+def explain_left_out(file: str, kind: LeftOutKind) -> Problem:
+    """Return the problem that is reported for a file that is left out."""
+    reason, hint, rule = _LEFT_OUT[kind]
+    return Problem(file, reason, hint, rule=rule)
+
+
 def accept_all(source: ContentSource, checkout: Checkout) -> None:
-    """Publish whatever arrives."""
+    """Refuse no commit: an `Accept` for callers that read nothing."""
 
 
 def recall(attempt: Attempt) -> SyncError | None:
-    """Return how the last sync failed, if it did, as it was said then."""
+    """Return the error that the last sync raised, or None if it succeeded."""
     if not attempt.failures:
         return None
     subclasses: list[type[SyncError]] = SyncError.__subclasses__()
@@ -285,7 +248,61 @@ def recall(attempt: Attempt) -> SyncError | None:
     return kind(attempt.error_message, is_recalled=True)
 
 
+def derive_state(  # noqa: PLR0913 - each of them is something that a source knows
+    mount: Mount,
+    checkout: Checkout | None,
+    attempt: Attempt,
+    *,
+    next_sync_at: float,
+    interval_seconds: float | None,
+    now: float,
+) -> SourceState:
+    """Return what a source serves, how new that is, and how its last sync ended.
+
+    Args:
+        mount: The source, and its place.
+        checkout: What it serves.
+        attempt: How its last syncs went, on this machine.
+        next_sync_at: When it is synced again, in seconds since the epoch; infinity if
+            it never is, because it is held, pinned, offline, or a folder.
+        interval_seconds: The pause between two syncs; None if there is no timer.
+        now: In seconds since the epoch.
+    """
+    is_git = mount.source.mode == "git"
+    age = _derive_age(checkout, now) if is_git else None
+    is_missed = (
+        age is not None
+        and interval_seconds is not None
+        and isfinite(next_sync_at)
+        and age > _MISSED_INTERVALS * interval_seconds
+    )
+    is_retried = attempt.failures > 0 and isfinite(next_sync_at)
+    return SourceState(
+        mount=mount.at,
+        name=mount.source.name,
+        mode=mount.source.mode,
+        commit=checkout.revision if checkout else None,
+        synced_at=checkout.synced_at if checkout else None,
+        error=recall(attempt),
+        age_seconds=age,
+        is_stale=checkout is None or is_missed,
+        verified_by=checkout.verified_by if checkout else None,
+        hold=checkout.hold if checkout else None,
+        failed_at=_time(attempt.attempted_at) if attempt.failures else None,
+        next_attempt_at=_time(attempt.next_attempt_at) if is_retried else None,
+    )
+
+
 def _render(failure: Failure) -> str:
     """Return the message; most of them name their source already."""
     name, message = failure.mount.source.name, str(failure.error)
     return message if name in message else f"{name}: {message}"
+
+
+def _derive_age(checkout: Checkout | None, now: float) -> float | None:
+    # A time in the future was written while the clock was wrong.
+    return max(0.0, now - checkout.synced_at.timestamp()) if checkout else None
+
+
+def _time(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

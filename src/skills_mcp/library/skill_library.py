@@ -178,7 +178,7 @@ class SkillLibrary:
         try:
             return self.sync()
         except SyncError as error:
-            if kept := self._mounts.look():
+            if kept := self._mounts.open():
                 self._shelf.load(kept)
             return error
 

@@ -12,8 +12,8 @@ from functools import cached_property
 from pathlib import Path
 
 from skills_mcp.config import Limits, Visibility
-from skills_mcp.content.left_out import explain_left_out
-from skills_mcp.content.source import Content, Part
+from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.source import Content, Part, explain_left_out
 from skills_mcp.skills.discovery import load_skills
 from skills_mcp.skills.homes import Home, find_homes
 from skills_mcp.skills.index import INDEX
@@ -217,7 +217,10 @@ class _Earlier:
     @cached_property
     def _changed(self) -> frozenset[str] | None:
         before = self._origin.revision if self._origin else None
-        return self._part.mount.source.find_changes(before, self._part.checkout)
+        source = self._part.mount.source
+        if not isinstance(source, RemoteBranch):
+            return None
+        return source.find_changes(before, self._part.checkout)
 
     def find_place(self, place: Place) -> KnownPlace | None:
         """Return what is known of a folder, if it still says something."""

@@ -17,7 +17,7 @@ from skills_mcp.content.source import (
     Checkout,
     Content,
     ContentSource,
-    Demand,
+    Freshness,
     Part,
     SourceState,
 )
@@ -135,7 +135,7 @@ class Shelf:
 
         Nothing is asked of any network.
         """
-        content = self._mounts.look()
+        content = self._mounts.open()
         config = load_config(content, self._settings) if content else self._operator
         return self._derive_states(content, config)
 
@@ -151,7 +151,7 @@ class Shelf:
         Raises:
             SyncError: There is nothing at all, or the only source has failed.
         """
-        newest = Demand(time.time(), is_urgent=True)
+        newest = Freshness(time.time(), is_urgent=True)
         content = self._mounts.sync(newest, self.inspect)
         self.load(content)
         return content

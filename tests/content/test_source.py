@@ -8,9 +8,15 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.content.freshness import derive_state
 from skills_mcp.content.local import LocalFolder
-from skills_mcp.content.source import Attempt, Checkout, Hold, Mount, SourceState
+from skills_mcp.content.source import (
+    Attempt,
+    Checkout,
+    Hold,
+    Mount,
+    SourceState,
+    derive_state,
+)
 from tests.content.sources import FakeSource
 
 _NOW = 1_800_000_000.0

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from skills_mcp.config.model import Config
+from skills_mcp.config.sections import Config
 
 _EMPTY = {"const": ""}
 _NOT_EMPTY = {"not": _EMPTY}

@@ -6,8 +6,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from skills_mcp.config.findings import describe
-from skills_mcp.config.layers import Layer, merge
-from skills_mcp.config.model import Config
+from skills_mcp.config.sections import Config
 
 REMOTE_SECTIONS = ("matching", "assets", "refresh")
 """What a remote repository may set without being trusted."""
@@ -62,7 +61,7 @@ And they say how much of people's words is written down, and for how long.
 
 def permitted_part(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Take away what only the operator may set, wherever the content lies."""
-    permitted = merge((Layer("", values),))
+    permitted = dict(values)
     refused = [name for name in OPERATOR_ONLY if name in permitted]
     for name in refused:
         del permitted[name]
@@ -82,13 +81,16 @@ def valid_part(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     valid: dict[str, Any] = {}
     findings: list[str] = []
     for path, value in _leaves(values):
-        single = _nested(path, value)
         try:
-            Config.model_validate(merge((Layer("", single),)))
+            Config.model_validate(_nested(path, value))
         except ValidationError as error:
             findings += [describe(detail) for detail in error.errors()]
-        else:
-            valid = merge((Layer("", valid), Layer("", single)))
+            continue
+        section, *keys = path
+        for key in keys:
+            valid.setdefault(section, {})[key] = value
+        if not keys:
+            valid[section] = value
     return valid, findings
 
 

@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from skills_mcp.config.findings import path_of, show, wanted
 from skills_mcp.config.layers import Layer, merge
-from skills_mcp.config.model import Config
+from skills_mcp.config.sections import Config
 from skills_mcp.errors import ConfigError
 
 _MAX_DIGITS = 100  # more are outside of every range, and Python may refuse them

@@ -18,8 +18,8 @@ from skills_mcp.config import (
     VARIABLES,
     Config,
 )
-from skills_mcp.config.variables import Variable
 from skills_mcp.config.trust import LOWER_ONLY
+from skills_mcp.config.variables import Variable
 from skills_mcp.scripts.policy import ENVIRONMENT_ALLOWED
 from tests.docs.pages import (
     CONFIGURATION,

@@ -23,7 +23,7 @@ from skills_mcp.config import (
     load_file,
     refuses_tracking,
 )
-from skills_mcp.config.values import Algorithm
+from skills_mcp.config.values import AlgorithmSetting
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.embeddings import open_embedding
 from skills_mcp.errors import ConfigError
@@ -49,7 +49,7 @@ class Options(Origin):
     """As the configuration has them; None leaves the choice to it."""
     discover: bool | None = None
     """The same."""
-    algorithm: Algorithm | None = None
+    algorithm: AlgorithmSetting | None = None
     """The same, of `matching.algorithm`."""
     keeps_index: bool = True
     """Whether another process will want the index of this content."""

@@ -146,9 +146,9 @@ def catalog(
     **given: Any,
 ) -> None:
     """Print a list of the skills for a system prompt."""
-    from skills_mcp.cli.catalog import Wanted, print_catalog
+    from skills_mcp.cli.catalog import CatalogOptions, print_catalog
 
-    wanted = Wanted(
+    wanted = CatalogOptions(
         style=style, scope=scope, max_entries=max_entries, max_bytes=max_bytes
     )
     application = build_application(**given)
@@ -233,9 +233,11 @@ def report(**given: Any) -> None:
 
     From the events that were counted on this machine, or those that you have collected.
     """
-    from skills_mcp.cli.report import Wanted, print_report
+    from skills_mcp.cli.report import ReportOptions, print_report
 
-    wanted = Wanted(**{each.name: given.pop(each.name) for each in fields(Wanted)})
+    wanted = ReportOptions(
+        **{each.name: given.pop(each.name) for each in fields(ReportOptions)}
+    )
     with readable_errors():
         options, environment = read_options(**given)
         print_report(options, environment, wanted)
@@ -249,9 +251,11 @@ def run_test(**given: Any) -> None:
 
     FILE has a prompt on each line; without it, the examples of the skills are tried.
     """
-    from skills_mcp.cli.test import Wanted, print_test
+    from skills_mcp.cli.test import PromptTestOptions, print_test
 
-    wanted = Wanted(**{each.name: given.pop(each.name) for each in fields(Wanted)})
+    wanted = PromptTestOptions(
+        **{each.name: given.pop(each.name) for each in fields(PromptTestOptions)}
+    )
     with readable_errors():
         options, environment = read_options(**given)
         sys.exit(print_test(options, environment, wanted))

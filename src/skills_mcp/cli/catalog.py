@@ -24,8 +24,8 @@ STYLES: dict[str, Callable[[Catalog], str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What somebody asks for; None leaves it to `catalog` in the configuration."""
+class CatalogOptions:
+    """Which skills to list and how; None takes the limit of the settings."""
 
     style: str
     scope: Scope | None = None
@@ -33,7 +33,7 @@ class Wanted:
     max_bytes: int | None = None
 
 
-def print_catalog(application: Application, wanted: Wanted) -> None:
+def print_catalog(application: Application, wanted: CatalogOptions) -> None:
     """Sync, then print the list to standard output; what is missing, to the other.
 
     Raises:

@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from skills_mcp.bootstrap import DEFAULT_BRANCH, Application, Options, build
 from skills_mcp.cli.logs import LEVELS, configure_logging, shared_level
-from skills_mcp.config.values import Algorithm
+from skills_mcp.config.values import AlgorithmSetting
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.errors import ConfigError, ContentError, SkillsError
 
@@ -20,7 +20,7 @@ Command = Callable[..., None]
 
 algorithm_option = click.option(
     "--algorithm",
-    type=click.Choice(get_args(Algorithm)),
+    type=click.Choice(get_args(AlgorithmSetting)),
     help="How to route.  [default: matching.algorithm]",
 )
 json_option = click.option(

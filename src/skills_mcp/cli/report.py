@@ -49,8 +49,8 @@ _NEW = ".skills-mcp-report-"  # what a page is called until it is whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What somebody asks for."""
+class ReportOptions:
+    """Which events to add up, and where the report goes."""
 
     since: str
     until: datetime | None
@@ -68,7 +68,7 @@ class _Content:
 
 
 def print_report(
-    options: Options, environment: Mapping[str, str], wanted: Wanted
+    options: Options, environment: Mapping[str, str], wanted: ReportOptions
 ) -> None:
     """Add the events up, and print or write what came out."""
     span = _parse_span(wanted)
@@ -91,7 +91,7 @@ def print_report(
     _show(report, notes, wanted)
 
 
-def _parse_span(wanted: Wanted) -> Span:
+def _parse_span(wanted: ReportOptions) -> Span:
     last = wanted.until.date() if wanted.until else datetime.now(UTC).date()
     try:
         span = Span(parse_since(wanted.since, last), last)
@@ -102,7 +102,7 @@ def _parse_span(wanted: Wanted) -> Span:
     return span
 
 
-def _read(environment: Mapping[str, str], wanted: Wanted) -> Iterator[object]:
+def _read(environment: Mapping[str, str], wanted: ReportOptions) -> Iterator[object]:
     """Iterate over what was named, or over the record of this machine."""
     if wanted.collected:
         yield from load_collected(wanted.collected)
@@ -130,7 +130,7 @@ def _find_counting(options: Options, environment: Mapping[str, str]) -> Counting
         return "off"
 
 
-def _show(report: Report, notes: tuple[str, ...], wanted: Wanted) -> None:
+def _show(report: Report, notes: tuple[str, ...], wanted: ReportOptions) -> None:
     if wanted.html:
         _write(wanted.html, render_page(report, notes))
     if wanted.as_json:

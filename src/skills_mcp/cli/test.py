@@ -44,8 +44,8 @@ _DIGITS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What somebody asks for."""
+class PromptTestOptions:
+    """Which prompts to try, against what, and when to fail."""
 
     file: Path | None
     as_json: bool
@@ -73,7 +73,9 @@ class _Tested:
         return give_reason(outcome, snapshot.matcher, matching, snapshot.index)
 
 
-def print_test(options: Options, environment: Mapping[str, str], wanted: Wanted) -> int:
+def print_test(
+    options: Options, environment: Mapping[str, str], wanted: PromptTestOptions
+) -> int:
     """Try the prompts, print what came out, and return the exit code.
 
     Raises:
@@ -106,7 +108,7 @@ def print_test(options: Options, environment: Mapping[str, str], wanted: Wanted)
 
 
 def _collect(
-    named: tuple[Prompt, ...], snapshot: Snapshot, wanted: Wanted
+    named: tuple[Prompt, ...], snapshot: Snapshot, wanted: PromptTestOptions
 ) -> tuple[Prompt, ...]:
     examples = collect_examples(snapshot.index) if wanted.has_examples else ()
     if not named and not examples:
@@ -216,7 +218,7 @@ def _failure(outcome: Outcome, tested: _Tested) -> dict[str, Any]:
     }
 
 
-def _print_tables(tested: _Tested, wanted: Wanted) -> None:
+def _print_tables(tested: _Tested, wanted: PromptTestOptions) -> None:
     console = open_console()
     if tested.wrong:
         console.print(_tabulate_failures(tested))

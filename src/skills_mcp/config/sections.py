@@ -9,10 +9,10 @@ from skills_mcp.config.values import (
     SAFE_ADDRESS,
     VARIABLE_NAME,
     AbsolutePath,
-    Algorithm,
+    AlgorithmSetting,
     Bytes,
     BytesOnDisk,
-    Command,
+    CommandLine,
     Count,
     Dimensions,
     Disclosure,
@@ -24,9 +24,9 @@ from skills_mcp.config.values import (
     Identity,
     KeptDays,
     Minutes,
+    MountPath,
     Name,
     Patience,
-    Place,
     ProgramName,
     Ratio,
     Root,
@@ -140,7 +140,7 @@ class Source(Section):
         default="",
         description="The part of it to serve; without one, its `skills`, or else all.",
     )
-    mount: Place = Field(
+    mount: MountPath = Field(
         default="",
         description="Where its skills stand in the tree, such as `teams/web`; without "
         "one, at the top.",
@@ -164,7 +164,7 @@ class Source(Section):
 class Matching(Section):
     """How a task finds its skill (001 §5)."""
 
-    algorithm: Algorithm = Field(
+    algorithm: AlgorithmSetting = Field(
         default="auto",
         description="auto: keyword if every skill declares keywords, else ranked, "
         "which looks at all words.",
@@ -251,7 +251,7 @@ class Scripts(Section):
         default=(".sh", ".ts", ".js", ".py"),
         description="File extensions that may run.",
     )
-    runners: dict[Extension, Command] = Field(
+    runners: dict[Extension, CommandLine] = Field(
         default={
             ".sh": "bash",
             ".ts": "npx tsx",

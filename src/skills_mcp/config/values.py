@@ -25,7 +25,7 @@ SpoolBytes = Annotated[int, Field(ge=65_536, le=1 << 30)]  # a few events, at le
 KeptDays = Annotated[int, Field(ge=0, le=3650)]
 Dimensions = Annotated[int, Field(ge=0, le=8192)]
 
-Algorithm = Literal["auto", "keyword", "ranked"]
+AlgorithmSetting = Literal["auto", "keyword", "ranked"]
 Verify = Literal["commit", "tag", "both"]
 Toolset = Literal["core", "packages"]
 # YAML reads a bare `off` as false.
@@ -131,8 +131,8 @@ EnvironmentName = Annotated[
 AbsolutePath = Annotated[str, AfterValidator(_require_absolute)]
 Root = Annotated[str, AfterValidator(_require_root)]
 ProgramName = Annotated[str, Field(pattern=_PROGRAM)]
-Command = Annotated[str, AfterValidator(_require_words)]
-Place = Annotated[
+CommandLine = Annotated[str, AfterValidator(_require_words)]
+MountPath = Annotated[
     str, AfterValidator(_require_relative), Field(json_schema_extra=_PATH)
 ]
 Subfolder = Annotated[

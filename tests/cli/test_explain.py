@@ -10,8 +10,8 @@ from tests.support import SKILLS_CONTENT, write_skill
 SOURCE = ("--skills-dir", str(SKILLS_CONTENT))
 
 
-def test_an_answer_is_shown_with_its_words_and_its_rivals(run: Run) -> None:
-    done = run("explain", "add login to the React app", *SOURCE)
+def test_an_answer_is_shown_with_its_words_and_its_rivals(invoke: Run) -> None:
+    done = invoke("explain", "add login to the React app", *SOURCE)
 
     assert done.returncode == 0
     assert done.stdout.startswith(
@@ -24,38 +24,38 @@ def test_an_answer_is_shown_with_its_words_and_its_rivals(run: Run) -> None:
 
 
 def test_an_ambiguous_answer_names_the_candidates_and_what_would_settle_it(
-    run: Run,
+    invoke: Run,
 ) -> None:
-    done = run("explain", "add a React page", *SOURCE)
+    done = invoke("explain", "add a React page", *SOURCE)
 
     assert "The answer is ambiguous: ui/react/_index (0.201), ui/react" in done.stdout
     assert "less than ambiguity_threshold 0.1: with 0.001 or less" in done.stdout
     assert "ui/react/_index would win with the keyword 'page'" in done.stdout
 
 
-def test_a_task_that_no_skill_serves_says_so(run: Run) -> None:
-    done = run("explain", "bake bread", *SOURCE)
+def test_a_task_that_no_skill_serves_says_so(invoke: Run) -> None:
+    done = invoke("explain", "bake bread", *SOURCE)
 
     assert done.stdout.startswith("The answer is no match (keyword algorithm)\n")
     assert "no skill has any of these words: 'bake', 'bread'" in done.stdout
 
 
-def test_a_task_without_words_says_so(run: Run) -> None:
-    done = run("explain", "how do I do it", *SOURCE)
+def test_a_task_without_words_says_so(invoke: Run) -> None:
+    done = invoke("explain", "how do I do it", *SOURCE)
 
     assert "no word of the task says anything" in done.stdout
 
 
-def test_an_author_asks_why_not_mine(run: Run) -> None:
+def test_an_author_asks_why_not_mine(invoke: Run) -> None:
     wanted = ("--skill", "ui/react/forms")
 
-    done = run("explain", "add login to the React app", *SOURCE, *wanted)
+    done = invoke("explain", "add login to the React app", *SOURCE, *wanted)
 
     assert "ui/react/forms would win with the keywords" in done.stdout
 
 
-def test_a_skill_that_is_not_there_is_named(run: Run) -> None:
-    done = run("explain", "add login", *SOURCE, "--skill", "ui/react/aut")
+def test_a_skill_that_is_not_there_is_named(invoke: Run) -> None:
+    done = invoke("explain", "add login", *SOURCE, "--skill", "ui/react/aut")
 
     assert done.returncode == 1
     assert "ui/react/auth" in done.stderr
@@ -63,10 +63,10 @@ def test_a_skill_that_is_not_there_is_named(run: Run) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["keyword", "ranked"])
-def test_programs_get_one_object(run: Run, algorithm: str) -> None:
+def test_programs_get_one_object(invoke: Run, algorithm: str) -> None:
     chosen = ("--algorithm", algorithm, "--json")
 
-    done = run("explain", "add login to the React app", *SOURCE, *chosen)
+    done = invoke("explain", "add login to the React app", *SOURCE, *chosen)
 
     data = json.loads(done.stdout)
     assert list(data) == [
@@ -81,11 +81,11 @@ def test_programs_get_one_object(run: Run, algorithm: str) -> None:
         assert sum(worths) == pytest.approx(candidate["score"], abs=0.002)
 
 
-def test_words_that_a_package_lacks_are_named(run: Run, tmp_path: Path) -> None:
+def test_words_that_a_package_lacks_are_named(invoke: Run, tmp_path: Path) -> None:
     write_package(tmp_path, "pdf", description="Fill in PDF forms.")
     write_package(tmp_path, "xlsx", description="Work with spreadsheets.")
 
-    done = run(
+    done = invoke(
         *("explain", "sign a pdf contract", "--skill", "xlsx"),
         *("--skills-dir", str(tmp_path)),
     )
@@ -95,10 +95,12 @@ def test_words_that_a_package_lacks_are_named(run: Run, tmp_path: Path) -> None:
     assert "'contract'" in done.stdout
 
 
-def test_what_looks_like_markup_is_printed_as_it_is(run: Run, tmp_path: Path) -> None:
+def test_what_looks_like_markup_is_printed_as_it_is(
+    invoke: Run, tmp_path: Path
+) -> None:
     write_skill(tmp_path, "a[b].md", keywords=["login"])
 
-    done = run("explain", "[red]login[/]", "--skills-dir", str(tmp_path))
+    done = invoke("explain", "[red]login[/]", "--skills-dir", str(tmp_path))
 
     assert done.returncode == 0
     assert "a[b]" in done.stdout

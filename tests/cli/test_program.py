@@ -47,9 +47,9 @@ def test_without_a_verb_it_serves_until_its_input_ends(
     ],
 )
 def test_wrong_usage_has_a_status_of_its_own(
-    run: Run, arguments: tuple[str, ...], said: str
+    invoke: Run, arguments: tuple[str, ...], said: str
 ) -> None:
-    done = run(*arguments)
+    done = invoke(*arguments)
 
     assert done.returncode == 2
     assert said in done.stderr
@@ -64,8 +64,8 @@ def test_it_says_its_version(run: Run) -> None:
 
 
 @pytest.mark.parametrize("option", ["-h", "--help"])
-def test_help_names_the_verbs(run: Run, option: str) -> None:
-    done = run(option)
+def test_help_names_the_verbs(invoke: Run, option: str) -> None:
+    done = invoke(option)
 
     assert done.returncode == 0
     assert "serve" in done.stdout
@@ -73,8 +73,8 @@ def test_help_names_the_verbs(run: Run, option: str) -> None:
 
 
 @pytest.mark.spec("11.1")
-def test_help_names_what_can_be_set(run: Run) -> None:
-    done = run("serve", "--help")
+def test_help_names_what_can_be_set(invoke: Run) -> None:
+    done = invoke("serve", "--help")
 
     for option in ("--skills-dir", "--repo", "--branch", "--config", "--log-level"):
         assert option in done.stdout
@@ -98,11 +98,11 @@ def test_help_names_what_can_be_set(run: Run) -> None:
 )
 @pytest.mark.spec("11.2")
 def test_a_wrong_setting_is_named_with_its_file_and_what_is_allowed(
-    run: Run, home: Path, text: str, said: str
+    invoke: Run, home: Path, text: str, said: str
 ) -> None:
     file = write(home / ".skills-mcp/config.yaml", text)
 
-    done = run(SKILLS_DIR=str(SKILLS_CONTENT))
+    done = invoke(SKILLS_DIR=str(SKILLS_CONTENT))
 
     assert done.returncode == 3
     assert str(file) in done.stderr
@@ -110,11 +110,11 @@ def test_a_wrong_setting_is_named_with_its_file_and_what_is_allowed(
     assert "Traceback" not in done.stderr
 
 
-def test_every_wrong_setting_is_named_at_once(run: Run, tmp_path: Path) -> None:
+def test_every_wrong_setting_is_named_at_once(invoke: Run, tmp_path: Path) -> None:
     text = "a: 1\nassets: {max_size_bytes: -1}\nsources: [{}]"
     file = write(tmp_path / "mine.yaml", text)
 
-    done = run("--config", str(file), SKILLS_DIR=str(SKILLS_CONTENT))
+    done = invoke("--config", str(file), SKILLS_DIR=str(SKILLS_CONTENT))
 
     assert done.returncode == 3
     assert "unknown key a" in done.stderr
@@ -123,18 +123,18 @@ def test_every_wrong_setting_is_named_at_once(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_configuration_file_that_is_not_there_is_an_error(
-    run: Run, tmp_path: Path
+    invoke: Run, tmp_path: Path
 ) -> None:
     file = tmp_path / "nothing.yaml"
 
-    done = run("--config", str(file), SKILLS_DIR=str(SKILLS_CONTENT))
+    done = invoke("--config", str(file), SKILLS_DIR=str(SKILLS_CONTENT))
 
     assert done.returncode == 3
     assert str(file) in done.stderr
 
 
-def test_a_wrong_environment_variable_is_named(run: Run) -> None:
-    done = run(SKILLS_DIR=str(SKILLS_CONTENT), REFRESH_INTERVAL_MINUTES="soon")
+def test_a_wrong_environment_variable_is_named(invoke: Run) -> None:
+    done = invoke(SKILLS_DIR=str(SKILLS_CONTENT), REFRESH_INTERVAL_MINUTES="soon")
 
     assert done.returncode == 3
     assert "REFRESH_INTERVAL_MINUTES" in done.stderr
@@ -150,9 +150,9 @@ def test_a_wrong_environment_variable_is_named(run: Run) -> None:
     ],
 )
 def test_a_wrong_variable_of_an_option_is_wrong_usage(
-    run: Run, variable: str, value: str, said: str
+    invoke: Run, variable: str, value: str, said: str
 ) -> None:
-    done = run(SKILLS_DIR=str(SKILLS_CONTENT), **{variable: value})
+    done = invoke(SKILLS_DIR=str(SKILLS_CONTENT), **{variable: value})
 
     assert done.returncode == 2
     assert said in done.stderr
@@ -207,7 +207,7 @@ def test_tool_sets_on_the_command_line_win_over_those_of_the_file(
     ],
 )
 def test_discovery_on_the_command_line_wins_over_that_of_the_file(
-    run: Run,
+    invoke: Run,
     home: Path,
     arguments: tuple[str, ...],
     variable: str | None,
@@ -218,7 +218,7 @@ def test_discovery_on_the_command_line_wins_over_that_of_the_file(
     write(home / ".agents/skills/pdf/SKILL.md", text)
     variables = {} if variable is None else {"SKILLS_MCP_DISCOVER": variable}
 
-    done = run("tree", *arguments, SKILLS_DIR=str(SKILLS_CONTENT), **variables)
+    done = invoke("tree", *arguments, SKILLS_DIR=str(SKILLS_CONTENT), **variables)
 
     assert done.returncode == 0
     assert ("About forms" in done.stdout) is found
@@ -287,11 +287,11 @@ def test_nothing_heavy_is_imported_before_it_is_needed() -> None:
 
 @pytest.mark.spec("11.3")
 def test_a_repository_on_the_command_line_beats_a_folder_in_the_environment(
-    run: Run, upstream: Upstream
+    invoke: Run, upstream: Upstream
 ) -> None:
     upstream.commit({"skills/from-git.md": skill_text()})
 
-    done = run("tree", "--repo", upstream.url, SKILLS_DIR=str(SKILLS_CONTENT))
+    done = invoke("tree", "--repo", upstream.url, SKILLS_DIR=str(SKILLS_CONTENT))
 
     assert done.returncode == 0
     assert "from-git" in done.stdout
@@ -310,8 +310,8 @@ def test_an_address_that_is_never_fetched_is_a_wrong_setting(
     assert "Write https://host/path" in done.stderr
 
 
-def test_two_sources_on_the_command_line_are_wrong_usage(run: Run) -> None:
-    done = run("tree", "--repo", "x", "--skills-dir", "y")
+def test_two_sources_on_the_command_line_are_wrong_usage(invoke: Run) -> None:
+    done = invoke("tree", "--repo", "x", "--skills-dir", "y")
 
     assert done.returncode == 2
     assert "give one of the two" in done.stderr
@@ -327,10 +327,10 @@ def test_a_folder_that_shall_stay_at_a_commit_is_wrong_usage(
     assert "a folder has no commit to stay at" in typed.stderr
 
 
-def test_a_token_inside_the_address_is_never_shown(run: Run) -> None:
+def test_a_token_inside_the_address_is_never_shown(invoke: Run) -> None:
     address = "http://ada:ghp_canary@127.0.0.1:1/skills.git"
 
-    done = run("tree", SKILLS_REPO=address)
+    done = invoke("tree", SKILLS_REPO=address)
 
     assert done.returncode == 4
     assert "127.0.0.1:1/skills.git" in done.stderr

@@ -20,12 +20,12 @@ def prompts(folder: Path, *entries: object, name: str = "prompts.jsonl") -> str:
 
 
 @pytest.fixture
-def try_ours(run: Run, tmp_path: Path) -> Any:
+def try_ours(invoke: Run, tmp_path: Path) -> Any:
     """Try prompts on the content of the fixtures; return code, output and errors."""
 
     def try_ours(*entries: object, options: tuple[str, ...] = ()) -> Any:
         file = prompts(tmp_path, *entries)
-        return run("test", file, "--skills-dir", str(SKILLS_CONTENT), *options)
+        return invoke("test", file, "--skills-dir", str(SKILLS_CONTENT), *options)
 
     return try_ours
 
@@ -135,13 +135,13 @@ def test_an_algorithm_can_be_chosen(try_ours: Any, algorithm: str) -> None:
 
 
 def test_a_prompt_is_routed_with_the_settings_of_the_content(
-    run: Run, tmp_path: Path
+    invoke: Run, tmp_path: Path
 ) -> None:
     write_skill(tmp_path / "c" / "skills", "a.md", keywords=["react", "x"])
     write(tmp_path / "c" / "config.yaml", "matching: {min_score: 0.6}\n")
     file = prompts(tmp_path, {"query": "react", "expect": "a"})
 
-    done = run("test", file, "--skills-dir", str(tmp_path / "c"))
+    done = invoke("test", file, "--skills-dir", str(tmp_path / "c"))
 
     assert done.returncode == 1
     assert "it scores 0.5, below min_score 0.6" in done.stdout
@@ -176,19 +176,19 @@ def test_a_skill_that_does_not_exist_fails_its_prompt_alone(try_ours: Any) -> No
     assert "there is no skill 'ui/react/aut': did you mean" in failure["why"]
 
 
-def test_a_file_that_is_not_there_is_wrong_usage(run: Run) -> None:
-    done = run("test", "missing.jsonl", "--skills-dir", str(SKILLS_CONTENT))
+def test_a_file_that_is_not_there_is_wrong_usage(invoke: Run) -> None:
+    done = invoke("test", "missing.jsonl", "--skills-dir", str(SKILLS_CONTENT))
 
     assert done.returncode == 2
     assert "missing.jsonl" in done.stderr
 
 
 def test_a_wrong_file_is_refused_before_anything_is_synced(
-    run: Run, tmp_path: Path
+    invoke: Run, tmp_path: Path
 ) -> None:
     file = prompts(tmp_path, "{")
 
-    done = run("test", file, "--repo", f"file://{tmp_path}/nothing.git")
+    done = invoke("test", file, "--repo", f"file://{tmp_path}/nothing.git")
 
     assert done.returncode == 2
 
@@ -197,12 +197,12 @@ def test_a_wrong_file_is_refused_before_anything_is_synced(
 
 
 def test_without_a_file_the_examples_of_the_skills_are_tried(
-    run: Run, tmp_path: Path
+    invoke: Run, tmp_path: Path
 ) -> None:
     write_skill(tmp_path, "a.md", keywords=["login"], examples=["login"])
     write_package(tmp_path, "pdf", metadata={"examples": "pdf forms\nbake"})
 
-    done = run("test", "--skills-dir", str(tmp_path), "--json")
+    done = invoke("test", "--skills-dir", str(tmp_path), "--json")
 
     data = json.loads(done.stdout)
     assert (data["queries"], data["algorithm"]) == (3, "ranked")
@@ -211,14 +211,14 @@ def test_without_a_file_the_examples_of_the_skills_are_tried(
 
 
 def test_examples_are_tried_beside_a_file_unless_they_are_left_out(
-    run: Run, tmp_path: Path
+    invoke: Run, tmp_path: Path
 ) -> None:
     write_skill(tmp_path / "s", "a.md", keywords=["login"], examples=["add login"])
     file = prompts(tmp_path, {"query": "login", "expect": "a"})
     source = ("--skills-dir", str(tmp_path / "s"), "--json")
 
-    both = run("test", file, *source)
-    one = run("test", file, *source, "--no-examples")
+    both = invoke("test", file, *source)
+    one = invoke("test", file, *source, "--no-examples")
 
     assert json.loads(both.stdout)["queries"] == 2
     assert json.loads(one.stdout)["queries"] == 1
@@ -226,9 +226,9 @@ def test_examples_are_tried_beside_a_file_unless_they_are_left_out(
 
 @pytest.mark.parametrize("options", [(), ("--no-examples",)])
 def test_without_any_prompt_it_says_where_to_write_them(
-    run: Run, options: tuple[str, ...]
+    invoke: Run, options: tuple[str, ...]
 ) -> None:
-    done = run("test", "--skills-dir", str(SKILLS_CONTENT), *options)
+    done = invoke("test", "--skills-dir", str(SKILLS_CONTENT), *options)
 
     assert done.returncode == 2
     assert "There is no prompt to try. Name a FILE" in done.stderr
@@ -252,14 +252,14 @@ PROMPTS = (
 
 
 def test_prompts_that_got_another_skill_than_before_are_shown(
-    run: Run, moved: Upstream, tmp_path: Path
+    invoke: Run, moved: Upstream, tmp_path: Path
 ) -> None:
     file = prompts(tmp_path, *PROMPTS)
     source = ("--skills-dir", str(moved.work))
 
-    done = run("test", file, *source, "--baseline", "HEAD~1", "--json")
-    shown = run("test", file, *source, "--baseline", "HEAD~1")
-    same = run("test", file, *source, "--baseline", "HEAD")
+    done = invoke("test", file, *source, "--baseline", "HEAD~1", "--json")
+    shown = invoke("test", file, *source, "--baseline", "HEAD~1")
+    same = invoke("test", file, *source, "--baseline", "HEAD")
 
     assert done.returncode == 0
     assert json.loads(done.stdout)["baseline"] == [
@@ -271,14 +271,14 @@ def test_prompts_that_got_another_skill_than_before_are_shown(
 
 
 def test_a_folder_that_is_new_has_no_answer_in_the_baseline(
-    run: Run, moved: Upstream, tmp_path: Path
+    invoke: Run, moved: Upstream, tmp_path: Path
 ) -> None:
     moved.commit({"skills/new/c.md": skill_text(keywords=["login"])})
     new = {"query": "add login", "expect": "new/c", "within": "new"}
     file = prompts(tmp_path, new, {"query": "fix react", "expect": "a"})
     source = ("--skills-dir", str(moved.work))
 
-    done = run("test", file, *source, "--baseline", "HEAD~1", "--json")
+    done = invoke("test", file, *source, "--baseline", "HEAD~1", "--json")
 
     assert done.returncode == 0
     assert json.loads(done.stdout)["baseline"] == [
@@ -287,33 +287,33 @@ def test_a_folder_that_is_new_has_no_answer_in_the_baseline(
 
 
 def test_signs_in_a_baseline_are_no_markup(
-    run: Run, moved: Upstream, tmp_path: Path
+    invoke: Run, moved: Upstream, tmp_path: Path
 ) -> None:
     file = prompts(tmp_path, *PROMPTS)
     ref = "HEAD^{/[/red]}"  # the newest commit whose message has one of these letters
     git("commit", "-q", "--allow-empty", "-m", "red", cwd=moved.work)
 
-    done = run("test", file, "--skills-dir", str(moved.work), "--baseline", ref)
+    done = invoke("test", file, "--skills-dir", str(moved.work), "--baseline", ref)
 
     assert f"No prompt has another skill than at {ref}." in done.stdout
 
 
 def test_a_baseline_leaves_nothing_behind(
-    run: Run, moved: Upstream, tmp_path: Path, home: Path
+    invoke: Run, moved: Upstream, tmp_path: Path, home: Path
 ) -> None:
     file = prompts(tmp_path, PROMPTS[0])
     source = ("--skills-dir", str(moved.work))
-    run("test", file, *source)
+    invoke("test", file, *source)
     before = {path for path in (home / ".skills-mcp").rglob("*") if path.is_file()}
 
-    run("test", file, *source, "--baseline", "HEAD~1")
+    invoke("test", file, *source, "--baseline", "HEAD~1")
 
     after = {path for path in (home / ".skills-mcp").rglob("*") if path.is_file()}
     assert after == before
 
 
 def test_a_repository_is_compared_with_a_branch_a_tag_or_a_commit(
-    run: Run, moved: Upstream, tmp_path: Path
+    invoke: Run, moved: Upstream, tmp_path: Path
 ) -> None:
     file = prompts(tmp_path, PROMPTS[0])
     old = git("rev-parse", "HEAD~1", cwd=moved.work)
@@ -321,18 +321,20 @@ def test_a_repository_is_compared_with_a_branch_a_tag_or_a_commit(
     git("push", "-q", "origin", "v1", f"{old}:refs/heads/old", cwd=moved.work)
 
     for ref in ("v1", "old", old):
-        done = run("test", file, "--repo", moved.url, "--json", "--baseline", ref)
+        done = invoke("test", file, "--repo", moved.url, "--json", "--baseline", ref)
         [change] = json.loads(done.stdout)["baseline"]
         assert (change["before"], change["after"]) == (["a"], ["b"])
 
 
 def test_a_commit_that_is_not_there_is_said(
-    run: Run, moved: Upstream, tmp_path: Path
+    invoke: Run, moved: Upstream, tmp_path: Path
 ) -> None:
     file = prompts(tmp_path, PROMPTS[0])
 
-    local = run("test", file, "--skills-dir", str(moved.work), "--baseline", "nowhere")
-    remote = run("test", file, "--repo", moved.url, "--baseline", "nowhere")
+    local = invoke(
+        "test", file, "--skills-dir", str(moved.work), "--baseline", "nowhere"
+    )
+    remote = invoke("test", file, "--repo", moved.url, "--baseline", "nowhere")
 
     assert (local.returncode, remote.returncode) == (4, 4)
     assert "has no commit 'nowhere'" in local.stderr
@@ -340,13 +342,13 @@ def test_a_commit_that_is_not_there_is_said(
     assert "no such tag or commit" in remote.stderr
 
 
-def test_a_baseline_needs_one_source(run: Run, tmp_path: Path) -> None:
+def test_a_baseline_needs_one_source(invoke: Run, tmp_path: Path) -> None:
     write_skill(tmp_path / "s", "a.md", keywords=["login"])
     text = f"sources: [{{folder: {tmp_path / 's'}}}]\n"
     config = str(write(tmp_path / "config.yaml", text))
     file = prompts(tmp_path, {"query": "login", "expect": "a"})
 
-    done = run("test", file, "--config", config, "--baseline", "HEAD")
+    done = invoke("test", file, "--config", config, "--baseline", "HEAD")
 
     assert done.returncode == 2
     assert "--baseline needs --skills-dir or --repo" in done.stderr

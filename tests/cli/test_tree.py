@@ -14,9 +14,9 @@ from tests.support import SKILLS_CONTENT, Upstream, skill_text, write, write_ski
 @pytest.mark.parametrize("folder", [SKILLS_CONTENT, SKILLS_CONTENT / "skills"])
 @pytest.mark.spec("3.1")
 def test_a_repository_and_its_skills_folder_show_the_same_skills(
-    run: Run, folder: Path
+    invoke: Run, folder: Path
 ) -> None:
-    done = run("tree", "--skills-dir", str(folder))
+    done = invoke("tree", "--skills-dir", str(folder))
 
     assert done.returncode == 0
     assert "auth  Login, logout, session handling" in done.stdout
@@ -26,8 +26,8 @@ def test_a_repository_and_its_skills_folder_show_the_same_skills(
 
 
 @pytest.mark.spec("8.2")
-def test_programs_get_the_tree_of_list_skills(run: Run) -> None:
-    done = run("tree", "--json", SKILLS_DIR=str(SKILLS_CONTENT))
+def test_programs_get_the_tree_of_list_skills(invoke: Run) -> None:
+    done = invoke("tree", "--json", SKILLS_DIR=str(SKILLS_CONTENT))
 
     data = json.loads(done.stdout)
     assert list(data) == ["tree"]
@@ -38,13 +38,13 @@ def test_programs_get_the_tree_of_list_skills(run: Run) -> None:
 
 @pytest.mark.spec("4.2")
 def test_problems_are_counted_and_shown_when_asked_for(
-    run: Run, tmp_path: Path
+    invoke: Run, tmp_path: Path
 ) -> None:
     write_skill(tmp_path, "good.md")
     write(tmp_path / "bad.md", "no [bold]frontmatter")
 
-    brief = run("tree", "--skills-dir", str(tmp_path))
-    whole = run("tree", "--problems", "--skills-dir", str(tmp_path))
+    brief = invoke("tree", "--skills-dir", str(tmp_path))
+    whole = invoke("tree", "--problems", "--skills-dir", str(tmp_path))
 
     assert brief.returncode == whole.returncode == 0
     assert "1 skill served" in brief.stdout
@@ -54,29 +54,31 @@ def test_problems_are_counted_and_shown_when_asked_for(
     assert "has no frontmatter" in whole.stdout
 
 
-def test_programs_get_the_problems_too(run: Run, tmp_path: Path) -> None:
+def test_programs_get_the_problems_too(invoke: Run, tmp_path: Path) -> None:
     write(tmp_path / "bad.md", "no frontmatter")
 
-    done = run("tree", "--json", "--problems", "--skills-dir", str(tmp_path))
+    done = invoke("tree", "--json", "--problems", "--skills-dir", str(tmp_path))
 
     [problem] = json.loads(done.stdout)["problems"]
     assert list(problem) == ["file", "line", "rule", "level", "reason", "hint"]
     assert (problem["file"], problem["level"]) == ("bad.md", "error")
 
 
-def test_what_looks_like_markup_is_printed_as_it_is(run: Run, tmp_path: Path) -> None:
+def test_what_looks_like_markup_is_printed_as_it_is(
+    invoke: Run, tmp_path: Path
+) -> None:
     write_skill(tmp_path, "odd.md", description="Use [red]colours[/] and [x]")
 
-    done = run("tree", "--skills-dir", str(tmp_path))
+    done = invoke("tree", "--skills-dir", str(tmp_path))
 
     assert "Use [red]colours[/] and [x]" in done.stdout
 
 
 @pytest.mark.spec("9.1")
-def test_a_repository_is_synced_first(run: Run, upstream: Upstream) -> None:
+def test_a_repository_is_synced_first(invoke: Run, upstream: Upstream) -> None:
     commit = upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
 
-    done = run("tree", "--repo", upstream.url)
+    done = invoke("tree", "--repo", upstream.url)
 
     assert done.returncode == 0
     assert f"1 skill served at {commit}" in done.stdout
@@ -84,13 +86,13 @@ def test_a_repository_is_synced_first(run: Run, upstream: Upstream) -> None:
 
 @pytest.mark.spec("9.1")
 def test_a_repository_that_is_down_shows_what_was_synced_before(
-    run: Run, upstream: Upstream, tmp_path: Path
+    invoke: Run, upstream: Upstream, tmp_path: Path
 ) -> None:
     commit = upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
-    run("tree", "--repo", upstream.url)
+    invoke("tree", "--repo", upstream.url)
     upstream.bare.rename(tmp_path / "gone")
 
-    done = run("tree", "--repo", upstream.url)
+    done = invoke("tree", "--repo", upstream.url)
 
     assert done.returncode == 0
     assert f"1 skill served at {commit}" in done.stdout
@@ -98,8 +100,10 @@ def test_a_repository_that_is_down_shows_what_was_synced_before(
     assert said.startswith(f"Showing what was synced before: {upstream.url} (main): ")
 
 
-def test_without_anything_to_show_the_status_says_so(run: Run, tmp_path: Path) -> None:
-    done = run("tree", "--repo", f"file://{tmp_path}/nothing.git")
+def test_without_anything_to_show_the_status_says_so(
+    invoke: Run, tmp_path: Path
+) -> None:
+    done = invoke("tree", "--repo", f"file://{tmp_path}/nothing.git")
 
     assert done.returncode == 4
     assert done.stdout == ""
@@ -107,19 +111,19 @@ def test_without_anything_to_show_the_status_says_so(run: Run, tmp_path: Path) -
     assert "Traceback" not in done.stderr
 
 
-def test_a_folder_that_is_not_there_is_named(run: Run, tmp_path: Path) -> None:
-    done = run("tree", "--skills-dir", str(tmp_path / "nothing"))
+def test_a_folder_that_is_not_there_is_named(invoke: Run, tmp_path: Path) -> None:
+    done = invoke("tree", "--skills-dir", str(tmp_path / "nothing"))
 
     assert done.returncode == 4
     assert f"{tmp_path}/nothing" in done.stderr
 
 
 @pytest.mark.spec("11.1")
-def test_a_branch_is_chosen_by_the_environment(run: Run, tmp_path: Path) -> None:
+def test_a_branch_is_chosen_by_the_environment(invoke: Run, tmp_path: Path) -> None:
     upstream = Upstream.create(tmp_path, branch="next")
     upstream.commit({"one.md": skill_text(keywords=["one"])})
 
-    done = run("tree", SKILLS_REPO=upstream.url, SKILLS_BRANCH="next")
+    done = invoke("tree", SKILLS_REPO=upstream.url, SKILLS_BRANCH="next")
 
     assert done.returncode == 0
     assert "1 skill served" in done.stdout
@@ -127,18 +131,18 @@ def test_a_branch_is_chosen_by_the_environment(run: Run, tmp_path: Path) -> None
 
 @pytest.mark.spec("11.3")
 def test_a_repository_that_is_typed_wins_over_a_folder_of_the_environment(
-    run: Run, upstream: Upstream
+    invoke: Run, upstream: Upstream
 ) -> None:
     commit = upstream.commit({"one.md": skill_text(keywords=["one"])})
 
-    done = run("tree", "--repo", upstream.url, SKILLS_DIR=str(SKILLS_CONTENT))
+    done = invoke("tree", "--repo", upstream.url, SKILLS_DIR=str(SKILLS_CONTENT))
 
     assert f"1 skill served at {commit}" in done.stdout
 
 
 @pytest.mark.spec("3.1")
-def test_of_two_variables_the_folder_wins(run: Run, upstream: Upstream) -> None:
-    done = run("tree", SKILLS_REPO=upstream.url, SKILLS_DIR=str(SKILLS_CONTENT))
+def test_of_two_variables_the_folder_wins(invoke: Run, upstream: Upstream) -> None:
+    done = invoke("tree", SKILLS_REPO=upstream.url, SKILLS_DIR=str(SKILLS_CONTENT))
 
     assert f"27 skills served at {SKILLS_CONTENT}" in done.stdout
 
@@ -149,7 +153,7 @@ def sources_file(folder: Path, *sources: dict[str, str]) -> str:
 
 
 def test_several_sources_are_listed_below_the_skills(
-    run: Run, upstream: Upstream, tmp_path: Path
+    invoke: Run, upstream: Upstream, tmp_path: Path
 ) -> None:
     commit = upstream.commit({"one.md": skill_text(keywords=["one"])})
     write_skill(tmp_path, "mine/notes.md")
@@ -157,7 +161,7 @@ def test_several_sources_are_listed_below_the_skills(
         tmp_path, {"repo": upstream.url}, {"folder": "mine", "mount": "teams/mine"}
     )
 
-    done = run("tree", "--config", file)
+    done = invoke("tree", "--config", file)
 
     assert done.returncode == 0
     assert done.stdout.splitlines()[-3:] == [
@@ -169,7 +173,7 @@ def test_several_sources_are_listed_below_the_skills(
 
 
 def test_a_source_that_is_down_is_said_and_the_others_are_shown(
-    run: Run, upstream: Upstream, tmp_path: Path
+    invoke: Run, upstream: Upstream, tmp_path: Path
 ) -> None:
     commit = upstream.commit({"one.md": skill_text(keywords=["one"])})
     write_skill(tmp_path, "mine/notes.md")
@@ -180,10 +184,10 @@ def test_a_source_that_is_down_is_said_and_the_others_are_shown(
         {"repo": f"{tmp_path}/never.git", "mount": "cold"},
     )
     warm = {"repo": upstream.url}
-    run("tree", "--config", sources_file(tmp_path / "before", warm))
+    invoke("tree", "--config", sources_file(tmp_path / "before", warm))
     upstream.bare.rename(tmp_path / "gone")
 
-    done = run("tree", "--config", file)
+    done = invoke("tree", "--config", file)
 
     assert done.returncode == 0
     assert "2 skills served from 3 sources" in done.stdout
@@ -195,22 +199,22 @@ def test_a_source_that_is_down_is_said_and_the_others_are_shown(
 
 
 def test_without_anything_from_any_source_the_status_says_so(
-    run: Run, tmp_path: Path
+    invoke: Run, tmp_path: Path
 ) -> None:
     names = ("a", "b")
     sources = [{"folder": str(tmp_path / name), "mount": name} for name in names]
 
-    done = run("tree", "--config", sources_file(tmp_path, *sources))
+    done = invoke("tree", "--config", sources_file(tmp_path, *sources))
 
     assert done.returncode == 4
     assert done.stdout == ""
     assert all(f"folder {tmp_path}/{name} cannot" in done.stderr for name in names)
 
 
-def test_what_is_found_in_the_project_is_shown(run: Run, tmp_path: Path) -> None:
+def test_what_is_found_in_the_project_is_shown(invoke: Run, tmp_path: Path) -> None:
     write_skill(tmp_path, ".agents/skills/notes.md")
 
-    done = run("tree", "--discover", SKILLS_MCP_PROJECT_ROOT=str(tmp_path))
+    done = invoke("tree", "--discover", SKILLS_MCP_PROJECT_ROOT=str(tmp_path))
 
     assert done.returncode == 0
     assert "notes" in done.stdout
@@ -236,12 +240,12 @@ def test_an_interrupt_ends_every_fetch_that_is_running(tmp_path: Path) -> None:
     assert status != 0
 
 
-def test_the_summary_counts_what_visibility_hides(run: Run, tmp_path: Path) -> None:
+def test_the_summary_counts_what_visibility_hides(invoke: Run, tmp_path: Path) -> None:
     write_skill(tmp_path, "skills/a.md")
     write_skill(tmp_path, "skills/b.md")
     settings = write(tmp_path / "own.yaml", "visibility: {deny: [b]}")
 
-    done = run("tree", "--skills-dir", str(tmp_path), "--config", str(settings))
+    done = invoke("tree", "--skills-dir", str(tmp_path), "--config", str(settings))
 
     assert "1 skill served" in done.stdout
     assert "1 hidden by visibility, 0 problems" in done.stdout

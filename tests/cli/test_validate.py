@@ -22,9 +22,9 @@ def content(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_each_finding_is_a_line_that_a_terminal_can_open(
-    run: Run, content: Path
+    invoke: Run, content: Path
 ) -> None:
-    done = run("validate", "skills")
+    done = invoke("validate", "skills")
 
     error, warning, summary = done.stdout.splitlines()
     file = Path("skills/bad/SKILL.md")
@@ -37,11 +37,11 @@ def test_each_finding_is_a_line_that_a_terminal_can_open(
 
 
 def test_a_file_elsewhere_is_shown_with_its_whole_path(
-    run: Run, content: Path, monkeypatch: pytest.MonkeyPatch
+    invoke: Run, content: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(PROJECT)
 
-    done = run("validate", str(content))
+    done = invoke("validate", str(content))
 
     assert done.stdout.startswith(str(content / "skills" / "bad" / "SKILL.md"))
 
@@ -60,29 +60,29 @@ def test_a_file_elsewhere_is_shown_with_its_whole_path(
     ],
 )
 def test_the_exit_code_says_how_it_ended(
-    run: Run, arguments: list[str], code: int
+    invoke: Run, arguments: list[str], code: int
 ) -> None:
-    assert run("validate", *arguments).returncode == code
+    assert invoke("validate", *arguments).returncode == code
 
 
-def test_warnings_fail_only_if_somebody_is_strict(run: Run, tmp_path: Path) -> None:
+def test_warnings_fail_only_if_somebody_is_strict(invoke: Run, tmp_path: Path) -> None:
     write_package(tmp_path, "pdf", body="[x](gone.md)")
 
-    assert run("validate", str(tmp_path / "pdf")).returncode == 0
-    assert run("validate", "--strict", str(tmp_path / "pdf")).returncode == 1
+    assert invoke("validate", str(tmp_path / "pdf")).returncode == 0
+    assert invoke("validate", "--strict", str(tmp_path / "pdf")).returncode == 1
 
 
 @pytest.mark.usefixtures("content")
-def test_a_path_that_does_not_exist_is_named(run: Run) -> None:
-    done = run("validate", "skills", "nothing")
+def test_a_path_that_does_not_exist_is_named(invoke: Run) -> None:
+    done = invoke("validate", "skills", "nothing")
 
     assert "Path 'nothing' does not exist" in done.stderr
     assert done.stdout == ""
 
 
 @pytest.mark.usefixtures("content")
-def test_programs_get_one_object(run: Run) -> None:
-    done = run("validate", "--json", "skills", "skills/good/SKILL.md")
+def test_programs_get_one_object(invoke: Run) -> None:
+    done = invoke("validate", "--json", "skills", "skills/good/SKILL.md")
 
     data = json.loads(done.stdout)
     assert list(data) == ["problems", "skills", "errors", "warnings"]
@@ -93,21 +93,23 @@ def test_programs_get_one_object(run: Run) -> None:
     assert (first["rule"], first["level"]) == ("unknown-key", "error")
 
 
-def test_rule_files_are_checked_too(run: Run, tmp_path: Path) -> None:
+def test_rule_files_are_checked_too(invoke: Run, tmp_path: Path) -> None:
     write_skill(tmp_path, "good.md")
     write(tmp_path / "bad.md", "no [bold]frontmatter")
 
-    done = run("validate", str(tmp_path))
+    done = invoke("validate", str(tmp_path))
 
     assert "bad.md:1: error[frontmatter] has no frontmatter" in done.stdout
     assert "1 skill, 1 error, 0 warnings" in done.stdout
 
 
-def test_what_a_file_says_cannot_steer_the_terminal(run: Run, tmp_path: Path) -> None:
+def test_what_a_file_says_cannot_steer_the_terminal(
+    invoke: Run, tmp_path: Path
+) -> None:
     text = '---\nname: pdf\ndescription: x\n"a\\e[2Jb": 1\n---\n[x](<\x1b[2J.md>)\n'
     write(tmp_path / "pdf/SKILL.md", text)
 
-    done = run("validate", str(tmp_path / "pdf"))
+    done = invoke("validate", str(tmp_path / "pdf"))
 
     assert done.returncode == 1
     assert "\x1b" not in done.stdout

@@ -2,7 +2,7 @@
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -73,10 +73,10 @@ class FakeSource(RemoteBranch):
     def has_news(self) -> bool:
         return self.here is not self._seen
 
-    def count_changes(self, before: Checkout | None, after: Checkout) -> int:
-        if before is after:
-            return 0
-        return 1 if before else 10
+    def content_ids(self, checkout: Checkout) -> Mapping[str, str] | None:
+        """Return ten files, of which each revision changes the first."""
+        same = {f"{number}.md": "same" for number in range(1, 10)}
+        return {"0.md": str(checkout.revision), **same}
 
     def find_changes(self, before: str | None, after: Checkout) -> None:
         """Return None: nobody can tell."""

@@ -9,8 +9,9 @@ import pytest
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
+from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.policy import SyncPolicy
-from skills_mcp.content.source import Checkout, Freshness
+from skills_mcp.content.source import Checkout, Content, Freshness, Mount, Part
 from skills_mcp.errors import SyncError
 from tests.content.git_server import serving
 from tests.support import Upstream, git, running_python, sync, wait_for, write
@@ -466,27 +467,50 @@ def _wait_until_it_waits_for_the_lock(process: "subprocess.Popen[bytes]") -> Non
     )
 
 
+def content_of(source: RemoteBranch) -> Content:
+    """Return the newest commit as the content of a server."""
+    return Content((Part(Mount(source=source), sync(source)),))
+
+
 @pytest.mark.spec("9.4")
 def test_changes_are_counted_by_file(upstream: Upstream, source: RemoteBranch) -> None:
     upstream.commit({"same.md": "S", "changed.md": "1", "removed.md": "R"})
-    before = sync(source)
+    before = content_of(source)
     upstream.commit({"changed.md": "2", "removed.md": None, "added.md": "A"})
+    mounts = Mounts((Mount(source=source),))
 
-    after = sync(source)
+    after = content_of(source)
 
-    assert source.count_changes(before, after) == 3
-    assert source.count_changes(after, after) == 0
-    assert source.count_changes(None, after) == 3
+    assert mounts.count_changes(before, after) == 3
+    assert mounts.count_changes(after, after) == 0
+    assert mounts.count_changes(None, after) == 3
 
 
 def test_a_commit_long_forgotten_counts_as_empty(
     upstream: Upstream, source: RemoteBranch
 ) -> None:
     upstream.commit({"a.md": "1", "b.md": "1"})
-    after = sync(source)
-    forgotten = Checkout(after.directory, "0" * 40, after.synced_at)
+    after = content_of(source)
+    [part] = after.parts
+    forgotten = Checkout(part.checkout.directory, "0" * 40, part.checkout.synced_at)
+    before = Content((Part(part.mount, forgotten),))
 
-    assert source.count_changes(forgotten, after) == 2
+    assert source.content_ids(forgotten) is None
+    assert Mounts((Mount(source=source),)).count_changes(before, after) == 2
+
+
+def test_files_of_one_content_and_mode_have_one_id(
+    upstream: Upstream, source: RemoteBranch
+) -> None:
+    upstream.commit({"a.md": "1", "b.md": "1", "c.md": "2", "run.sh": "1"})
+    (upstream.work / "run.sh").chmod(0o755)
+    upstream.commit({})
+
+    ids = source.content_ids(sync(source))
+
+    assert ids is not None
+    assert ids["a.md"] == ids["b.md"]
+    assert len({ids[file] for file in ("a.md", "c.md", "run.sh")}) == 3
 
 
 def test_its_name_is_the_address_and_the_branch(source: RemoteBranch) -> None:

@@ -217,10 +217,23 @@ class RemoteBranch:
                     )
             self._store.publish(followed)
 
-    def count_changes(self, before: Checkout | None, after: Checkout) -> int:
-        """Return how many files were added, changed or removed."""
-        old = self._blobs(before.revision if before else None)
-        return len(_differing(old or {}, self._blobs(after.revision) or {}))
+    def content_ids(self, checkout: Checkout) -> Mapping[str, str] | None:
+        """Return the blob id of each file of a commit, and whether it is executable.
+
+        Two files with the same id have the same content. None if Git has deleted the
+        commit.
+        """
+        if checkout.revision is None:
+            return None
+        subfolders = self._policy.subfolders
+        try:
+            listing = self._parts.repository.list_files(checkout.revision, subfolders)
+        except SyncError:
+            return None
+        return {
+            entry.file: f"{entry.blob}+x" if entry.is_executable else entry.blob
+            for entry in listing.entries
+        }
 
     def find_changes(
         self, before: str | None, after: Checkout
@@ -272,21 +285,6 @@ class RemoteBranch:
 
     def _is_gone(self, commit: str) -> bool:
         return commit not in self._store.commits()
-
-    def _blobs(self, commit: str | None) -> dict[str, str] | None:
-        """Return the blob of each file; None for a commit that Git has deleted."""
-        if commit is None:
-            return None
-        try:
-            listing = self._parts.repository.list_files(commit, self._policy.subfolders)
-        except SyncError:
-            return None
-        return {entry.file: entry.blob for entry in listing.entries}
-
-
-def _differing(old: Mapping[str, str], new: Mapping[str, str]) -> frozenset[str]:
-    every = old.keys() | new.keys()
-    return frozenset(file for file in every if old.get(file) != new.get(file))
 
 
 def _store_name(remote: Remote, policy: SyncPolicy) -> str:

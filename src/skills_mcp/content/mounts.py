@@ -166,10 +166,10 @@ class Mounts:
         return self._conclude(self._ask(work))
 
     def count_changes(self, before: Content | None, after: Content) -> int:
-        """Return how many files of all repositories differ."""
+        """Return how many files were added, changed or removed in all repositories."""
         old = _checkouts(before) if before else {}
         return sum(
-            source.count_changes(old.get(source), new)
+            _count_changes(source, old.get(source), new)
             for source, new in _checkouts(after).items()
             if isinstance(source, RemoteBranch) and not _is_same(old.get(source), new)
         )
@@ -315,6 +315,14 @@ def _parts(
 
 def _checkouts(content: Content) -> dict[ContentSource, Checkout]:
     return {part.mount.source: part.checkout for part in content.parts}
+
+
+def _count_changes(
+    source: RemoteBranch, before: Checkout | None, after: Checkout
+) -> int:
+    old = source.content_ids(before) if before else None
+    new = source.content_ids(after)
+    return len(dict((old or {}).items() ^ (new or {}).items()))
 
 
 def _is_same(old: Checkout | None, new: Checkout) -> bool:

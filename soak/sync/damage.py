@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from skills_mcp.content.disk import delete
+from skills_mcp.files.durable import delete
 from soak.scenario import Figure, Scale, Scenario
 from soak.sync.mirror import Mirror
 

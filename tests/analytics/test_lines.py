@@ -1,18 +1,11 @@
 import io
-import os
-import stat
-import sys
-from pathlib import Path
 
 import pytest
 
 from skills_mcp.analytics.lines import (
-    MAX_FILE_BYTES,
     MAX_LINE_BYTES,
-    open_plain,
     read_lines,
 )
-from tests.support import write
 
 
 def numbers(data: bytes) -> list[int | None]:
@@ -58,38 +51,3 @@ def test_an_event_is_kept_as_it_was_written() -> None:
 
 def test_the_last_line_needs_no_end() -> None:
     assert numbers(b'{"n": 1}\n{"n": 2}') == [1, 2]
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="files of POSIX")
-@pytest.mark.parametrize("writing", [False, True])
-@pytest.mark.parametrize("kind", ["pipe", "link", "folder", "sparse"])
-def test_what_is_no_file_of_ours_is_not_waited_for(
-    kind: str, tmp_path: Path, *, writing: bool
-) -> None:
-    path = tmp_path / "1.jsonl"
-    match kind:
-        case "pipe":
-            os.mkfifo(path)
-        case "link":
-            path.symlink_to(write(tmp_path / "target", "{}"))
-        case "folder":
-            path.mkdir()
-        case _:
-            path.touch()
-            os.truncate(path, MAX_FILE_BYTES + 1)
-
-    try:
-        opened = open_plain(path, writing=writing)
-    except OSError:
-        opened = None
-
-    assert opened is None
-
-
-def test_a_file_of_ours_is_opened(tmp_path: Path) -> None:
-    handle = open_plain(write(tmp_path / "1.jsonl", "{}"))
-
-    assert handle is not None
-    with handle:
-        assert stat.S_ISREG(os.fstat(handle.fileno()).st_mode)
-        assert handle.read() == b"{}"

@@ -1,13 +1,10 @@
-"""When a receiver may be asked again: known to all windows, so that they do not storm.
+"""When a receiver may be asked again: all processes of a machine share it.
 
 The state is a hint in a small file: without it events are sent too early, never lost.
-A library that repeats calls would not do: what has to be remembered outlives the call
-and the process, and belongs to all of them.
 """
 
 import hashlib
 import json
-import random
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,20 +12,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from uuid import uuid4
 
-import portalocker
-
-from skills_mcp.analytics.lines import open_plain
-from skills_mcp.analytics.verdict import LONGEST_WAIT_SECONDS, Meaning, Verdict
+from skills_mcp.analytics.verdict import Meaning, Verdict
+from skills_mcp.files.durable import read_regular, replace_text
+from skills_mcp.files.locks import acquire_lock
+from skills_mcp.processes.retry import MAX_PAUSE_SECONDS, derive_pause, is_resting
 
 # As long as one round of requests may take; a window that was stopped in the middle of
 # one keeps the others back no longer.
 _CLAIM_SECONDS = 60.0
 
-_FIRST_PAUSE_SECONDS = 30.0  # one interval of the publisher (001 §10.3)
+_FIRST_PAUSE_SECONDS = 60.0  # two intervals of the publisher
 _LONGEST_PAUSE_SECONDS = 15 * 60.0  # a repaired receiver should not wait much longer
-_MOST_DOUBLINGS = 16  # far beyond the longest pause
-
-_EXCLUSIVE = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +45,7 @@ class Attempts:
 
     def __init__(self, directory: Path, clock: Callable[[], float] = time.time) -> None:
         self._directory = directory
+        self._file = directory / "attempts.json"
         self._clock = clock
         self._name = uuid4().hex
         self._own: _State | None = None  # what could not be written down
@@ -61,12 +56,13 @@ class Attempts:
         Nobody else begins one until it is over, or has taken too long.
         """
         try:
-            with self._locked():
-                return self._claim(endpoint)
-        except portalocker.LockException:
-            return False  # somebody else is just beginning
+            lock = acquire_lock(self._directory / "attempts.lock")
+        except BlockingIOError:
+            return False  # another process is just beginning
         except OSError:
-            return self._claim(endpoint)  # no lock can be had: each for himself
+            return self._claim(endpoint)  # without a lock each process is on its own
+        with lock:
+            return self._claim(endpoint)
 
     def settle(self, endpoint: str, verdict: Verdict | None) -> float:
         """Say how a round ended, and return the pause until the next.  Blocking.
@@ -90,9 +86,7 @@ class Attempts:
     def _claim(self, endpoint: str) -> bool:
         state, now = self._load(endpoint), self._clock()
         is_ours = state.claimed_by == self._name
-        # Nothing is forbidden for longer: the clock was wrong, or it is again.
-        is_future = now < state.next_attempt_at <= now + LONGEST_WAIT_SECONDS
-        if is_future and not is_ours:
+        if is_resting(state.next_attempt_at, now) and not is_ours:
             return False
         self._save(
             _State(
@@ -106,60 +100,42 @@ class Attempts:
 
     def _load(self, endpoint: str) -> _State:
         """Return what is known; nothing, if it is about another receiver."""
-        state = self._own or _read(self._directory / "attempts.json")
+        state = self._own or _load(self._file)
         return state if state.endpoint == _digest(endpoint) else _State()
 
     def _save(self, state: _State) -> None:
-        new = self._directory / f"attempts-{self._name}.new"
         try:
             self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            new.write_text(json.dumps(asdict(state)), encoding="utf-8")
-            new.replace(self._directory / "attempts.json")
+            replace_text(self._file, json.dumps(asdict(state)))
         except OSError:
             self._own = state
-            with suppress(OSError):
-                new.unlink(missing_ok=True)
         else:
             self._own = None
 
-    def _locked(self) -> portalocker.Lock:
-        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return portalocker.Lock(
-            self._directory / "attempts.lock",
-            "a",
-            flags=_EXCLUSIVE,
-            timeout=0,
-            fail_when_locked=True,
-        )
-
 
 def _choose_pause(verdict: Verdict, failures: int) -> float:
-    """Return how many seconds to wait: any up to twice as many each time (full jitter).
-
-    Windows that fail together would otherwise come back together.
-    """
     if verdict.meaning is Meaning.CLOSED:
-        return LONGEST_WAIT_SECONDS
-    doubled = _FIRST_PAUSE_SECONDS * 2 ** min(failures, _MOST_DOUBLINGS)
-    chosen = random.uniform(0, min(doubled, _LONGEST_PAUSE_SECONDS))  # noqa: S311 - seconds
-    return max(chosen, verdict.wait_seconds)
+        return MAX_PAUSE_SECONDS
+    return derive_pause(
+        failures,
+        first_seconds=_FIRST_PAUSE_SECONDS,
+        longest_seconds=_LONGEST_PAUSE_SECONDS,
+        asked_seconds=verdict.retry_after_seconds,
+    )
 
 
-def _read(path: Path) -> _State:
+def _load(path: Path) -> _State:
     """Return what a file says; nothing, if that cannot be understood."""
     with suppress(
         OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError
     ):
-        handle = open_plain(path)
-        if handle:
-            with handle:
-                found = json.loads(handle.read())
-            return _State(
-                endpoint=str(found["endpoint"]),
-                failures=int(found["failures"]),
-                next_attempt_at=float(found["next_attempt_at"]),
-                claimed_by=str(found["claimed_by"]),
-            )
+        found = json.loads(read_regular(path) or b"{}")
+        return _State(
+            endpoint=str(found["endpoint"]),
+            failures=int(found["failures"]),
+            next_attempt_at=float(found["next_attempt_at"]),
+            claimed_by=str(found["claimed_by"]),
+        )
     return _State()
 
 

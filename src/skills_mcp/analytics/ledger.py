@@ -4,7 +4,6 @@ A ledger is a folder of files that are named after the day on which they were wr
 All windows append to the same file, in turn.
 """
 
-import errno
 import os
 from collections.abc import Iterable
 from contextlib import suppress
@@ -12,12 +11,12 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import IO
 
-import portalocker
-
-from skills_mcp.analytics.lines import CAUTION, Line
+from skills_mcp.analytics.lines import Line
+from skills_mcp.files.durable import append
+from skills_mcp.files.locks import acquire_lock
 
 # A writer holds the lock as long as it takes to write what one request has.
-_PATIENCE_SECONDS = 2.0
+_LOCK_SECONDS = 2.0
 
 
 class Ledger:
@@ -45,13 +44,9 @@ class Ledger:
             return
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._make_room(len(data))
-        try:
-            with _opened(self._choose_file()) as handle:
-                data = _mend(handle) + data
-                if handle.write(data) < len(data):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except portalocker.LockException as error:
-            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)) from error
+        path = self._choose_file()
+        with acquire_lock(path, timeout_seconds=_LOCK_SECONDS) as handle:
+            append(handle, _mend(handle) + data)
 
     def prune(self, keep_days: int) -> None:
         """Forget what was kept for that many days.  Blocking."""
@@ -86,22 +81,6 @@ class Ledger:
             total -= _size(path)
             with suppress(OSError):
                 path.unlink()
-
-
-def _opened(path: Path) -> "portalocker.Lock[IO[bytes]]":
-    """Open a file for this process alone."""
-    return portalocker.Lock(
-        path,
-        "a+b",
-        timeout=_PATIENCE_SECONDS,
-        fail_when_locked=False,
-        buffering=0,
-        opener=_open_private,
-    )
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags | CAUTION, 0o600)
 
 
 def _mend(handle: IO[bytes]) -> bytes:

@@ -5,7 +5,6 @@ import os
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any
 
 MAX_LINE_BYTES = 256 * 1024
@@ -13,14 +12,6 @@ MAX_LINE_BYTES = 256 * 1024
 
 MAX_FILE_BYTES = 8 * 1024 * 1024
 """Larger files are none of ours; to read them could take for ever."""
-
-CAUTION = (
-    getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-)  # each is missing on some system
-"""How files are opened: a link may lead anywhere, and a named pipe may never open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +21,6 @@ class Line:
     raw: bytes
     """Valid JSON in UTF-8, without the end of the line."""
     event: dict[str, Any]
-
-
-def open_plain(path: Path, *, writing: bool = False) -> IO[bytes] | None:
-    """Open a regular file of a size that ours have; None if it is anything else.
-
-    Raises:
-        OSError: It cannot be opened.
-    """
-    flags = (os.O_RDWR if writing else os.O_RDONLY) | CAUTION
-    handle = os.fdopen(os.open(path, flags), "r+b" if writing else "rb")
-    if is_plain(os.fstat(handle.fileno())):
-        return handle
-    handle.close()
-    return None
 
 
 def is_plain(status: os.stat_result) -> bool:

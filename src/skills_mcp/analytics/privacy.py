@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from skills_mcp.config import Analytics
+from skills_mcp.files.durable import append, open_private, open_regular
 from skills_mcp.text.redaction import HIDDEN, redact, redact_remembered
 
 HASH_PREFIX = "hmac-sha256:"
@@ -151,12 +152,13 @@ def load_key(path: Path) -> bytes:
 
 def _read_key(path: Path) -> bytes | None:
     """Return the key in a file; None if there is no whole one."""
-    caution = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     try:
-        descriptor = os.open(path, os.O_RDONLY | caution)
+        handle = open_regular(path)
     except FileNotFoundError:
         return None
-    with os.fdopen(descriptor, "rb") as handle:
+    if handle is None:
+        return None
+    with handle:
         text = handle.read(_KEY_BYTES * 2).decode("ascii", "replace")
     try:
         key = bytes.fromhex(text)
@@ -169,10 +171,10 @@ def _keep_key(path: Path, key: bytes) -> bytes:
     """Keep a key, and return the one that is kept: another window may be first."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     new = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with os.fdopen(descriptor, "wb") as handle:
-            handle.write(key.hex().encode("ascii"))
+        with open_private(new, is_new=True) as handle:
+            append(handle, key.hex().encode("ascii"))
+            os.fsync(handle.fileno())
         try:
             os.link(new, path)  # unlike a rename, it never replaces another's key
         except FileExistsError:

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from skills_mcp.analytics.lines import open_plain, read_lines
+from skills_mcp.analytics.lines import MAX_FILE_BYTES, read_lines
+from skills_mcp.files.durable import open_regular
 
 SPOOL = "spool"
 """The folder of what waits to be sent."""
@@ -52,7 +53,7 @@ class Record:
 
     def _read(self, path: Path) -> Iterator[Mapping[str, Any]]:
         try:
-            handle = open_plain(path)
+            handle = open_regular(path, max_bytes=MAX_FILE_BYTES)
         except FileNotFoundError:
             return  # it has moved on, and is met there
         except OSError:

@@ -15,19 +15,19 @@ import uuid
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-import portalocker
-
 from skills_mcp.analytics.lines import (
-    CAUTION,
+    MAX_FILE_BYTES,
     MAX_LINE_BYTES,
     Line,
     is_plain,
-    open_plain,
     read_lines,
 )
+from skills_mcp.files.durable import NEW_PREFIX, append, open_private, open_regular
+from skills_mcp.files.locks import lock_file
 
 logger = logging.getLogger(__name__)
 
@@ -35,8 +35,6 @@ MAX_BATCH_EVENTS = 500
 """As many as one request has; no segment of ours needs two."""
 
 DEFAULT_MAX_BYTES = 10 * 1024 * 1024
-
-_EXCLUSIVE = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING
 
 # Small enough for one request, large enough that a day of work is a few files.
 _MAX_SEGMENT_BYTES = 256 * 1024
@@ -101,10 +99,11 @@ class Spool:
             is_new = self._own is None
             if self._own is None:
                 self._own = self._open_segment()
-            # One unbuffered write in append mode: the system has it when we return.
-            if _write(self._own, data) < len(data):
+            try:
+                append(self._own, data)
+            except OSError:
                 self._finish()  # nothing may be appended to half a line
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                raise
             self._own_events += 1
             self._own_bytes += len(data)
             return is_new
@@ -139,9 +138,8 @@ class Spool:
             stem = segment.path.stem[:_NAME_LENGTH]  # keeps its place in the order
             new = segment.path.with_name(f"{stem}-{_unique()}{_NEW}")
             data = b"".join(line.raw + b"\n" for line in rest)
-            with _created(new) as handle:
-                if _write(handle, data) < len(data):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            with open_private(new, is_new=True) as handle:
+                append(handle, data)
             new.rename(new.with_suffix(".jsonl"))
         _delete(segment)
 
@@ -177,7 +175,8 @@ class Spool:
 
     def _sweep(self) -> None:
         """Delete what a process was killed over."""
-        for path in self.directory.glob(f"*{_NEW}"):
+        unfinished = (f"*{_NEW}", f"{NEW_PREFIX}*")
+        for path in chain.from_iterable(map(self.directory.glob, unfinished)):
             with suppress(OSError):
                 if time.time() - path.lstat().st_mtime > _STALE_SECONDS:
                     path.unlink()
@@ -196,31 +195,25 @@ class Spool:
     def _open_segment(self) -> IO[bytes]:
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self.directory / f"{time.time_ns():020d}-{os.getpid()}-{_unique()}.jsonl"
-        handle = _created(path)
+        handle = open_private(path, is_new=True)
         try:
-            portalocker.lock(handle, _EXCLUSIVE)
-        except portalocker.LockException as error:
+            lock_file(handle)
+        except OSError:
             handle.close()
             path.unlink(missing_ok=True)  # each event would leave one behind
-            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)) from error
+            raise
         return handle
-
-
-def _created(path: Path) -> IO[bytes]:
-    """Make a file that only its user may read; what is written is there at once."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | CAUTION
-    return os.fdopen(os.open(path, flags, 0o600), "ab", buffering=0)
 
 
 def _locked(path: Path) -> Iterator[Segment]:
     """Yield a segment, if there is one that nobody else holds."""
-    with suppress(OSError, portalocker.LockException):
-        handle = open_plain(path, writing=True)
+    with suppress(OSError):
+        handle = open_regular(path, max_bytes=MAX_FILE_BYTES, is_writing=True)
         if handle is None:
             logger.debug("%s is none of our segments", path.name)
             return
         with closing(handle):
-            portalocker.lock(handle, _EXCLUSIVE)
+            lock_file(handle)
             # Look again: another sender may have finished it meanwhile.
             if path.exists():
                 yield _read(handle, path)
@@ -274,14 +267,6 @@ def _is_just_made(path: Path) -> bool:
         status = path.stat()
         return status.st_size == 0 and time.time() - status.st_mtime < _NEW_SECONDS
     return True
-
-
-def _write(handle: IO[bytes], data: bytes) -> int:
-    """Return how many bytes the disk took."""
-    try:
-        return handle.write(data)
-    except OSError:
-        return 0
 
 
 def _unique() -> str:

@@ -1,15 +1,12 @@
 """What a receiver's answer means for the events it was sent (001 §10.3).  Pure."""
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 from enum import Enum, auto
 from http import HTTPStatus
 
-LONGEST_WAIT_SECONDS = 60 * 60.0
-"""A receiver that asks for more is asked again after this long, nevertheless."""
+from skills_mcp.processes.retry import parse_retry_after
 
 
 class Meaning(Enum):
@@ -32,8 +29,8 @@ class Verdict:
 
     meaning: Meaning
     reason: str
-    wait_seconds: float = 0.0
-    """For how long it wants to be left alone."""
+    retry_after_seconds: float | None = None
+    """When the receiver wants to be asked again; None if it does not say."""
 
 
 _MEANINGS: Mapping[int, Meaning] = {
@@ -66,36 +63,6 @@ def decide(status: int, retry_after: str | None, now: datetime) -> Verdict:
         reason += "; the receiver takes no events from here until somebody permits it"
     asked = retry_after if meaning is Meaning.LATER else None
     return Verdict(meaning, reason, parse_retry_after(asked, now))
-
-
-def parse_retry_after(text: str | None, now: datetime) -> float:
-    """Return for how many seconds a receiver wants to be left alone (RFC 9110 §10.2.3).
-
-    Never more than `LONGEST_WAIT_SECONDS`, and 0 for what is no time.
-
-    >>> parse_retry_after("120", datetime.now(UTC))
-    120.0
-    """
-    seconds = _parse_seconds((text or "").strip(), now)
-    return min(max(0.0, seconds), LONGEST_WAIT_SECONDS)
-
-
-def _parse_seconds(text: str, now: datetime) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        return _parse_date(text, now)
-    return 0.0 if math.isnan(seconds) else seconds
-
-
-def _parse_date(text: str, now: datetime) -> float:
-    try:
-        moment = parsedate_to_datetime(text)
-        # -0000 is a time of nobody's zone; RFC 9110 has no other than UTC.
-        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return (aware - now).total_seconds()
-    except (ValueError, TypeError, OverflowError):
-        return 0.0
 
 
 def _describe(status: int) -> str:

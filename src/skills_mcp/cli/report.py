@@ -2,7 +2,6 @@
 
 import errno
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from skills_mcp.cli.sync import load_snapshot
 from skills_mcp.cli.terminal import open_console, print_json
 from skills_mcp.config import refuses_tracking
 from skills_mcp.errors import ConfigError, SyncError
+from skills_mcp.files.durable import replacing
 from skills_mcp.usage import (
     CollectedError,
     Counting,
@@ -44,8 +44,6 @@ from skills_mcp.usage.excerpts import (
     pick_scripts,
 )
 from skills_mcp.usage.summary import Answers, Gap, Rivalry
-
-_NEW = ".skills-mcp-report-"  # what a page is called until it is whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,24 +178,13 @@ def _check_place(file: Path) -> None:
 
 def _write(file: Path, text: str) -> None:
     """Write a file as a whole, or leave what was there."""
-    with _readable_failures(file):
-        place = _follow_links(file)  # a link keeps leading to the newest page
-        handle, name = tempfile.mkstemp(dir=place.parent, prefix=_NEW)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as page:
-                page.write(text)
-            _open_to_others(Path(name))
-            Path(name).replace(place)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-
-
-def _open_to_others(file: Path) -> None:
-    """Let those read it whom any new file of this user is for."""
-    mask = os.umask(0)
-    os.umask(mask)
-    file.chmod(0o666 & ~mask)
+    # A link keeps leading to the newest page, and a page is open to all that any new
+    # file of this user is for.
+    with (
+        _readable_failures(file),
+        replacing(_follow_links(file), mode=0o666) as page,
+    ):
+        page.write(text.encode("utf-8"))
 
 
 _MOST_ROWS = 10  # of a table: a screen for all of them

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-from skills_mcp.content.disk import explained, made_anew
+from skills_mcp.content.disk import explained
 from skills_mcp.content.git.listing import Listing
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.repository import Fetched, GitRepository
@@ -31,6 +31,7 @@ from skills_mcp.errors import (
     SyncError,
     UnreadableContentError,
 )
+from skills_mcp.files.durable import made_anew
 
 logger = logging.getLogger(__name__)
 

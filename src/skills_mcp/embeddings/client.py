@@ -4,7 +4,6 @@ import json
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from skills_mcp.embeddings.reply import (
     derive_max_bytes,
     parse_vectors,
 )
+from skills_mcp.processes.retry import parse_retry_after
 
 if TYPE_CHECKING:  # imported late: nothing is sent before the first answer
     import httpx
@@ -24,9 +24,6 @@ _REDIRECTS = range(300, 400)
 _FORBIDDEN = frozenset({401, 403})
 _SERVER_ERRORS = range(500, 600)
 _TOO_EARLY = frozenset({408, 425, 429})
-
-# Longer than any provider's limit by the minute; a limit by the day is tried again.
-_LONGEST_RETRY_SECONDS = 300.0
 
 _MAX_SHOWN = 200
 """Characters of what a provider says about a request that it refuses."""
@@ -126,7 +123,9 @@ class Client:
         return EmbeddingError(
             f"{self._host()} answers {status}{said and f': {said}'}",
             is_passing=status in _TOO_EARLY or status in _SERVER_ERRORS,
-            retry_after_seconds=_retry_after(answer.headers.get("Retry-After", "")),
+            retry_after_seconds=parse_retry_after(
+                answer.headers.get("Retry-After"), datetime.now(UTC)
+            ),
         )
 
     def _host(self) -> str:
@@ -157,18 +156,3 @@ def _what_is_said(body: bytes) -> str:
     except (ValueError, TypeError, KeyError, IndexError, RecursionError):
         return ""
     return " ".join(message.split())[:_MAX_SHOWN] if isinstance(message, str) else ""
-
-
-def _retry_after(header: str) -> float:
-    """Return the seconds that a provider asks to wait; 0 where it says nothing."""
-    try:
-        seconds = float(header) if header.strip().isdecimal() else _until(header)
-    except (ValueError, TypeError, OverflowError):
-        return 0.0
-    return min(max(seconds, 0.0), _LONGEST_RETRY_SECONDS)
-
-
-def _until(date: str) -> float:
-    moment = parsedate_to_datetime(date)
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (aware - datetime.now(UTC)).total_seconds()

@@ -66,7 +66,7 @@ class Questions:
 
     def fail(self, error: EmbeddingError) -> None:
         """Let nobody wait for a while, and say once why."""
-        pause = max(PAUSE_SECONDS, error.retry_after_seconds)
+        pause = max(PAUSE_SECONDS, error.retry_after_seconds or 0.0)
         with self._guard:
             self._paused_until = self._clock() + pause
             is_news = self._told != str(error)

@@ -40,7 +40,7 @@ class EmbeddingError(Exception):
         message: str,
         *,
         is_passing: bool = False,
-        retry_after_seconds: float = 0.0,
+        retry_after_seconds: float | None = None,
     ) -> None:
         super().__init__(message)
         self.is_passing = is_passing

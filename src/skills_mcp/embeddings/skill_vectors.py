@@ -17,6 +17,7 @@ from skills_mcp.embeddings.questions import Questions
 from skills_mcp.embeddings.reply import EmbeddingError, Matrix, Vector
 from skills_mcp.embeddings.texts import compose_text
 from skills_mcp.embeddings.vectors import VectorStore
+from skills_mcp.processes.retry import derive_pause
 from skills_mcp.routing.matcher import Matcher
 from skills_mcp.skills.model import Skill
 
@@ -25,8 +26,9 @@ logger = logging.getLogger(__name__)
 # Nobody waits for it, and a model on a laptop takes seconds for a full batch.
 _TIMEOUT_SECONDS = 60.0
 
-# Waits of 1, 2, 4 and 8 seconds: past a moment of too many requests.
+# With pauses of up to 2, 4, 8 and 16 seconds: past a moment of too many requests.
 _ATTEMPTS = 5
+_FIRST_PAUSE_SECONDS = 2.0
 
 # A laptop that is offline, or a provider that is down: nobody is waiting.
 _PAUSE_SECONDS = 300.0
@@ -186,6 +188,12 @@ class SkillVectors:
             except EmbeddingError as error:
                 if not error.is_passing or attempt == _ATTEMPTS - 1:
                     raise
-                if self._wait(max(error.retry_after_seconds, 2.0**attempt)):
+                pause = derive_pause(
+                    attempt + 1,
+                    first_seconds=_FIRST_PAUSE_SECONDS,
+                    longest_seconds=_PAUSE_SECONDS,
+                    asked_seconds=error.retry_after_seconds,
+                )
+                if self._wait(pause):
                     return None
         return None

@@ -11,20 +11,21 @@ is mapped into memory, so that all processes on the machine share its pages.
 """
 
 import logging
+import math
 import os
-import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import portalocker
 from numpy.typing import NDArray
 
 from skills_mcp.embeddings.reply import MAX_DIMENSIONS, Matrix, Vector
+from skills_mcp.files.durable import NEW_PREFIX, replacing
+from skills_mcp.files.locks import FileLock, acquire_lock
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +33,6 @@ Table = NDArray[np.void]
 """Records of a `key` and a `vector`."""
 
 _KEY_BYTES = 32
-_NEW = ".new-"
 
 # Some 80,000 vectors of the commonest length, 1,536: more than anybody's skills, and
 # less than anybody's disk.
@@ -123,18 +123,20 @@ class VectorStore:
         It is not if `wait` returned true while somebody else held it. Where no lock
         can be had at all, nobody waits: a text that is sent twice is the worst case.
         """
+        is_held = True
+        lock: FileLock | None = None
         try:
-            self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            handle = (self._directory / "lock").open("ab")
-        except OSError:
-            yield True
-            return
-        with handle:
-            while not _lock(handle):
-                if wait(_POLL_SECONDS):
-                    yield False
-                    return
-            yield True
+            lock = acquire_lock(
+                self._directory / "lock",
+                timeout_seconds=math.inf,
+                wait=lambda _: wait(_POLL_SECONDS),
+            )
+        except BlockingIOError:
+            is_held = False
+        except OSError as error:
+            logger.debug("Asking for vectors without a lock: %s", error)
+        with lock or nullcontext():
+            yield is_held
 
     def _file(self, keys: Sequence[bytes]) -> Path:
         name = sha256(b"".join(keys)).hexdigest()[:32]
@@ -154,7 +156,7 @@ class VectorStore:
             size += size_bytes
             if size > self._max_bytes and path != kept:
                 _discard(path)
-        for leftover in self._directory.glob(f"{_NEW}*"):
+        for leftover in self._directory.glob(f"{NEW_PREFIX}*"):
             with suppress(OSError):
                 if time.time() - leftover.stat().st_mtime > _LEFTOVER_SECONDS:
                     leftover.unlink()
@@ -209,25 +211,10 @@ def _is_whole(table: Any) -> bool:
 def _write(path: Path, table: Table) -> None:
     """Write a file that is whole as soon as it has its name."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor, name = tempfile.mkstemp(prefix=_NEW, dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as handle:
-            np.save(handle, table, allow_pickle=False)
-        Path(name).replace(path)
-    except BaseException:
-        _discard(Path(name))
-        raise
+    with replacing(path) as handle:
+        np.save(handle, table, allow_pickle=False)
 
 
 def _discard(path: Path) -> None:
     with suppress(OSError):  # on Windows somebody may have it open
         path.unlink(missing_ok=True)
-
-
-def _lock(handle: Any) -> bool:
-    flags = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING
-    try:
-        portalocker.lock(handle, flags)
-    except portalocker.LockException:
-        return False
-    return True

@@ -1,1 +1,1 @@
-"""Files: paths that cannot escape, and arrays that are mapped."""
+"""Files: paths that cannot escape, durable files, locks, and arrays that are mapped."""

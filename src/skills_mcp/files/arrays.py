@@ -21,6 +21,8 @@ import numpy as np
 from numpy.lib.format import open_memmap, read_array
 from numpy.typing import NDArray
 
+from skills_mcp.files.durable import GUARDED_FLAGS
+
 STAGING = ".staging-"
 """How the name of a folder begins that is not whole yet."""
 
@@ -52,7 +54,7 @@ class TextFile:
     """
 
     def __init__(self, file: Path) -> None:
-        self._descriptor = os.open(file, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        self._descriptor = os.open(file, os.O_RDONLY | GUARDED_FLAGS)
         finalize(self, os.close, self._descriptor)
         self._size = os.fstat(self._descriptor).st_size
         self._lock = Lock()

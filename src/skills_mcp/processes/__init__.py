@@ -1,1 +1,1 @@
-"""Processes: groups of them, and the memory of this one."""
+"""Processes: groups of them, the memory of this one, and when to try again."""

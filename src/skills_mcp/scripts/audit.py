@@ -4,20 +4,16 @@ Rule: a line is whole or not there.  Any number of windows append to one file; e
 line is one write at its end, and what a full disk has taken of it is cut off again.
 """
 
-import errno
 import json
 import logging
 import os
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
-import portalocker
-
+from skills_mcp.files.durable import PRIVATE_MODE, append, open_private
+from skills_mcp.files.locks import lock_file
 from skills_mcp.scripts.execution import SandboxName, ScriptResult
 from skills_mcp.text.redaction import redact
 
@@ -26,21 +22,8 @@ logger = logging.getLogger(__name__)
 RunKind = Literal["script", "command", "entry"]
 """`run_script`, `run_skill_command`, `run_skill_entry`."""
 
-# Others hold the lock for one write; a window that was stopped may hold it for ever.
+# Other processes hold the lock for one write, but a stopped one may hold it for ever.
 _LOCK_SECONDS = 1.0
-_LOOK_SECONDS = 0.005
-
-_EXCLUSIVE = portalocker.LockFlags.EXCLUSIVE | portalocker.LockFlags.NON_BLOCKING
-
-# Never a link that leads elsewhere, nor a pipe that nobody reads.
-_FLAGS = (
-    os.O_WRONLY
-    | os.O_APPEND
-    | os.O_CREAT
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,19 +73,17 @@ class AuditFile:
 
     def _write(self, data: bytes) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle = os.open(self._path, _FLAGS, 0o600)
-        try:
+        with open_private(self._path) as handle:
             if hasattr(os, "fchmod"):
-                os.fchmod(handle, 0o600)  # also what somebody has put there
-            with _locked(handle) as is_locked:
-                size = os.fstat(handle).st_size
-                if os.write(handle, data) == len(data):
-                    return
+                os.fchmod(handle.fileno(), PRIVATE_MODE)  # also a file of another mode
+            is_locked = _lock(handle)
+            size = os.fstat(handle.fileno()).st_size
+            try:
+                append(handle, data)
+            except OSError:
                 if is_locked:
-                    os.ftruncate(handle, size)
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        finally:
-            os.close(handle)
+                    os.ftruncate(handle.fileno(), size)
+                raise
 
 
 def render(entry: AuditEntry) -> dict[str, Any]:
@@ -127,27 +108,14 @@ def render(entry: AuditEntry) -> dict[str, Any]:
     }
 
 
-@contextmanager
-def _locked(handle: int) -> Iterator[bool]:
-    """Hold the file's lock; False if nobody can have it.
+def _lock(handle: IO[bytes]) -> bool:
+    """Lock the file; False if that is not possible.
 
     A line is written all the same: one write in append mode is whole on its own,
     unless the disk is full.
     """
-    deadline = time.monotonic() + _LOCK_SECONDS
-    while not (is_locked := _try_to_lock(handle)) and time.monotonic() < deadline:
-        time.sleep(_LOOK_SECONDS)
     try:
-        yield is_locked
-    finally:
-        if is_locked:
-            with suppress(portalocker.LockException, OSError):
-                portalocker.unlock(handle)
-
-
-def _try_to_lock(handle: int) -> bool:
-    try:
-        portalocker.lock(handle, _EXCLUSIVE)
-    except (portalocker.LockException, OSError):
+        lock_file(handle, timeout_seconds=_LOCK_SECONDS)
+    except OSError:
         return False
     return True

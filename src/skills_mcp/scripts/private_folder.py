@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 
 from skills_mcp.errors import MissingFileError
+from skills_mcp.files.durable import open_regular
+from skills_mcp.files.locks import acquire_lock, lock_file
 
 _PREFIX = "skills-mcp-run-"
 _LOCK = "lock"
@@ -48,15 +50,12 @@ def private_folder() -> Iterator[PrivateFolder]:
     Raises:
         MissingFileError: The system has no room or no place for it.
     """
-    import portalocker
-
     _remove_left_behind(tempfile.gettempdir())
     # A process that has left its group may still write into it: then it stays.
     with ExitStack() as opened:
         try:
             folder = PrivateFolder(Path(opened.enter_context(_folder())).resolve())
-            lock = portalocker.Lock(folder.path / _LOCK, "w", timeout=0)
-            opened.enter_context(lock)
+            opened.enter_context(acquire_lock(folder.path / _LOCK))
             folder.home.mkdir()
         except OSError as error:
             raise MissingFileError(
@@ -73,14 +72,16 @@ def _folder() -> "tempfile.TemporaryDirectory[str]":
 @cache
 def _remove_left_behind(parent: str) -> None:
     """Remove what killed servers have left; once is enough for this one."""
-    import portalocker
-
     for folder in Path(parent).glob(f"{_PREFIX}*"):
         try:
             is_fresh = time.time() - folder.lstat().st_mtime < _FRESH_SECONDS
             if is_fresh or folder.is_symlink():
                 continue
-            with portalocker.Lock(folder / _LOCK, "r+", timeout=0):
+            handle = open_regular(folder / _LOCK, is_writing=True)
+            if handle is None:
+                continue
+            with handle:
+                lock_file(handle)
                 shutil.rmtree(folder, ignore_errors=True)
-        except (OSError, portalocker.LockException):
-            continue  # somebody's, or somebody else's
+        except OSError:
+            continue  # in use, or the folder of another user

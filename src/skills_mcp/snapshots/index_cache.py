@@ -17,14 +17,13 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import portalocker
 
 from skills_mcp.about import __version__
 from skills_mcp.config import Config
@@ -37,6 +36,7 @@ from skills_mcp.files.arrays import (
     sum_up,
     write_arrays,
 )
+from skills_mcp.files.locks import FileLock, acquire_lock
 from skills_mcp.routing.keyword_index import KeywordIndex
 from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.skills.model import Problem
@@ -119,19 +119,13 @@ class BasisCache:
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Let one process build while the others wait for what it builds."""
-        lock = None
+        lock: FileLock | None = None
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            lock = portalocker.Lock(self.folder / "lock", "ab", timeout=_WAIT_SECONDS)
-            lock.acquire()
-        except (OSError, portalocker.LockException) as error:
+            lock = acquire_lock(self.folder / "lock", timeout_seconds=_WAIT_SECONDS)
+        except OSError as error:
             logger.debug("Building the index without a lock: %s", error)
-            lock = None
-        try:
+        with lock or nullcontext():
             yield
-        finally:
-            if lock:
-                lock.release()
 
     def _list(self) -> list[Path]:
         """Return the folders of this set of sources, the newest first."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 
-from skills_mcp.content.disk import delete
+from skills_mcp.files.durable import delete
 
 # `gc.pid` is the lock of a cleaning; the head of a fetch is written with a name.
 _UNFINISHED = ("gc.pid", "gc.log")

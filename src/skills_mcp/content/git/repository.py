@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from skills_mcp.content.disk import delete, explained
+from skills_mcp.content.disk import explained
 from skills_mcp.content.git.advice import PIN_ADVICE
 from skills_mcp.content.git.causes import RefMissingError
 from skills_mcp.content.git.credentials import Access
@@ -29,6 +29,7 @@ from skills_mcp.errors import (
     SyncError,
     shorten,
 )
+from skills_mcp.files.durable import delete
 
 # Settings of a repository lie beside the folders that are served.
 _ALWAYS_LISTED = ("config.yaml",)

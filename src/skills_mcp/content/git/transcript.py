@@ -7,13 +7,13 @@ what Git leaves out: the status, and when to come again.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
+
+from skills_mcp.processes.retry import limit_pause, parse_http_date, parse_retry_after
 
 _KEPT_BYTES = 32 * 1024  # of the beginning, and as much of the end
 _LONGEST_LINE = 16 * 1024  # a server that never ends one must not fill our memory
 _MAX_SAID = 1_200  # characters of a message; nobody reads more of it
-_MAX_RETRY_SECONDS = 3600.0  # a host that says "next year" is asked before that
 
 _TRACE = re.compile(rb"\d\d:\d\d:\d\d\.\d+ \S+:\d+ +")
 _HEADER = re.compile(rb"<= Recv header: ([^:\r\n]+):? ?([^\r\n]*)")
@@ -53,12 +53,12 @@ class Response:
 
         None if it does not say, or if nobody understands it.
         """
-        sent_at = _parse_date(self.headers.get("date", "")) or now
+        sent_at = parse_http_date(self.headers.get("date", "")) or now
         if said := self.headers.get("retry-after", ""):
-            return _parse_retry_after(said, sent_at)
+            return parse_retry_after(said, sent_at)
         reset = self.headers.get("x-ratelimit-reset", "")
-        if self.is_throttled and _is_number(reset):
-            return _clamp(float(reset) - sent_at.timestamp())
+        if self.is_throttled and re.fullmatch(r"[0-9]{1,18}", reset):
+            return limit_pause(float(reset) - sent_at.timestamp())
         return None
 
 
@@ -134,26 +134,3 @@ class Transcript:
             return
         name, value = header[1].decode("latin-1"), header[2].decode("latin-1")
         self._headers[name.strip().lower()] = value.strip()
-
-
-def _parse_retry_after(said: str, sent_at: datetime) -> float | None:
-    if _is_number(said):
-        return _clamp(float(said))
-    date = _parse_date(said)
-    return None if date is None else _clamp((date - sent_at).total_seconds())
-
-
-def _is_number(text: str) -> bool:
-    return re.fullmatch(r"[0-9]{1,18}", text) is not None
-
-
-def _parse_date(text: str) -> datetime | None:
-    try:
-        date = parsedate_to_datetime(text)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    return date if date.tzinfo else date.replace(tzinfo=UTC)
-
-
-def _clamp(seconds: float) -> float:
-    return min(max(seconds, 0.0), _MAX_RETRY_SECONDS)

@@ -1,25 +1,17 @@
-"""When a remote that has failed may be asked again; all windows of a machine share it.
+"""When a remote that has failed may be asked again; known to all processes."""
 
-Rule: full jitter. Machines that lost the same host at the same moment come back to it
-at moments that have nothing to do with each other.
-"""
-
-import math
 import random
 
 from skills_mcp.content.source import LONGEST_PAUSE_SECONDS, Attempt
 from skills_mcp.errors import AccessRefusedError, SyncError
+from skills_mcp.processes import retry
 
-# A network that is back after a blink is found at once.
-_BASE_SECONDS = 5.0
-_SHORTEST_SECONDS = 1.0
+# A network that is back after a moment is found at once.
+_FIRST_PAUSE_SECONDS = 5.0
+
 # Hosts lock accounts that send a wrong token again and again; a person has to act
 # anyway.
 _REFUSED_SECONDS = 5 * 60.0
-# Of a host's own wish, too: a header may say anything.
-_LONGEST_SECONDS = 60 * 60.0
-# 2**20 times the base is twelve days: more than every cap, and no overflow.
-_MOST_DOUBLINGS = 20
 
 
 def derive_success(now: float) -> Attempt:
@@ -50,18 +42,19 @@ def derive_failure(
         randomness: Where the jitter comes from.
     """
     failures = before.failures + 1
-    pause = _find_wish(error)
-    if pause is None:
-        doublings = min(failures - 1, _MOST_DOUBLINGS)
-        largest = min(longest_seconds, _BASE_SECONDS * 2**doublings)
-        pause = randomness.uniform(0, largest)
-    shortest = _SHORTEST_SECONDS
+    pause = retry.derive_pause(
+        failures,
+        first_seconds=_FIRST_PAUSE_SECONDS,
+        longest_seconds=longest_seconds,
+        asked_seconds=error.retry_after_seconds,
+        randomness=randomness,
+    )
     if isinstance(error, AccessRefusedError):
-        shortest = _REFUSED_SECONDS
+        pause = max(pause, _REFUSED_SECONDS)
     return Attempt(
         attempted_at=now,
         failures=failures,
-        next_attempt_at=now + min(max(pause, shortest), _LONGEST_SECONDS),
+        next_attempt_at=now + pause,
         error_code=error.code,
         error_message=str(error),
     )
@@ -77,22 +70,11 @@ def derive_longest_pause(interval_seconds: float | None) -> float:
 
 
 def is_resting(attempt: Attempt, now: float) -> bool:
-    """Whether the remote is left alone for now, unless somebody insists.
-
-    A pause that is longer than any that we make was written while the clock was
-    wrong; it proves nothing.
+    """Return whether the remote is left alone for now, unless a user insists.
 
     >>> is_resting(Attempt(next_attempt_at=30), 29)
     True
     >>> is_resting(Attempt(next_attempt_at=30), 30)
     False
-    >>> is_resting(Attempt(next_attempt_at=1e9), 29)
-    False
     """
-    return 0 < attempt.next_attempt_at - now <= _LONGEST_SECONDS
-
-
-def _find_wish(error: SyncError) -> float | None:
-    """Return for how long the host has asked to be left alone, if that makes sense."""
-    wish = error.retry_after_seconds
-    return None if wish is None or math.isnan(wish) else wish
+    return retry.is_resting(attempt.next_attempt_at, now)

@@ -3,8 +3,8 @@
 A reader locks the lease file of a commit, shared; who wants to delete the snapshot has
 to lock it alone. The operating system gives a lock back when its process dies.
 
-Rule: whoever has the lock looks again. The file may have been deleted between opening
-and locking it, and then the lock guards nothing.
+Rule: a process that has taken a lock looks again. The file may have been deleted
+between opening and locking it, and then the lock guards nothing.
 """
 
 import errno
@@ -16,20 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-import portalocker
-from portalocker import LockFlags
-
-from skills_mcp.content.disk import SCARCE, delete
-
-_SHARED = LockFlags.SHARED | LockFlags.NON_BLOCKING
-_ALONE = LockFlags.EXCLUSIVE | LockFlags.NON_BLOCKING
-
-# Without O_NONBLOCK a named pipe in the place of a lease would block us.
-_FLAGS = (
-    getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_BINARY", 0)
-)
+from skills_mcp.files.durable import GUARDED_FLAGS, SCARCE, delete
+from skills_mcp.files.locks import is_current, lock_file
 
 _KNOWS_EFFECTIVE_IDS = os.access in os.supports_effective_ids
 
@@ -62,7 +50,7 @@ def take(path: Path, is_there: Callable[[], bool]) -> Lease | None:
         return None if _is_writable(path.parent) else lambda: None
     # In this order: as long as the file is there, nobody can have deleted what it
     # guards since we have locked it.
-    if _lock(handle, _SHARED) and is_there() and _is_still_there(handle, path):
+    if _is_locked(handle, is_shared=True) and is_there() and is_current(handle, path):
         return handle.close
     handle.close()
     time.sleep(_MOMENT_SECONDS)
@@ -82,7 +70,7 @@ def held_alone(path: Path) -> Iterator[bool]:
         yield False
         return
     with handle:
-        yield _lock(handle, _ALONE)
+        yield _is_locked(handle, is_shared=False)
 
 
 def heal(path: Path) -> None:
@@ -106,26 +94,19 @@ def _open(path: Path) -> IO[bytes]:
     except OSError as error:
         if error.errno != errno.EROFS:
             raise
-    return os.fdopen(os.open(path, os.O_RDONLY | _FLAGS), "rb")
+    return os.fdopen(os.open(path, os.O_RDONLY | GUARDED_FLAGS), "rb")
 
 
 def _open_for_writing(path: Path) -> IO[bytes]:
-    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, 0o644), "rb")
+    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | GUARDED_FLAGS, 0o644), "rb")
 
 
-def _lock(handle: IO[bytes], flags: LockFlags) -> bool:
+def _is_locked(handle: IO[bytes], *, is_shared: bool) -> bool:
     try:
-        portalocker.lock(handle, flags)
-    except portalocker.LockException:
-        return False
-    return True
-
-
-def _is_still_there(handle: IO[bytes], path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(handle.fileno()), path.lstat())
+        lock_file(handle, is_shared=is_shared)
     except OSError:
         return False
+    return True
 
 
 def _is_writable(directory: Path) -> bool:

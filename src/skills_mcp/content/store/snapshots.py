@@ -26,16 +26,7 @@ from pathlib import Path
 from typing import IO, Any
 from uuid import uuid4
 
-from skills_mcp.content.disk import (
-    DELETED_PREFIX,
-    NEW_PREFIX,
-    delete,
-    explained,
-    flush_names,
-    make_folder,
-    read_small,
-    replace_text,
-)
+from skills_mcp.content.disk import explained
 from skills_mcp.content.source import Attempt, Checkout, LeftOut
 from skills_mcp.content.store import leases
 from skills_mcp.content.store.export import flush_to_disk
@@ -49,6 +40,15 @@ from skills_mcp.content.store.pointer import (
     parse_attempt,
     parse_current,
     parse_left_out,
+)
+from skills_mcp.files.durable import (
+    DELETED_PREFIX,
+    NEW_PREFIX,
+    delete,
+    make_folder,
+    read_regular,
+    replace_text,
+    sync_folder,
 )
 
 _STAGING_PREFIX = ".staging-"
@@ -91,7 +91,7 @@ class SnapshotStore:
         try:
             with explained(self.directory):
                 make_folder(self._snapshots)
-            yield lock.acquire()
+            yield lock.handle
         finally:
             lock.release()
 
@@ -111,7 +111,7 @@ class SnapshotStore:
             SyncError: There are too many open files.
         """
         with explained(self.directory):
-            return parse_current(read_small(self._pointer))
+            return parse_current(read_regular(self._pointer))
 
     def folder(self, commit: str) -> Path:
         """Return where the files of a commit are, or would be."""
@@ -147,7 +147,7 @@ class SnapshotStore:
             except BaseException:
                 delete(Path(name))
                 raise
-            flush_names(self._snapshots)
+            sync_folder(self._snapshots)
         return folder
 
     def revise(self, commit: str, left_out: Sequence[LeftOut]) -> None:
@@ -232,7 +232,7 @@ class SnapshotStore:
     def attempt(self) -> Attempt:
         """Return how the last syncs went, as far as anybody remembers."""
         with suppress(OSError):
-            return parse_attempt(read_small(self._state))
+            return parse_attempt(read_regular(self._state))
         return Attempt()
 
     def remember(self, attempt: Attempt) -> None:
@@ -289,7 +289,7 @@ class SnapshotStore:
 
     def _read_left_out(self, commit: str) -> tuple[LeftOut, ...]:
         with explained(self.directory):
-            text = read_small(self._left_out_file(commit), _MAX_LEFT_OUT_BYTES)
+            text = read_regular(self._left_out_file(commit), _MAX_LEFT_OUT_BYTES)
         return parse_left_out(text)
 
     def _write_left_out(self, commit: str, left_out: Sequence[LeftOut]) -> None:

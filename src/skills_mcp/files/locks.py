@@ -1,0 +1,143 @@
+"""Advisory locks on files: one process at a time, or many readers.
+
+The operating system gives a lock back when the process that holds it dies.
+
+Rule: a process that has taken a lock looks again. The file may have been deleted while
+the process waited for it, and then the lock guards nothing.
+"""
+
+import errno
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+import portalocker
+from portalocker import LockFlags
+
+from skills_mcp.files.durable import open_private
+
+# File locks have no queue: a process that looks less often than the others starves
+# beside one that lets go of the lock only for a moment.
+_POLL_SECONDS = 0.02
+
+# How often the file of a lock may be deleted while a process waits for it.
+_ATTEMPTS = 5
+
+
+def _sleep(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False
+
+
+class FileLock:
+    """A lock that this process holds until it is released.
+
+    Attributes:
+        handle: The locked file; a child that inherits it keeps the lock if this
+            process dies.
+    """
+
+    def __init__(self, handle: IO[bytes]) -> None:
+        self.handle = handle
+
+    def release(self) -> None:
+        """Give the lock back."""
+        with self.handle:
+            # Closing is not enough: a child that is just being started has a copy.
+            portalocker.unlock(self.handle)
+
+    def __enter__(self) -> IO[bytes]:
+        return self.handle
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def acquire_lock(
+    path: Path,
+    *,
+    timeout_seconds: float = 0.0,
+    wait: Callable[[float], bool] = _sleep,
+) -> FileLock:
+    """Take the lock of a file for this process alone; file and folder are made.
+
+    Args:
+        path: The file. It may hold data: it is opened for appending.
+        timeout_seconds: How long to wait for another process.
+        wait: Waits for some seconds between two looks; returns true to give up.
+
+    Raises:
+        BlockingIOError: Another process held it for the whole time.
+        OSError: The file cannot be opened, is deleted again and again (`ESTALE`), or
+            its file system has no locks (`ENOLCK`).
+    """
+    deadline = time.monotonic() + timeout_seconds
+    for _ in range(_ATTEMPTS):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        try:
+            handle = open_private(path)
+        except FileNotFoundError:
+            continue  # the folder was deleted in between
+        remaining = max(0.0, deadline - time.monotonic())
+        try:
+            lock_file(handle, timeout_seconds=remaining, wait=wait)
+        except BaseException:
+            handle.close()
+            raise
+        lock = FileLock(handle)
+        if is_current(handle, path):
+            return lock
+        lock.release()
+    raise OSError(errno.ESTALE, "The file of the lock is deleted again and again")
+
+
+def lock_file(
+    handle: IO[bytes],
+    *,
+    is_shared: bool = False,
+    timeout_seconds: float = 0.0,
+    wait: Callable[[float], bool] = _sleep,
+) -> None:
+    """Lock an open file until it is closed.
+
+    Args:
+        handle: The file.
+        is_shared: Whether other processes may hold a shared lock meanwhile.
+        timeout_seconds: How long to wait for another process.
+        wait: Waits for some seconds between two looks; returns true to give up.
+
+    Raises:
+        BlockingIOError: Another process held it for the whole time.
+        OSError: The file system has no locks (`ENOLCK`).
+    """
+    deadline = time.monotonic() + timeout_seconds
+    while not _try_to_lock(handle, is_shared=is_shared):
+        if time.monotonic() >= deadline or wait(_POLL_SECONDS):
+            raise BlockingIOError(errno.EAGAIN, "Another process holds the lock")
+
+
+def is_current(handle: IO[bytes], path: Path) -> bool:
+    """Return whether an open file is still the one that its path names."""
+    try:
+        return os.path.samestat(os.fstat(handle.fileno()), path.lstat())
+    except OSError:
+        return False
+
+
+def _try_to_lock(handle: IO[bytes], *, is_shared: bool) -> bool:
+    kind = LockFlags.SHARED if is_shared else LockFlags.EXCLUSIVE
+    try:
+        portalocker.lock(handle, kind | LockFlags.NON_BLOCKING)
+    except portalocker.AlreadyLocked:
+        return False
+    except portalocker.LockException as error:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)) from error
+    return True

@@ -21,15 +21,14 @@ from skills_mcp.errors import (
     NoEntryError,
     shorten,
 )
-from skills_mcp.scripts.execution import PreparedCommand
+from skills_mcp.scripts.execution import Grants, PreparedCommand
 from skills_mcp.scripts.policy import (
     MAX_VALUE_BYTES,
     MAX_VALUES_BYTES,
     derive_environment,
 )
 from skills_mcp.scripts.private_folder import private_folder
-from skills_mcp.scripts.sandbox import Grants
-from skills_mcp.scripts.sandbox.programs import find_folders, find_program
+from skills_mcp.scripts.sandbox.programs import find_program, find_program_folders
 from skills_mcp.scripts.script_environment import ScriptEnvironment
 from skills_mcp.skills.assets import copy_files
 from skills_mcp.skills.fields import split_words
@@ -203,7 +202,7 @@ def _find_python(
     """Return what uv has to read besides itself: the Python that it starts."""
     search_path = variables.get("PATH", "")
     python = find_program("python3", search_path) if words[0] == _UV else None
-    return tuple(find_folders(python, search_path, home)) if python else ()
+    return tuple(find_program_folders(python, search_path, home)) if python else ()
 
 
 def _read_digest(args: Iterable[str], skill: Skill, copy: Path) -> str | None:

@@ -1,4 +1,4 @@
-"""What is started, within which limits, and how it ended: the values of a run."""
+"""The values of a run: what is started, what it may reach and use, how it ended."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,27 @@ from pathlib import Path
 from typing import Literal
 
 SandboxName = Literal["bubblewrap", "landlock", "limits", "none"]
-"""What held a run, the strongest first; `none` only if the operator wants none."""
+"""What confined a run, the strongest first; `none` only if the operator wants none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grants:
+    """The places that a run may reach besides the system's programs.
+
+    Every path is absolute, exists, and holds no link. The folder in which the
+    command starts has to lie in one of them.
+    """
+
+    home: Path
+    """For HOME and TMPDIR: writable, empty at the start, in a private folder."""
+    readable: tuple[Path, ...] = ()
+    """Files and folders that it may read, and run programs from."""
+    writable: tuple[Path, ...] = ()
+    """Folders in which it may do all that the account may do."""
+    network: bool = False
+    """Whether it may open connections."""
+    home_bytes: int = 64 * 1024 * 1024
+    """The most that `home` may hold, in a tier that can limit it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,16 +34,16 @@ class ProcessLimits:
     """What the processes of one run may use."""
 
     memory_bytes: int
-    """Of each process, for itself alone; what it only reserves does not count."""
+    """The memory of each process; what it reserves and does not use is not counted."""
     file_bytes: int
-    """The largest file that any of them may write."""
+    """The size of the largest file that a process may write."""
     processes: int
-    """How many there may be at once."""
+    """The number of processes at one time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedCommand:
-    """What to start; a sandbox is a part of the words (DESIGN §3.13)."""
+    """A program to start; the words of its sandbox stand before its own."""
 
     words: tuple[str, ...]
     """The program, by its name or path, and its arguments."""
@@ -32,7 +52,7 @@ class PreparedCommand:
     timeout_seconds: float
     max_output_bytes: int
     sandbox: SandboxName = "none"
-    """What the words put around the program."""
+    """The sandbox that the words start the program in."""
     limits: ProcessLimits | None = None
 
 
@@ -47,15 +67,15 @@ class ScriptResult:
     duration_seconds: float
     timed_out: bool
     signal: str | None = None
-    """Such as `SIGSEGV`, if one ended the program and the sandbox has not hidden it."""
+    """The signal that ended the program, such as `SIGSEGV`; a sandbox may hide it."""
     truncated_stdout: bool = False
     truncated_stderr: bool = False
     stdout_bytes: int = 0
-    """All that was printed, also what is left out of `stdout`."""
+    """The bytes that were printed, with those that `stdout` leaves out."""
     stderr_bytes: int = 0
     sandbox: SandboxName = "none"
 
     @property
     def success(self) -> bool:
-        """Whether the script ended by itself and said that all went well."""
+        """Whether the script ended in time, with exit code 0."""
         return self.exit_code == 0 and not self.timed_out

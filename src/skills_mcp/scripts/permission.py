@@ -11,9 +11,8 @@ from skills_mcp.config import Scripts
 from skills_mcp.errors import FileTooLargeError, MissingFileError
 from skills_mcp.files.safe_path import parse_relative
 from skills_mcp.scripts import policy
-from skills_mcp.scripts.execution import PreparedCommand
+from skills_mcp.scripts.execution import Grants, PreparedCommand
 from skills_mcp.scripts.private_folder import PrivateFolder, private_folder
-from skills_mcp.scripts.sandbox import Grants
 from skills_mcp.scripts.script_environment import ScriptEnvironment
 from skills_mcp.skills.assets import opened_whole
 from skills_mcp.skills.index import SkillIndex

@@ -9,7 +9,7 @@ from skills_mcp.config import Scripts
 from skills_mcp.errors import FolderNotAllowedError, InvalidArgumentsError
 from skills_mcp.scripts.execution import SandboxName
 from skills_mcp.scripts.policy import derive_search_path
-from skills_mcp.scripts.sandbox import HOLDING, Sandbox, expand
+from skills_mcp.scripts.sandbox import HOLDING, Sandbox, expand_home
 
 _HERE = "."
 
@@ -42,7 +42,7 @@ class ScriptEnvironment:
         """
         home = Path(variables.get("HOME") or Path.home()).resolve()
         moved = variables.get("SKILLS_MCP_HOME")
-        own = expand(moved, home) if moved else home / ".skills-mcp"
+        own = expand_home(moved, home) if moved else home / ".skills-mcp"
         try:
             started_in = Path.cwd().resolve()
         except OSError:
@@ -82,7 +82,7 @@ class ScriptEnvironment:
 
     def _roots(self, rules: Scripts) -> list[Path]:
         """Return the folders that the operator allows, without links."""
-        roots = [expand(root, self.home) for root in rules.roots if root != _HERE]
+        roots = [expand_home(root, self.home) for root in rules.roots if root != _HERE]
         here = self.started_in
         # An agent that is started there has no project, and all of them are below.
         if _HERE in rules.roots and here and not self.home.is_relative_to(here):

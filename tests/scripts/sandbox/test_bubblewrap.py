@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from skills_mcp.scripts.execution import Grants
 from skills_mcp.scripts.sandbox.bubblewrap import derive_words, prepare_words
-from skills_mcp.scripts.sandbox.grants import Grants
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="bubblewrap is a program of Linux"

@@ -15,8 +15,8 @@ import pytest
 from skills_mcp.config import Scripts
 from skills_mcp.config.values import SandboxDemand
 from skills_mcp.errors import RunnerNotFoundError, SandboxUnavailableError
-from skills_mcp.scripts.execution import PreparedCommand, ProcessLimits
-from skills_mcp.scripts.sandbox import HOLDING, Grants, Sandbox
+from skills_mcp.scripts.execution import Grants, PreparedCommand, ProcessLimits
+from skills_mcp.scripts.sandbox import HOLDING, Sandbox
 from skills_mcp.scripts.sandbox.landlock_program import OLDEST_ABI
 from tests.support import write
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from skills_mcp.scripts.execution import Grants
 from skills_mcp.scripts.sandbox import landlock
-from skills_mcp.scripts.sandbox.grants import Grants
-from skills_mcp.scripts.sandbox.probe import find_fault
+from skills_mcp.scripts.sandbox.choice import find_fault
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux") or bool(find_fault(landlock.derive_words)),

@@ -1,14 +1,22 @@
-"""A program in a home opens what was installed with it, and nothing else."""
+"""What a program opens besides itself, and what its first line lacks."""
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from skills_mcp.scripts.sandbox.programs import find_folders, find_program, keep_open
+from skills_mcp.scripts.sandbox.programs import (
+    find_program,
+    find_program_folders,
+    find_start_fault,
+    keep_readable,
+)
 from tests.support import write
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs links")
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="links and first lines of POSIX"
+)
 
 
 def a_program(path: Path, text: str = "") -> Path:
@@ -18,7 +26,7 @@ def a_program(path: Path, text: str = "") -> Path:
 
 def opened(program: Path, home: Path, search_path: str = "/usr/bin:/bin") -> set[str]:
     """Return what is opened for a program, as seen from the home."""
-    folders = find_folders(program, search_path, home)
+    folders = find_program_folders(program, search_path, home)
     return {str(folder.relative_to(home)) for folder in folders}
 
 
@@ -123,7 +131,9 @@ def test_a_home_that_is_reached_through_a_link_opens_no_more(
     link = tmp_path / "link"
     link.symlink_to(home)
 
-    found = set(find_folders(link / folder / "tool", "/usr/bin", home.resolve()))
+    found = set(
+        find_program_folders(link / folder / "tool", "/usr/bin", home.resolve())
+    )
 
     assert found == {link / folder / "tool", home.resolve() / folder / "tool"}
 
@@ -134,7 +144,58 @@ def test_of_a_path_those_folders_stay_in_which_a_run_sees_something(home: Path) 
     folders = ("tools", "tools/bin", "link", "of-one-program", "closed", "tools-not")
     opened = (home / "tools", home / "of-one-program/tool")
 
-    kept = keep_open(":".join(["/usr/bin", *(f"{home}/{f}" for f in folders)]), opened)
+    kept = keep_readable(
+        ":".join(["/usr/bin", *(f"{home}/{f}" for f in folders)]), opened
+    )
 
     seen = [folder.removeprefix(f"{home}/") for folder in kept.split(":")]
     assert seen == ["/usr/bin", "tools", "tools/bin", "link", "of-one-program"]
+
+
+# --- the first line ---------------------------------------------------------------
+
+
+def fault(folder: Path, text: str | bytes) -> str:
+    return find_start_fault(write(folder / "program", text), os.defpath)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "#!/bin/sh\n",
+        "#! /bin/sh -e\n",
+        "#!/bin/sh",
+        "#!/usr/bin/env sh\n",
+        "#!/usr/bin/env -S sh -e\n",
+        "#!/usr/bin/env -i sh\n",
+        "#!/usr/bin/env A=1 sh\n",
+        "echo no first line of that kind\r\n",
+        b"\x7fELF\xff",
+        "",
+    ],
+)
+def test_a_program_that_can_be_started_has_no_fault(
+    tmp_path: Path, text: str | bytes
+) -> None:
+    assert fault(tmp_path, text) == ""
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("#!/nowhere/python3 -I\n", "names '/nowhere/python3', which is not there"),
+        ("#!/bin\n", "names '/bin', which is not there"),
+        ("#!\n", "names '', which is not there"),
+        ("#!/usr/bin/env nowhere\n", "names 'nowhere', which is not in PATH"),
+        ("#!/usr/bin/env -S nowhere -e\n", "names 'nowhere', which is not in PATH"),
+        ("#!/bin/sh\r\necho hi\r\n", "ends like those of Windows"),
+    ],
+)
+def test_what_the_first_line_lacks_is_named(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    assert fault(tmp_path, text) == f"its first line {said}"
+
+
+def test_a_program_that_cannot_be_read_has_no_fault(tmp_path: Path) -> None:
+    assert find_start_fault(tmp_path / "nowhere", os.defpath) == ""

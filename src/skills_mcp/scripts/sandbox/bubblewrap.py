@@ -1,16 +1,16 @@
-"""The strongest tier: a view of its own of files, processes, users and the network.
+"""The strongest tier: namespaces for files, processes, users and the network.
 
-What a run may not reach is not hidden from it, it is not there. Keys that the kernel
-keeps for the user are no files, so a filter of system calls takes those away.
-Facts: bwrap(1), from 0.8 on. Older ones lack `--disable-userns`, so their probe fails.
+What a run may not reach does not exist inside.  The keys that the kernel keeps for the
+user are no files, so a filter of system calls takes those away.
+Source: bwrap(1).  Versions before 0.8 lack `--disable-userns`, so their probe fails.
 """
 
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from skills_mcp.scripts.sandbox import system
-from skills_mcp.scripts.sandbox.grants import Grants
+from skills_mcp.scripts.execution import Grants
+from skills_mcp.scripts.sandbox.programs import find_system_files, find_system_folders
 
 PROGRAM = "bwrap"
 
@@ -21,13 +21,12 @@ _ALONE = (
 )
 _MAX_SHARED_BYTES = 64 * 1024 * 1024  # of /tmp and of /dev/shm: memory, not disk
 
-
 _FILTER_DESCRIPTOR = "9"  # the highest that every shell can open
 _OPEN_FILTER = f'exec "$@" {_FILTER_DESCRIPTOR}<"$0"'
 
 
 def prepare_words(program: Path, grants: Grants) -> tuple[str, ...]:
-    """Return what stands before the words of a command.
+    """Return the words that stand before those of a command.
 
     Writes the filter of system calls beside the private home.
 
@@ -38,7 +37,7 @@ def prepare_words(program: Path, grants: Grants) -> tuple[str, ...]:
     from skills_mcp.scripts.sandbox.landlock_program import compose_filter
 
     code = compose_filter(os.uname().machine, sockets="all")
-    if not code:  # nobody knows the numbers of this machine's calls
+    if not code:  # the numbers of this machine's calls are not known
         return derive_words(program, grants)
     file = grants.home.parent / "calls.filter"
     file.write_bytes(code)
@@ -67,7 +66,7 @@ def derive_words(
 
 
 def _mounts(grants: Grants) -> dict[Path, tuple[str, ...]]:
-    """Return how each place comes to be; of equal ones, the last."""
+    """Return the options that make each place; the last rule for a place wins."""
     return {
         **dict(_system_mounts()),
         Path("/proc"): ("--proc", "/proc"),
@@ -81,12 +80,12 @@ def _mounts(grants: Grants) -> dict[Path, tuple[str, ...]]:
 
 
 def _system_mounts() -> Iterator[tuple[Path, tuple[str, ...]]]:
-    for folder in system.find_folders():
+    for folder in find_system_folders():
         if folder.is_symlink():
             yield folder, ("--symlink", str(folder.readlink()), str(folder))
         else:
             yield folder, _read_only(folder)
-    for file in system.find_files():
+    for file in find_system_files():
         yield file, _read_only(file)
 
 

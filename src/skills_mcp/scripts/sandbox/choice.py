@@ -1,7 +1,9 @@
-"""Which tier holds a run: the strongest that works here and the operator wants."""
+"""Which tier confines a run: the strongest that works here and the operator wants."""
 
 import importlib.util
 import os
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,26 +14,32 @@ from threading import Lock
 from skills_mcp.config import Scripts
 from skills_mcp.config.values import SandboxDemand
 from skills_mcp.errors import RunnerNotFoundError, SandboxUnavailableError
-from skills_mcp.scripts.execution import PreparedCommand, ProcessLimits, SandboxName
+from skills_mcp.scripts.execution import (
+    Grants,
+    PreparedCommand,
+    ProcessLimits,
+    SandboxName,
+)
 from skills_mcp.scripts.sandbox import bubblewrap, landlock, programs
-from skills_mcp.scripts.sandbox.first_line import find_fault as find_start_fault
-from skills_mcp.scripts.sandbox.grants import Grants, expand
-from skills_mcp.scripts.sandbox.probe import find_fault
 
 Tier = Callable[[Grants], tuple[str, ...]]
-"""Returns what stands before the words of a command."""
+"""Returns the words that stand before those of a command."""
 
 HOLDING: tuple[SandboxName, ...] = ("bubblewrap", "landlock")
 """The tiers that keep a run away from what it was not granted."""
 
+_PROBE_SECONDS = 20  # a hundred times what the slowest tier takes on a busy machine
+_PROBE = 'read -r _ < "$1" && ! read -r _ < "$2" && echo held'
+_MAX_FAULT_CHARACTERS = 200
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which tier a run would get, and why it is no stronger one."""
+    """Which tier a run would get, and why not a stronger one."""
 
     name: SandboxName
     missing: tuple[str, ...] = ()
-    """What is wrong with each stronger tier, in a few words each."""
+    """Why each stronger tier does not work, in a few words each."""
 
 
 class Sandbox:
@@ -43,12 +51,12 @@ class Sandbox:
         search_path: str,
         offered: Sequence[SandboxName] = HOLDING,
     ) -> None:
-        """Take what is needed to look for the tiers.
+        """Store what the probes need.
 
         Args:
-            home: Of the user; never opened as a whole.
-            search_path: Where `bwrap` may lie, as in PATH.
-            offered: The tiers to look for.
+            home: The user's home; never opened as a whole.
+            search_path: Where `bwrap` is looked for, as in PATH.
+            offered: The tiers to probe.
         """
         self._home = home
         self._search_path = search_path
@@ -61,12 +69,12 @@ class Sandbox:
         """Return the tier that runs get.  Blocking, the first time.
 
         Raises:
-            SandboxUnavailableError: `demand` is `required`, and none works here; or
-                there is no room to try.
+            SandboxUnavailableError: `demand` is `required`, and no tier works here;
+                or the files of a probe cannot be written.
         """
         if demand == "off":
             return Choice("none")
-        with self._lock, _said():
+        with self._lock, _refusing():
             self._best = best = self._best or self._probe()
         if demand == "required" and best.name not in HOLDING:
             raise SandboxUnavailableError(
@@ -84,18 +92,19 @@ class Sandbox:
         The program is looked for in the PATH of the command's own environment.
 
         Args:
-            command: As it would run without; neither `sandbox` nor `limits` counts.
+            command: The command without a sandbox and without limits.
             grants: What it may reach.
-            rules: The operator's: which tier, which limits, what else is readable.
+            rules: The operator's tier, limits and further readable paths.
 
         Raises:
-            SandboxUnavailableError: The operator requires one, and none works here.
+            SandboxUnavailableError: The operator requires a sandbox that holds, and
+                none works here; or its files cannot be written.
             RunnerNotFoundError: The program is not installed, or names an
                 interpreter that is not.
         """
         search_path = command.environment.get("PATH", "")
         program = programs.require_program(command.words[0], search_path)
-        if fault := find_start_fault(program, search_path):
+        if fault := programs.find_start_fault(program, search_path):
             raise RunnerNotFoundError(
                 f"{command.words[0]!r} cannot be started: {fault}. The operator can "
                 "repair it, or configure another program."
@@ -105,18 +114,18 @@ class Sandbox:
         if choice.name == "none":
             return replace(command, words=words, sandbox="none", limits=None)
         if choice.name in HOLDING:
-            around = programs.find_folders(program, search_path, self._home)
-            named = (expand(path, self._home) for path in rules.readable)
-            more = (path.resolve() for path in named if path.exists())
-            widened = replace(
+            own = programs.find_program_folders(program, search_path, self._home)
+            named = (expand_home(path, self._home) for path in rules.readable)
+            existing = (path.resolve() for path in named if path.exists())
+            grants = replace(
                 grants,
-                readable=(*grants.readable, *around, *more),
+                readable=(*grants.readable, *own, *existing),
                 home_bytes=rules.max_file_bytes,
             )
-            with _said():
-                words = (*self._tiers[choice.name](widened), *words)
-            opened = (*widened.readable, *widened.writable)
-            search_path = programs.keep_open(search_path, opened)
+            with _refusing():
+                words = (*self._tiers[choice.name](grants), *words)
+            readable = (*grants.readable, *grants.writable)
+            search_path = programs.keep_readable(search_path, readable)
         return replace(
             command,
             words=words,
@@ -147,8 +156,8 @@ class Sandbox:
 
 
 @contextmanager
-def _said() -> Iterator[None]:
-    """Say that a file of the sandbox cannot be written; it is no reason for less."""
+def _refusing() -> Iterator[None]:
+    """Refuse a run for which the files of the sandbox cannot be written."""
     try:
         yield
     except OSError as error:
@@ -164,3 +173,50 @@ def _derive_limits(rules: Scripts) -> ProcessLimits:
         file_bytes=rules.max_file_bytes,
         processes=rules.max_processes,
     )
+
+
+def expand_home(path: str, home: Path) -> Path:
+    """Return a path that an operator has written, with `~` for the home.
+
+    >>> str(expand_home("~/src", Path("/home/ada")))
+    '/home/ada/src'
+    """
+    first, _, rest = path.partition("/")
+    return home / rest if first == "~" else Path(path)
+
+
+def find_fault(tier: Tier) -> str:
+    """Return why a tier does not work on this machine, or "".  Blocking.
+
+    The tier is run once.  It has to let a granted file be read and keep another one
+    away: a program that is called bwrap and only starts its arguments does not pass.
+    """
+    with tempfile.TemporaryDirectory(prefix="skills-mcp-probe-") as name:
+        folder = Path(name).resolve()
+        for part in ("home", "open", "closed"):
+            (folder / part).mkdir()
+            (folder / part / "file").write_text("text\n")
+        grants = Grants(home=folder / "home", readable=(folder / "open",))
+        files = (str(folder / part / "file") for part in ("open", "closed"))
+        words = (*tier(grants), "/bin/sh", "-c", _PROBE, "sh", *files)
+        return _run_probe(words, folder / "open")
+
+
+def _run_probe(words: tuple[str, ...], folder: Path) -> str:
+    try:
+        done = subprocess.run(  # noqa: S603 - a sandbox around our own words
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            cwd=folder,
+            env={"PATH": "/usr/bin:/bin"},
+            timeout=_PROBE_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)[:_MAX_FAULT_CHARACTERS]
+    if done.returncode == 0 and done.stdout == b"held\n":
+        return ""
+    lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    fault = lines[-1] if lines else "it does not hold what it should"
+    return fault[:_MAX_FAULT_CHARACTERS]

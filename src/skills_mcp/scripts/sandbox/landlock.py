@@ -1,4 +1,4 @@
-"""The second tier: a program that gives up rights, and then becomes the command.
+"""The second tier: `landlock_program` gives up rights and then becomes the command.
 
 It needs no privilege, and no namespace that a container might forbid.
 """
@@ -7,21 +7,21 @@ import json
 import sys
 from pathlib import Path
 
-from skills_mcp.scripts.sandbox import system
-from skills_mcp.scripts.sandbox.grants import Grants
+from skills_mcp.scripts.execution import Grants
+from skills_mcp.scripts.sandbox.programs import find_system_files, find_system_folders
 
 _PROGRAM = Path(__file__).with_name("landlock_program.py")
 
-# Nobody else's processes can be looked into with /proc: Landlock forbids that, too.
+# /proc shows no other process to this one: Landlock forbids that, too.
 _READABLE_DEVICES = ("/proc", "/dev/urandom", "/dev/random", "/dev/zero", "/dev/full")
 _WRITABLE_DEVICES = ("/dev/null",)
 
 
 def derive_words(grants: Grants) -> tuple[str, ...]:
-    """Return what stands before the words of a command."""
-    told = {
+    """Return the words that stand before those of a command."""
+    orders = {
         "readable": [
-            *map(str, (*system.find_folders(), *system.find_files())),
+            *map(str, (*find_system_folders(), *find_system_files())),
             *map(str, grants.readable),
             *_READABLE_DEVICES,
         ],
@@ -29,4 +29,4 @@ def derive_words(grants: Grants) -> tuple[str, ...]:
         "network": grants.network,
     }
     # -I and -S: nothing of the user's or the project's is imported.
-    return (sys.executable, "-I", "-S", str(_PROGRAM), json.dumps(told), "--")
+    return (sys.executable, "-I", "-S", str(_PROGRAM), json.dumps(orders), "--")

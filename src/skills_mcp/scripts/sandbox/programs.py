@@ -1,32 +1,68 @@
-"""Where the program of a run lies, and which folders it needs to be readable.
+"""Which files a program needs to start: the system's, its own, and its interpreter.
 
-People keep interpreters in their homes (pyenv, nvm, uv, virtual environments).
-A home is never opened as a whole: of the folder around a program only those parts
-are, in which every such tool keeps programs and libraries.
+Rule: a home is never opened as a whole.  People keep interpreters there (pyenv, nvm,
+uv, virtual environments), so of the folder around a program only those parts are
+opened in which such tools keep programs and libraries.
 """
 
 import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from pathlib import Path
 
-from skills_mcp.errors import RunnerNotFoundError
-from skills_mcp.scripts.sandbox.system import is_in_system
+from skills_mcp.errors import RunnerNotFoundError, shorten
 
-_PARTS = (
+_SYSTEM_FOLDERS = (
+    *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"),
+    *("/nix/store", "/gnu/store", "/run/current-system", "/home/linuxbrew/.linuxbrew"),
+)
+"""Where distributions keep programs and their libraries."""
+
+_SYSTEM_SETTINGS = (
+    # The loader, and which of several programs a name means.
+    *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld.so.preload", "alternatives"),
+    # Names of users, hosts, services, places.
+    *("passwd", "group", "nsswitch.conf", "hosts", "host.conf", "resolv.conf"),
+    *("gai.conf", "services", "protocols", "localtime", "timezone", "locale.alias"),
+    # Which certificates to trust; their private keys lie beside them.
+    *("ssl/certs", "ssl/openssl.cnf", "ssl/cert.pem", "pki/tls/certs"),
+    *("pki/tls/cert.pem", "pki/ca-trust", "ca-certificates", "crypto-policies"),
+    *("os-release", "mime.types", "magic", "terminfo", "fonts", "perl"),
+    "java-*-openjdk",  # a part of the program, which only Debian keeps here
+)
+"""The part of /etc that holds neither keys nor passwords."""
+
+_PROGRAM_PARTS = (
     *("bin", "sbin", "lib", "lib32", "lib64", "libexec", "include", "share", "ssl"),
     *("pyvenv.cfg", "package.json", "node_modules"),
-    # Of pyenv, rbenv, asdf, mise, volta: which version a shim stands for, and all.
+    # pyenv, rbenv, asdf, mise and volta: the installed versions, and which one a
+    # shim stands for.
     *("shims", "versions", "installs", "plugins", "tools", "version", "completions"),
 )
 """What is opened of the folder above `bin`: never the folder itself."""
 
-_OF_PROGRAMS = ("bin", "sbin", "shims", "Scripts")
-_SHARED = (".local", ".config", ".cache")  # folders of a home with everybody's data
+_PROGRAM_FOLDERS = ("bin", "sbin", "shims", "Scripts")
+_SHARED_FOLDERS = (".local", ".config", ".cache")  # of a home: all programs use them
 _MAX_LINKS = 40  # as many as Linux follows
-_SHEBANG = re.compile(rb"#!\s*(\S+)(?:[ \t]+(?:-S[ \t]+)?(\S+))?")
+
+_MAX_FIRST_LINE_BYTES = 256  # Linux reads no more of it (BINPRM_BUF_SIZE)
+_BY_ENV = re.compile(r"\S*/env(?:[ \t]+-S)?[ \t]+(?P<name>[^\s=-][^\s=]*)(?:\s|$)")
+
+
+def find_system_folders() -> Iterator[Path]:
+    """Yield the folders of the system that exist; some may be links."""
+    return (folder for folder in map(Path, _SYSTEM_FOLDERS) if folder.exists())
+
+
+def find_system_files() -> Iterator[Path]:
+    """Yield the files and folders of /etc that programs read and that exist."""
+    etc = Path("/etc")
+    return (f for name in _SYSTEM_SETTINGS for f in etc.glob(name) if f.exists())
+
+
+def _is_in_system(path: Path) -> bool:
+    return any(path.is_relative_to(folder) for folder in _SYSTEM_FOLDERS)
 
 
 def find_program(name: str, search_path: str) -> Path | None:
@@ -39,7 +75,7 @@ def require_program(name: str, search_path: str) -> Path:
     """Return the absolute path of a program, links included.
 
     Raises:
-        RunnerNotFoundError: There is none of this name.
+        RunnerNotFoundError: No program in `search_path` has this name.
     """
     found = find_program(name, search_path)
     if found is None:
@@ -50,43 +86,63 @@ def require_program(name: str, search_path: str) -> Path:
     return found
 
 
-def keep_open(search_path: str, opened: Sequence[Path]) -> str:
-    """Return the folders of a PATH of which a run sees something.
+def find_start_fault(program: Path, search_path: str) -> str:
+    """Return why the first line of a program keeps it from starting, or "".
 
-    Landlock lets a run find a program that it may not start, and then nothing looks
-    for the next one of that name.
+    Without this the system says "No such file" about a program that exists, and inside
+    a sandbox it says so in the sandbox's words.
 
     Args:
-        search_path: As in PATH.
-        opened: What can be read besides the system.
+        program: Its absolute path.
+        search_path: Where `env` looks.
     """
-    return os.pathsep.join(
-        folder for folder in search_path.split(os.pathsep) if _is_open(folder, opened)
-    )
+    line = _read_interpreter_line(program)
+    if line is None:
+        return ""
+    if line.endswith("\r"):
+        return "its first line ends like those of Windows"
+    by_env = _BY_ENV.match(line)
+    if by_env and find_program(by_env["name"], search_path) is None:
+        return f"its first line names {shorten(by_env['name'])}, which is not in PATH"
+    interpreter = (line.split(maxsplit=1) or [""])[0]
+    if not Path(interpreter).is_file():
+        return f"its first line names {shorten(interpreter)}, which is not there"
+    return ""
 
 
-def _is_open(folder: str, opened: Sequence[Path]) -> bool:
-    path, real = Path(folder), Path(os.path.realpath(folder))
-    return is_in_system(real) or any(
-        path.is_relative_to(place)
-        or real.is_relative_to(place)
-        or place.is_relative_to(path)
-        for place in opened
-    )
+def _find_interpreter(program: Path, search_path: str) -> Path | None:
+    """Return the program that the first line of a script names, if it exists."""
+    line = _read_interpreter_line(program) or ""
+    by_env = _BY_ENV.match(line)
+    words = [by_env["name"]] if by_env else line.split(maxsplit=1)
+    return find_program(words[0], search_path) if words else None
 
 
-def find_folders(program: Path, search_path: str, home: Path) -> Iterator[Path]:
+def _read_interpreter_line(program: Path) -> str | None:
+    """Return what follows `#!` in the first line of a script."""
+    try:
+        with program.open("rb") as handle:
+            line, _, _ = handle.read(_MAX_FIRST_LINE_BYTES).partition(b"\n")
+    except OSError:  # a program may be executable and not readable
+        return None
+    if not line.startswith(b"#!"):
+        return None
+    return os.fsdecode(line.removeprefix(b"#!")).lstrip(" \t")
+
+
+def find_program_folders(program: Path, search_path: str, home: Path) -> Iterator[Path]:
     """Yield what has to be readable, outside of the system, to start a program.
 
     Args:
         program: Its absolute path.
         search_path: Where the interpreter is looked for that its first line names.
-        home: Of the user.
+        home: The user's home.
     """
-    for path in (program, *_interpreter(program, search_path)):
+    interpreter = _find_interpreter(program, search_path)
+    for path in filter(None, (program, interpreter)):
         for step in _follow(path):
-            if not is_in_system(step):
-                yield from _around(step, home)
+            if not _is_in_system(step):
+                yield from _find_parts(step, home)
 
 
 def _follow(path: Path) -> Iterator[Path]:
@@ -100,27 +156,36 @@ def _follow(path: Path) -> Iterator[Path]:
     yield Path(os.path.realpath(path))
 
 
-def _around(program: Path, home: Path) -> Iterator[Path]:
+def _find_parts(program: Path, home: Path) -> Iterator[Path]:
     """Yield the parts of what was installed together with a program."""
     top = program.parent.parent
     real = top.resolve()  # a home may be a link, and is given without
-    is_shared = home.is_relative_to(real) or real in map(home.joinpath, _SHARED)
-    if program.parent.name not in _OF_PROGRAMS or is_shared:
+    is_shared = home.is_relative_to(real) or real in map(home.joinpath, _SHARED_FOLDERS)
+    if program.parent.name not in _PROGRAM_FOLDERS or is_shared:
         yield program
     else:
-        yield from (top / part for part in _PARTS if (top / part).exists())
+        yield from (top / part for part in _PROGRAM_PARTS if (top / part).exists())
 
 
-def _interpreter(program: Path, search_path: str) -> Iterator[Path]:
-    """Yield the program that the first line of a script names, if it is one."""
-    try:
-        with program.open("rb") as handle:
-            found = _SHEBANG.match(next(islice(handle, 1), b"")[:256])
-    except OSError:
-        return
-    words = [os.fsdecode(word) for word in found.groups() if word] if found else []
-    if words and Path(words[0]).name == "env":
-        words = words[1:]
-    interpreter = find_program(words[0], search_path) if words else None
-    if interpreter:
-        yield interpreter
+def keep_readable(search_path: str, readable: Sequence[Path]) -> str:
+    """Return the folders of a PATH of which a run can read at least a part.
+
+    Landlock lets a run find a program that it may not start, and then nothing looks
+    for the next one of that name.
+
+    Args:
+        search_path: As in PATH.
+        readable: What can be read besides the system.
+    """
+    folders = search_path.split(os.pathsep)
+    return os.pathsep.join(f for f in folders if _is_readable(f, readable))
+
+
+def _is_readable(folder: str, readable: Sequence[Path]) -> bool:
+    path, real = Path(folder), Path(os.path.realpath(folder))
+    return _is_in_system(real) or any(
+        path.is_relative_to(place)
+        or real.is_relative_to(place)
+        or place.is_relative_to(path)
+        for place in readable
+    )

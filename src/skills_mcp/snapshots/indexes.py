@@ -135,10 +135,12 @@ class Indexes:
         numbers, table = self._index.offered.numbers, self._collection.table
         if self._basis is None or self._basis.texts is None:
             return TextIndex.build(derive_document(table.said(n)) for n in numbers)
-        origins = self._find_origins(self._basis)
-        fresh = (numbers[place] for place in np.flatnonzero(origins < 0).tolist())
-        documents = (derive_document(table.said(number)) for number in fresh)
-        return self._basis.texts.rebuild(origins, documents)
+        origins = self._find_origins(self._basis).tolist()
+        documents = (
+            origin if origin >= 0 else derive_document(table.said(number))
+            for number, origin in zip(numbers, origins, strict=True)
+        )
+        return TextIndex.build(documents, self._basis.texts)
 
     def _find_origins(self, basis: Basis) -> NDArray[np.int32]:
         """Return where each skill is in the index of the basis; -1 if it is not."""

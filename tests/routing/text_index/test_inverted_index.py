@@ -1,4 +1,4 @@
-"""The index against the formulas of BM25F, and a changed one against a new one."""
+"""The index against the formulas of BM25F, and what is known against what is read."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skills_mcp.routing.text_index import sequences
 from skills_mcp.routing.text_index.inverted_index import TextIndex
-from skills_mcp.routing.text_index.postings import SHARE_UNIT, Postings
+from skills_mcp.routing.text_index.postings import SHARE_UNIT
 from skills_mcp.routing.text_index.sequences import Document
+from skills_mcp.routing.words import split_text
 
 # As the documentation has them, in the order of a document's fields.
 WEIGHTS = (5, 2, 1, 0.5, 0.1)
@@ -111,50 +113,36 @@ def test_terms_are_in_order_whatever_they_consist_of() -> None:
     assert {"ol", "認証", "c++", "z" * 64} <= set(terms)
 
 
-# --- a change -----------------------------------------------------------------
+# --- from another index ---------------------------------------------------------
 
 
 @given(st.lists(DOCUMENTS, max_size=6), st.data())
-def test_a_changed_index_is_bit_by_bit_a_new_one(
+def test_what_is_known_changes_nothing_in_an_index(
     documents: list[Document], data: st.DataObject
 ) -> None:
     kept = st.integers(0, len(documents) - 1) if documents else st.nothing()
-    changes = data.draw(st.lists(kept | DOCUMENTS, max_size=8))
-    fresh = [each for each in changes if isinstance(each, Document)]
-    wanted = [documents[each] if isinstance(each, int) else each for each in changes]
-    origins = np.array([e if isinstance(e, int) else -1 for e in changes], np.int32)
+    wanted = data.draw(st.lists(kept | DOCUMENTS, max_size=8))
+    whole = [documents[each] if isinstance(each, int) else each for each in wanted]
 
-    changed = TextIndex.build(documents).rebuild(origins, fresh)
+    built = TextIndex.build(wanted, TextIndex.build(documents))
 
-    assert same(changed, TextIndex.build(wanted))
+    assert same(built, TextIndex.build(whole))
 
 
-@pytest.mark.parametrize("changed_count", [1, 30])
-def test_a_small_change_and_a_large_one_come_to_the_same(changed_count: int) -> None:
+def test_what_is_known_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     documents = long_documents(100)
-    fresh = long_documents(changed_count, seed=2)
-    origins = np.arange(1, 100, dtype=np.int32)
-    origins[10 : 10 + changed_count] = -1
-    wanted = documents[1:]
-    wanted[10 : 10 + changed_count] = fresh
+    known = TextIndex.build(documents)
+    split: list[str] = []
 
-    changed = TextIndex.build(documents).rebuild(origins, fresh)
+    def noting(text: str) -> list[bytes]:
+        split.append(text)
+        return split_text(text)
 
-    assert same(changed, TextIndex.build(wanted))
+    monkeypatch.setattr(sequences, "split_text", noting)
 
+    TextIndex.build([*range(50), documents[0], *range(51, 100)], known)
 
-def test_a_small_change_sorts_nothing_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    documents = long_documents(100)
-    index = TextIndex.build(documents)
-    origins = np.arange(100, dtype=np.int32)
-    origins[50] = -1
-
-    def invert(*_: object) -> Postings:
-        raise AssertionError
-
-    monkeypatch.setattr(Postings, "invert", invert)
-
-    index.rebuild(origins, [documents[0]])
+    assert split == list(documents[0].texts)
 
 
 def test_changes_add_up() -> None:
@@ -164,21 +152,11 @@ def test_changes_add_up() -> None:
     for number, document in enumerate(long_documents(20, seed=2)):
         place = number * 7 % len(documents)
         documents[place] = document
-        origins = np.arange(len(documents), dtype=np.int32)
-        origins[place] = -1
-        index = index.rebuild(origins, [document])
+        changed: list[Document | int] = list(range(len(documents)))
+        changed[place] = document
+        index = TextIndex.build(changed, index)
 
     assert same(index, TextIndex.build(documents))
-
-
-@pytest.mark.parametrize("count", [0, 2])
-def test_every_fresh_document_needs_a_place(count: int) -> None:
-    index = TextIndex.build([Document("a", "", "", "", "")] * 2)
-
-    with pytest.raises(ValueError, match="one place for each"):
-        index.rebuild(
-            np.array([0, -1], np.int32), [Document("b", "", "", "", "")] * count
-        )
 
 
 # --- a file ---------------------------------------------------------------------

@@ -1,8 +1,7 @@
 """Which documents hold a term, in which fields, and how well each explains it: BM25F.
 
 What a term is worth to a document depends on that document alone: lengths are
-compared with fixed ones, not with averages. So an index can be changed in place of
-being built again, and a question only adds up.
+compared with fixed ones, not with averages. So a task only adds up what is stored.
 """
 
 from collections.abc import Iterator

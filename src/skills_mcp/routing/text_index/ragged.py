@@ -48,10 +48,6 @@ class Ragged:
         """Return one row."""
         return self.values[self.ends[number] : self.ends[number + 1]]
 
-    def select(self, order: NDArray[np.integer]) -> "Ragged":
-        """Return some rows."""
-        return self.arrange(Ragged(self.values[:0], np.zeros(1, np.int64)), order)
-
     def arrange(self, others: "Ragged", order: NDArray[np.integer]) -> "Ragged":
         """Return rows of this and of others in a new order.
 

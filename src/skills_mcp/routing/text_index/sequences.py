@@ -64,11 +64,14 @@ class _Pieces(dict[bytes, int]):
         return Ragged(terms, ends_of(sizes)[rows])
 
 
-def read_documents(documents: Iterable[Document]) -> tuple[dict[str, int], Ragged]:
-    """Return a number for each term of documents, and the terms of each field."""
-    terms: dict[str, int] = {}
-    rows = Ragged.join(list(_read_batches(documents, terms)))
-    return terms, rows
+def read_documents(documents: Iterable[Document], terms: dict[str, int]) -> Ragged:
+    """Return the terms of each field of documents, by number.
+
+    Args:
+        documents: One is in memory at a time.
+        terms: The numbers of terms that are known; new terms are added.
+    """
+    return Ragged.join(list(_read_batches(documents, terms)))
 
 
 def _read_batches(

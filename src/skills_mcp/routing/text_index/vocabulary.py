@@ -5,9 +5,9 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skills_mcp.routing.text_index.ragged import Ragged, ends_of
 
@@ -36,32 +36,17 @@ class Vocabulary:
         return self._find(term)
 
     def _look_up(self, term: str) -> int | None:
-        place = self.place(term)
+        place = bisect_left(range(len(self)), term.encode(), key=self._encoded)
         is_there = place < len(self) and self._encoded(place) == term.encode()
         return place if is_there else None
 
-    def place(self, term: str) -> int:
-        """Return the number that a term has, or would have."""
-        return bisect_left(range(len(self)), term.encode(), key=self._encoded)
-
-    def change(
-        self, added: Sequence[str], is_held: NDArray[np.bool_]
-    ) -> tuple["Vocabulary", NDArray[np.int64]]:
-        """Return the vocabulary of a changed set of documents.
-
-        Args:
-            added: New terms, in any order. They are numbered behind these ones.
-            is_held: Which of both occur; the others are left out.
-
-        Returns:
-            The vocabulary, and for each of its terms the number it had.
-        """
-        ordered = sorted(range(len(added)), key=added.__getitem__)
-        places = [self.place(added[number]) for number in ordered]
-        behind = np.array(ordered, np.int64) + len(self)
-        order = np.insert(np.arange(len(self)), places, behind)
-        order = order[is_held[order]]
-        return Vocabulary(self.terms.arrange(_encode(added), order)), order
+    def numbers(self) -> dict[str, int]:
+        """Return the number of each term."""
+        text, ends = bytes(self.terms.values), self.terms.ends.tolist()
+        return {
+            text[start:end].decode(): number
+            for number, (start, end) in enumerate(pairwise(ends))
+        }
 
     def _encoded(self, number: int) -> bytes:
         return bytes(self._text[self._ends[number] : self._ends[number + 1]])

@@ -12,20 +12,15 @@ import atheris
 
 with atheris.instrument_imports(
     include=[
-        "skills_mcp.files.safe_path",
+        "skills_mcp.files.opening",
+        "skills_mcp.files.paths",
         "skills_mcp.text.safe_yaml",
         "skills_mcp.skills",
     ]
 ):
     from skills_mcp.errors import InvalidPathError, MissingFileError
-    from skills_mcp.files.safe_path import (
-        OPENERS,
-        find_name,
-        find_twins,
-        open_inside,
-        parse_relative,
-    )
-    from skills_mcp.files.safe_path.kernel import is_able
+    from skills_mcp.files.opening import OPENERS, has_openat2, open_inside
+    from skills_mcp.files.paths import find_name, find_twins, parse_relative
     from skills_mcp.skills.document import decode
     from skills_mcp.skills.frontmatter import parse_skill
     from skills_mcp.skills.model import SkillPath
@@ -33,7 +28,7 @@ with atheris.instrument_imports(
     from skills_mcp.skills.problems import Report
 
 _CANARY = b"canary"
-_USABLE = [each for name, each in OPENERS.items() if name != "openat2" or is_able()]
+_USABLE = [each for name, each in OPENERS.items() if name != "openat2" or has_openat2()]
 
 
 def try_bytes(data: bytes, root: Path) -> None:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skills_mcp.errors import FileError
-from skills_mcp.files.safe_path import OPENERS, Opener, open_inside
-from skills_mcp.files.safe_path.kernel import is_able
+from skills_mcp.files.opening import OPENERS, Opener, has_openat2, open_inside
 from skills_mcp.skills.assets import read_file
 from skills_mcp.skills.discovery import load_skills
 from skills_mcp.skills.found import Package
@@ -57,7 +56,9 @@ class _Arrangement:
 def follow_no_swapped_link(folder: Path, scale: Scale) -> Iterator[Figure]:
     """Open, read and list while a file, a folder and the skill itself are swapped."""
     count = scale.count(full=100_000, quick=3_000)
-    openers = {n: each for n, each in OPENERS.items() if n != "openat2" or is_able()}
+    openers = {
+        n: each for n, each in OPENERS.items() if n != "openat2" or has_openat2()
+    }
     for name, opener in openers.items():
         at = _Arrangement.create(folder / name)
         with swapping(*at.pairs[:2]):

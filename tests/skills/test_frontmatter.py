@@ -8,7 +8,7 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from skills_mcp.files.safe_path import parse_relative
+from skills_mcp.files.paths import parse_relative
 from skills_mcp.skills.frontmatter import derive_path, parse_skill
 from skills_mcp.skills.model import Argument, Asset, Problem, Script, Skill
 from tests.support import skill_text

@@ -10,7 +10,7 @@ from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from skills_mcp.errors import InvalidPathError
-from skills_mcp.files.safe_path import parse_relative
+from skills_mcp.files.paths import parse_relative
 
 Ratio = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, le=100)]

@@ -20,7 +20,7 @@ from skills_mcp.errors import (
     SyncError,
     UndeclaredFileError,
 )
-from skills_mcp.files.safe_path import find_name, parse_relative
+from skills_mcp.files.paths import find_name, parse_relative
 from skills_mcp.library.answers import (
     FoundFiles,
     Guidance,

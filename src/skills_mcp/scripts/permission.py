@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from skills_mcp.config import Scripts
 from skills_mcp.errors import FileTooLargeError, MissingFileError
-from skills_mcp.files.safe_path import parse_relative
+from skills_mcp.files.paths import parse_relative
 from skills_mcp.scripts import policy
 from skills_mcp.scripts.execution import Grants, PreparedCommand
 from skills_mcp.scripts.private_folder import PrivateFolder, private_folder

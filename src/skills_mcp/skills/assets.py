@@ -14,7 +14,8 @@ from skills_mcp.errors import (
     LfsPointerError,
     MissingFileError,
 )
-from skills_mcp.files.safe_path import find_name, open_inside, parse_relative
+from skills_mcp.files.opening import open_inside
+from skills_mcp.files.paths import find_name, parse_relative
 from skills_mcp.skills import lfs
 from skills_mcp.skills.model import Skill, Stamp
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from skills_mcp.config import Limits
 from skills_mcp.errors import MissingFileError
-from skills_mcp.files.safe_path import open_inside
+from skills_mcp.files.opening import open_inside
 from skills_mcp.skills.document import decode
 from skills_mcp.skills.found import Package, RuleFile, Untouched
 from skills_mcp.skills.frontmatter import derive_path, parse_skill

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from skills_mcp.errors import InvalidPathError, shorten
-from skills_mcp.files.safe_path import parse_relative
+from skills_mcp.files.paths import parse_relative
 from skills_mcp.skills.document import parse_document
 from skills_mcp.skills.fields import (
     EMPTY,

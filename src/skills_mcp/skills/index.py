@@ -16,7 +16,7 @@ from skills_mcp.errors import (
     SkillsError,
     shorten,
 )
-from skills_mcp.files.safe_path import parse_relative
+from skills_mcp.files.paths import parse_relative
 from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.skills.visibility import Listed, is_denied, is_enabled
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from skills_mcp.files.safe_path import find_name
+from skills_mcp.files.paths import find_name
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Asset, Script, Skill, SkillPath
 from skills_mcp.skills.section_headers import escape_headers, render_header

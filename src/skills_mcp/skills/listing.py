@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from skills_mcp.files.safe_path import listed_inside
+from skills_mcp.files.opening import listed_inside
 from skills_mcp.skills.model import Stamp
 from skills_mcp.skills.package import is_main
 

@@ -7,7 +7,7 @@ later is looked up among these names, so they have to be those of the disk.
 from dataclasses import replace
 from pathlib import Path
 
-from skills_mcp.files.safe_path import find_spelling
+from skills_mcp.files.opening import find_spelling
 from skills_mcp.skills.model import Skill
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from skills_mcp.errors import InvalidPathError
-from skills_mcp.files.safe_path import MAX_PARTS, find_twins, parse_relative
+from skills_mcp.files.paths import MAX_PARTS, find_twins, parse_relative
 from skills_mcp.skills.found import Found, Package, RuleFile, Untouched
 from skills_mcp.skills.listing import Entry, is_package, load_listing
 from skills_mcp.skills.model import Problem, Stamp

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from skills_mcp.config import Config, Settings, Visibility, read_layer
 from skills_mcp.content.source import Content, Part
 from skills_mcp.errors import ConfigError, MissingFileError, UnreadableContentError
-from skills_mcp.files.safe_path import open_inside
+from skills_mcp.files.opening import open_inside
 from skills_mcp.processes.memory import collecting_later
 from skills_mcp.routing.matcher import Matcher
 from skills_mcp.skills.assets import is_unchanged

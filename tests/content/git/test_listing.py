@@ -13,7 +13,7 @@ from skills_mcp.content.git.runner import DamagedStoreError
 from skills_mcp.content.policy import SyncPolicy
 from skills_mcp.content.source import LeftOut
 from skills_mcp.errors import InvalidPathError, LimitExceededError
-from skills_mcp.files.safe_path import parse_relative
+from skills_mcp.files.paths import parse_relative
 from tests.support import GIT_IDENTITY, Upstream, git, write
 
 BLOB = "b" * 40

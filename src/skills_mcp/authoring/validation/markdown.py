@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skills_mcp.errors import MissingFileError
-from skills_mcp.files.safe_path import open_inside
+from skills_mcp.files.opening import open_inside
 from skills_mcp.skills.discovery import MAX_SKILL_BYTES
 
 _MARKDOWN = ".md"

@@ -14,7 +14,7 @@ from skills_mcp.content.git.runner import DamagedStoreError
 from skills_mcp.content.policy import SyncPolicy
 from skills_mcp.content.source import LeftOut, LeftOutKind
 from skills_mcp.errors import InvalidPathError, LimitExceededError
-from skills_mcp.files.safe_path import parse_relative
+from skills_mcp.files.paths import parse_relative
 
 _UNWRITTEN: dict[str, LeftOutKind] = {"120000": "link", "160000": "submodule"}
 _EXECUTABLE = 0o100

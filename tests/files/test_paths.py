@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skills_mcp.errors import InvalidPathError
-from skills_mcp.files.safe_path import find_name, find_twins, parse_relative
+from skills_mcp.files.paths import find_name, find_twins, parse_relative
 
 HOSTILE = st.lists(
     st.sampled_from([*"ab./\\:~-_ $", "..", "\0", "\n", "é", "\ud800", "\u202e"]),

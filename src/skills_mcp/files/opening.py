@@ -1,12 +1,15 @@
 """Files and folders below a folder, opened without following any link.
 
-Between a look at a path and its opening somebody can put a link there. So nothing is
-looked at first: each step starts from a descriptor that is held already, by the kernel
-in one call where it can (`openat2`), and name by name elsewhere.
+Between a look at a path and its opening another program can put a link there. So there
+is no look: each step starts from a descriptor that is held already. Linux does that in
+one call, `openat2`, which Python has no name for; elsewhere each folder is opened in
+turn.
 """
 
+import errno
 import os
 import stat
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -14,8 +17,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from skills_mcp.errors import MissingFileError
-from skills_mcp.files.safe_path import kernel
-from skills_mcp.files.safe_path.names import find_name
+from skills_mcp.files.durable import GUARDED_FLAGS
+from skills_mcp.files.paths import find_name
 
 Opener = Callable[[int, Sequence[str], int], int]
 """Opens names below the descriptor of a folder, with flags; returns a descriptor."""
@@ -23,16 +26,15 @@ Opener = Callable[[int, Sequence[str], int], int]
 _NO_NAMES = frozenset({"", ".", ".."})
 _HAS_DESCRIPTORS = os.open in os.supports_dir_fd and os.scandir in os.supports_fd
 
-# Windows has none of these. Without O_NONBLOCK a named pipe would block the open
-# itself; with O_NOCTTY no terminal becomes ours.
-_FLAGS = (
-    os.O_RDONLY
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NOCTTY", 0)
-    | getattr(os, "O_NONBLOCK", 0)
-)
+_FLAGS = os.O_RDONLY | GUARDED_FLAGS
 _FOLDER = _FLAGS | getattr(os, "O_DIRECTORY", 0)
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+
+MAX_PATH_BYTES = 4095
+"""As much as the kernel takes for a path, without the NUL behind it."""
+
+_OPENAT2 = 437  # the same on every processor that Python is built for
+_NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
 
 
 def open_inside(
@@ -43,7 +45,7 @@ def open_inside(
     Args:
         directory: The operator's choice; links on the way to it are followed.
         parts: The names from there to the file.
-        opener: How; the best one that this system has, if nobody says.
+        opener: How; None for the best one that this system has.
 
     Raises:
         MissingFileError: There is no regular file at this path.
@@ -68,7 +70,7 @@ def listed_inside(
     What the entries say of themselves is asked while the block lasts.
 
     Raises:
-        OSError: There is no folder at this path, or nobody may list it.
+        OSError: There is no folder at this path, or it may not be listed.
     """
     if not _HAS_DESCRIPTORS:
         with os.scandir(_check(directory, parts)) as scan:
@@ -103,7 +105,7 @@ def open_by_walk(folder: int, names: Sequence[str], flags: int) -> int:
     held = folder
     try:
         for name in names[:-1]:
-            inner = os.open(name, _FOLDER | _NO_FOLLOW, dir_fd=held)
+            inner = os.open(name, _FOLDER, dir_fd=held)
             _close_unless(folder, held)
             held = inner
         return os.open(names[-1], flags | _NO_FOLLOW, dir_fd=held)
@@ -118,19 +120,19 @@ def open_by_kernel(folder: int, names: Sequence[str], flags: int) -> int:
         OSError: A name is not there, or is a link.
     """
     path = os.fsencode("/".join(names))
-    if len(path) > kernel.MAX_PATH_BYTES:
+    if len(path) > MAX_PATH_BYTES:
         return open_by_walk(folder, names, flags)
-    return kernel.open_beneath(folder, path, flags)
+    return open_beneath(folder, path, flags)
 
 
 OPENERS: dict[str, Opener] = {"openat2": open_by_kernel, "walk": open_by_walk}
-"""Every way to open, the best one first; this machine may lack the first."""
+"""All ways to open, the best one first; this machine may lack it."""
 
 
 @cache
 def choose_opener() -> Opener:
     """Return the best way to open that this machine has; asks the kernel once."""
-    return OPENERS["openat2" if kernel.is_able() else "walk"]
+    return OPENERS["openat2" if has_openat2() else "walk"]
 
 
 def _open(
@@ -139,7 +141,7 @@ def _open(
     if not _HAS_DESCRIPTORS:
         return os.open(_check(directory, parts), flags)
     _require_names(parts)
-    folder = os.open(directory, _FOLDER)
+    folder = os.open(directory, _FOLDER & ~_NO_FOLLOW)
     if not parts:
         return folder
     try:
@@ -157,7 +159,7 @@ def _find_in(directory: Path, folder: Sequence[str], name: str) -> str | None:
 
 
 def _check(directory: Path, parts: Sequence[str]) -> Path:
-    """Return a path that has no link now: all that Windows lets anybody know."""
+    """Return a path that has no link now: Windows has no better guard."""
     _require_names(parts)
     path = directory.joinpath(*parts)
     if path.resolve() != directory.resolve().joinpath(*parts):
@@ -173,3 +175,59 @@ def _require_names(parts: Sequence[str]) -> None:
 def _close_unless(kept: int, number: int) -> None:
     if number != kept:
         os.close(number)
+
+
+def open_beneath(folder: int, path: bytes, flags: int) -> int:
+    """Open a path below the descriptor of a folder, and follow no link on the way.
+
+    Raises:
+        OSError: It is not there, a link is on the way, or it leads out.
+        ValueError: It has a NUL, behind which the kernel would not look.
+    """
+    if b"\0" in path:
+        raise ValueError(path)
+    ask, read_error = _load_call()
+    while (number := ask(folder, path, flags)) < 0:
+        error = read_error()
+        if error != errno.EINTR:
+            raise OSError(error, os.strerror(error))
+    return number
+
+
+def has_openat2() -> bool:
+    """Whether this kernel has the call, and nothing around us forbids it.
+
+    A container may filter it out, and answer that it is not permitted or not there.
+    """
+    # Elsewhere the number belongs to another call.
+    if sys.platform != "linux":
+        return False
+    here = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.close(open_beneath(here, b".", os.O_PATH | os.O_CLOEXEC))
+    except OSError:
+        return False
+    finally:
+        os.close(here)
+    return True
+
+
+@cache
+def _load_call() -> tuple[Callable[[int, bytes, int], int], Callable[[], int]]:
+    """Return the call, and what says why it failed."""
+    import ctypes  # late: the first answer opens nothing
+
+    how = ctypes.c_uint64 * 3  # `struct open_how`: flags, mode, resolve
+    syscall = ctypes.CDLL(None, use_errno=True).syscall
+    syscall.restype = ctypes.c_long
+    syscall.argtypes = (
+        *(ctypes.c_long, ctypes.c_int, ctypes.c_char_p),
+        *(ctypes.POINTER(how), ctypes.c_size_t),
+    )
+
+    def ask(folder: int, path: bytes, flags: int) -> int:
+        wanted = how(flags, 0, _BENEATH | _NO_LINKS | _NO_MAGIC_LINKS)
+        found: int = syscall(_OPENAT2, folder, path, wanted, ctypes.sizeof(how))
+        return found
+
+    return ask, ctypes.get_errno

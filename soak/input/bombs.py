@@ -5,7 +5,7 @@ from math import isqrt
 from pathlib import Path
 
 from skills_mcp.authoring.validation import validate
-from skills_mcp.authoring.validation.texts import ALLOWED
+from skills_mcp.authoring.validation.unsafe_text import ALLOWED
 from skills_mcp.skills.discovery import load_skills
 from soak.bounded import Cost, measure
 from soak.scenario import Figure, Scale, Scenario

@@ -157,7 +157,7 @@ def test_everything_that_is_wrong_with_the_prompts_is_said(
     done = try_ours("{", {"query": "x"}, options=options)
 
     assert done.returncode == 2
-    assert "prompts.jsonl:1: is no JSON" in done.stderr
+    assert "prompts.jsonl:1: is not JSON" in done.stderr
     assert "prompts.jsonl:2: expect is missing" in done.stderr
     if options:
         errors = json.loads(done.stdout)["errors"]

@@ -7,16 +7,15 @@ from pathlib import Path
 
 from skills_mcp.authoring.validation import (
     LEVELS,
-    layout,
     links,
-    names,
-    packages,
-    rivals,
+    served_skill,
 )
-from skills_mcp.authoring.validation.fields import (
+from skills_mcp.authoring.validation.package_standard import (
     FIELDS,
     MAX_COMPATIBILITY,
     MAX_DESCRIPTION,
+    MAX_LINES,
+    MAX_NAME,
 )
 from skills_mcp.skills import discovery, document, fields, frontmatter, package, walk
 from skills_mcp.skills.discovery import MAX_SKILL_BYTES
@@ -88,13 +87,13 @@ def test_numbers_are_those_of_the_program() -> None:
     page = PAGE.read_text(encoding="utf-8")
 
     for words in (
-        f"longer than {names.MAX_NAME} characters",
+        f"longer than {MAX_NAME} characters",
         f"longer than {MAX_DESCRIPTION:,} characters",
         f"1 to {MAX_COMPATIBILITY} characters",
-        f"more than {packages.MAX_LINES} lines",
+        f"more than {MAX_LINES} lines",
         f"more than {links.MAX_CHARACTERS:,} characters",
-        f"more than {layout.MAX_COMPOSED:,} characters",
-        f"more than {rivals.MAX_SKILLS:,} skills",
+        f"more than {served_skill.MAX_COMPOSED:,} characters",
+        f"more than {served_skill.MAX_SKILLS:,} skills",
         f"larger than {MAX_SKILL_BYTES:,} bytes",
         f"deeper than {MAX_DEPTH} folders",
     ):

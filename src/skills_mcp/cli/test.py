@@ -20,11 +20,11 @@ from skills_mcp.authoring.evaluation import (
     check_prompts,
     collect_examples,
     compare,
+    give_reason,
     load_prompts,
     measure,
     score_outcomes,
 )
-from skills_mcp.authoring.evaluation.reasons import give_reason
 from skills_mcp.bootstrap import Application, Options, build
 from skills_mcp.cli.sync import load_snapshot
 from skills_mcp.cli.terminal import open_console, print_json, showing_progress
@@ -129,10 +129,9 @@ def _refuse(error: PromptsError, *, as_json: bool) -> int:
 
 
 def _measure(prompts: Sequence[Prompt], snapshot: Snapshot) -> tuple[Outcome, ...]:
-    with showing_progress("Trying") as report:
-        return measure(
-            prompts, snapshot.matcher, snapshot.config.matching, snapshot.index, report
-        )
+    with showing_progress("Trying") as on_progress:
+        matching = snapshot.config.matching
+        return measure(prompts, snapshot.matcher, matching, snapshot.index, on_progress)
 
 
 def _compare(

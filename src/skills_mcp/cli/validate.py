@@ -24,8 +24,8 @@ def print_validation(paths: Sequence[Path], *, as_json: bool, strict: bool) -> i
         as_json: One object instead of lines.
         strict: Warnings count as errors do.
     """
-    with showing_progress("Checking") as report:
-        validation = validate(*paths, report=report)
+    with showing_progress("Checking") as on_progress:
+        validation = validate(*paths, on_progress=on_progress)
     if as_json:
         print_json(_to_json(validation))
     else:

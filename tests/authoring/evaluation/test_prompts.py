@@ -103,12 +103,12 @@ def test_other_keys_are_for_other_programs(tmp_path: Path) -> None:
         (line(expect=7), "expect must be a path, a list of paths or null, not 7"),
         (line(expect=["a", ""]), "expect must be"),
         (line(ambiguous="yes"), "ambiguous must be true or false, not 'yes'"),
-        (line(expect=None, ambiguous=True), "ambiguous says nothing"),
+        (line(expect=None, ambiguous=True), "ambiguous has no meaning"),
         (line(within=1), "within must be a text"),
         (line(ambigous=True), "'ambigous' is unknown: did you mean ambiguous?"),
-        ("[]", "is no mapping, but []"),
-        ("{query: x}", "is no JSON (Expecting property name"),
-        ("[" * 100_000, "is no JSON"),
+        ("[]", "is not a mapping, but []"),
+        ("{query: x}", "is not JSON (Expecting property name"),
+        ("[" * 100_000, "is not JSON"),
     ],
 )
 def test_what_is_wrong_with_a_line_is_said(
@@ -138,9 +138,9 @@ def test_the_message_of_many_findings_ends(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name, text, said",
     [
-        ("p.yaml", "a: b", "is no list"),
-        ("p.yaml", "- [", "is no YAML that can be read"),
-        ("p.yaml", f"- query: {'x' * 70_000}", "JSON Lines may be of any length"),
+        ("p.yaml", "a: b", "is not a list"),
+        ("p.yaml", "- [", "is not YAML that can be read"),
+        ("p.yaml", f"- query: {'x' * 70_000}", "a JSON Lines file has no size limit"),
         ("p.jsonl", b"\xff", "is not UTF-8 text"),
     ],
 )

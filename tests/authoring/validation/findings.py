@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from skills_mcp.authoring.validation import validate
-from skills_mcp.authoring.validation.head import parse_strictly
 from skills_mcp.authoring.validation.markdown import parse_markdown
-from skills_mcp.authoring.validation.packages import check_package
+from skills_mcp.authoring.validation.package_standard import check_package
 from skills_mcp.authoring.validation.rules import Finding
+from skills_mcp.authoring.validation.strict_reading import parse_strictly
 from skills_mcp.skills.model import Problem
 
 HEAD = "name: pdf\ndescription: Fill in PDF forms.\n"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.authoring.validation.links import Surroundings, check_links, find_links
+from skills_mcp.authoring.validation.links import LinkContext, check_links, find_links
 from skills_mcp.authoring.validation.markdown import parse_markdown
 from tests.authoring.validation.findings import problems, said
 from tests.packages import write_package
@@ -165,13 +165,13 @@ def test_a_text_that_takes_too_long_to_parse_is_left_alone(
 ) -> None:
     markdown = parse_markdown(text)
 
-    assert list(check_links(markdown, Surroundings(tmp_path, "", (".",)))) == []
+    assert list(check_links(markdown, LinkContext(tmp_path, "", (".",)))) == []
 
 
 def test_of_many_wrong_links_the_first_are_reported(tmp_path: Path) -> None:
     markdown = parse_markdown(b"[a](gone.md)\n" * 150)
 
-    found = list(check_links(markdown, Surroundings(tmp_path, "", (".",))))
+    found = list(check_links(markdown, LinkContext(tmp_path, "", (".",))))
 
     assert [finding.line for finding in found] == list(range(1, 101))
 

@@ -1,27 +1,34 @@
-"""Whether tasks find the skills that they should: the author's regression test."""
+"""Whether tasks find the right skills: the author's regression test of routing."""
 
-from skills_mcp.authoring.evaluation.comparing import Change, compare
-from skills_mcp.authoring.evaluation.measuring import Outcome, measure
+from skills_mcp.authoring.evaluation.outcomes import (
+    Change,
+    Outcome,
+    Scores,
+    compare,
+    give_reason,
+    measure,
+    score_outcomes,
+)
 from skills_mcp.authoring.evaluation.prompts import (
-    Finding,
     Prompt,
+    PromptFinding,
     PromptsError,
     check_prompts,
     collect_examples,
     load_prompts,
 )
-from skills_mcp.authoring.evaluation.scores import Scores, score_outcomes
 
 __all__ = [
     "Change",
-    "Finding",
     "Outcome",
     "Prompt",
+    "PromptFinding",
     "PromptsError",
     "Scores",
     "check_prompts",
     "collect_examples",
     "compare",
+    "give_reason",
     "load_prompts",
     "measure",
     "score_outcomes",

@@ -1,6 +1,6 @@
 """Prompts with the skills that should answer them, from a file or from the skills.
 
-Rule: whoever writes such a file gets to see everything that is wrong with it at once.
+Rule: the author of a file sees everything that is wrong with it at once.
 """
 
 import json
@@ -26,7 +26,7 @@ _YAML_ENTRY = re.compile(r"^( *)-(?:\s|$)")
 _ENOUGH_ALIKE = 0.8  # of 1: `expects` and `ambigous` are slips, `tags` is not
 _MOST_FINDINGS = 50
 
-_LONGEST = 100  # what is longer is no slip, and takes long to compare
+_LONGEST = 100  # a longer path is no slip, and takes long to compare
 _FEW = 3
 
 
@@ -40,14 +40,14 @@ class Prompt:
     is_ambiguous: bool = False
     """Whether an answer that lists the right skill among others is as good."""
     scoping: Scoping = EVERYWHERE
-    """Which part of the skills it is about."""
+    """The part of the skills that it is about."""
     origin: str
-    """Where it stands: `prompts.jsonl:3`, or the file of a skill."""
+    """The file and line: `prompts.jsonl:3`, or the file of a skill."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that makes a file of prompts unusable."""
+class PromptFinding:
+    """Why a prompt, or a whole file of them, cannot be used."""
 
     origin: str
     reason: str
@@ -59,7 +59,7 @@ class Finding:
 class PromptsError(ValueError):
     """Prompts that cannot be used; the message has a line for each reason."""
 
-    def __init__(self, findings: Iterable[Finding]) -> None:
+    def __init__(self, findings: Iterable[PromptFinding]) -> None:
         self.findings = tuple(findings)
         lines = list(map(str, self.findings[:_MOST_FINDINGS]))
         more = len(self.findings) - len(lines)
@@ -76,15 +76,15 @@ def load_prompts(file: Path) -> tuple[Prompt, ...]:
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
         reason = f"cannot be read: {error.strerror}"
-        raise PromptsError([Finding(str(file), reason)]) from error
+        raise PromptsError([PromptFinding(str(file), reason)]) from error
     except UnicodeDecodeError as error:
-        raise PromptsError([Finding(str(file), "is not UTF-8 text")]) from error
+        raise PromptsError([PromptFinding(str(file), "is not UTF-8 text")]) from error
     parse = _parse_yaml if file.suffix.lower() in _YAML_SUFFIXES else _parse_lines
     return parse_entries(parse(text, file.name))
 
 
 def collect_examples(index: SkillIndex) -> tuple[Prompt, ...]:
-    """Return what authors keep in the frontmatter of their skills."""
+    """Return the `examples` in the frontmatter of the skills as prompts."""
     return tuple(
         Prompt(query=query, expect=(skill.path,), origin=skill.file)
         for skill in index
@@ -93,15 +93,17 @@ def collect_examples(index: SkillIndex) -> tuple[Prompt, ...]:
 
 
 def parse_entries(entries: Iterable[tuple[str, Any]]) -> tuple[Prompt, ...]:
-    """Return a prompt for each value, which comes with the place where it stands.
+    """Return a prompt for each value; each value comes with its origin.
 
     Raises:
         PromptsError: Naming every value that is wrong.
     """
     prompts: list[Prompt] = []
-    findings: list[Finding] = []
+    findings: list[PromptFinding] = []
     for origin, value in entries:
-        wrong = [value] if isinstance(value, Finding) else list(_check(value, origin))
+        wrong = (
+            [value] if isinstance(value, PromptFinding) else list(_check(value, origin))
+        )
         findings += wrong
         if not wrong:
             prompts.append(_prompt(value, origin))
@@ -111,23 +113,22 @@ def parse_entries(entries: Iterable[tuple[str, Any]]) -> tuple[Prompt, ...]:
 
 
 def check_prompts(prompts: Iterable[Prompt], index: SkillIndex) -> None:
-    """Make sure that there are skills where each prompt looks for one.
+    """Check that the part of the skills that each prompt names is not empty.
 
     Raises:
-        PromptsError: Naming each place, with what there is instead.
+        PromptsError: Naming each empty part, and what there is instead.
     """
     empty = cache(lambda scoping: _find_empty(scoping, index))
     reasons = ((prompt.origin, empty(prompt.scoping)) for prompt in prompts)
-    findings = [Finding(origin, reason) for origin, reason in reasons if reason]
+    findings = [PromptFinding(origin, reason) for origin, reason in reasons if reason]
     if findings:
         raise PromptsError(findings)
 
 
 def find_missing(prompt: Prompt, index: SkillIndex) -> str:
-    """Say which skill of a prompt nobody can find; nothing if any can be found.
+    """Say which expected skill does not exist; empty if at least one does.
 
-    A slip or a skill that has been moved fails its prompt alone: the others are as
-    good as before.
+    A typing error or a moved skill fails only its own prompt.
     """
     if not prompt.expect or any(index.get(path) for path in prompt.expect):
         return ""
@@ -135,7 +136,7 @@ def find_missing(prompt: Prompt, index: SkillIndex) -> str:
 
 
 def _advise(path: str, index: SkillIndex) -> str:
-    """Say why there is no skill at a path, and which one may be meant."""
+    """Say why there is no skill at a path, and which one the author may mean."""
     error = index.not_found(path)
     if isinstance(error, SkillDisabledError):
         return str(error)
@@ -148,7 +149,7 @@ def _advise(path: str, index: SkillIndex) -> str:
 
 
 def _find_empty(scoping: Scoping, index: SkillIndex) -> str:
-    """Say why no skill is in a part; nothing if there is one."""
+    """Say why a part has no skill; empty if it has one."""
     try:
         narrow(index, scoping)
     except SkillNotFoundError as error:
@@ -164,20 +165,26 @@ def _parse_lines(text: str, name: str) -> Iterator[tuple[str, Any]]:
         try:
             yield origin, json.loads(line)
         except (ValueError, RecursionError) as error:
-            reason = getattr(error, "msg", "it cannot be understood")
+            reason = getattr(error, "msg", "nested too deeply")
             example = '{"query": "…", "expect": ["path"]}'
-            yield origin, Finding(origin, f"is no JSON ({reason}): write {example}")
+            yield (
+                origin,
+                PromptFinding(origin, f"is not JSON ({reason}): write {example}"),
+            )
 
 
 def _parse_yaml(text: str, name: str) -> Iterator[tuple[str, Any]]:
     try:
         values = parse_values(text)
     except YamlError as error:
-        hint = "" if "line" in str(error) else "; JSON Lines may be of any length"
-        yield name, Finding(name, f"is no YAML that can be read: {error}{hint}")
+        hint = "" if "line" in str(error) else "; a JSON Lines file has no size limit"
+        yield name, PromptFinding(name, f"is not YAML that can be read: {error}{hint}")
         return
     if not isinstance(values, list):
-        yield name, Finding(name, "is no list: write - query: … / expect: path")
+        yield (
+            name,
+            PromptFinding(name, "is not a list: write - query: … / expect: path"),
+        )
         return
     lines = _find_entries(text)
     for number, value in enumerate(values):
@@ -196,12 +203,12 @@ def _find_entries(text: str) -> list[int]:
     return [number for indent, number in found if indent == found[0][0]]
 
 
-def _check(value: Any, origin: str) -> Iterator[Finding]:
+def _check(value: Any, origin: str) -> Iterator[PromptFinding]:
     """Iterate over what is wrong with one entry."""
     if not isinstance(value, dict):
-        yield Finding(origin, f"is no mapping, but {shorten(value)}")
+        yield PromptFinding(origin, f"is not a mapping, but {shorten(value)}")
         return
-    yield from (Finding(origin, reason) for reason in _reasons(value))
+    yield from (PromptFinding(origin, reason) for reason in _reasons(value))
 
 
 def _reasons(value: Mapping[str, Any]) -> Iterator[str]:
@@ -213,7 +220,7 @@ def _reasons(value: Mapping[str, Any]) -> Iterator[str]:
         wrong = shorten(value["expect"])
         yield f"expect must be a path, a list of paths or null, not {wrong}"
     elif value.get("ambiguous") is True and not _as_list(value["expect"]):
-        yield "ambiguous says nothing where no skill is expected: take it away"
+        yield "ambiguous has no meaning where no skill is expected: delete it"
     if not isinstance(value.get("ambiguous", False), bool):
         yield f"ambiguous must be true or false, not {shorten(value['ambiguous'])}"
     for key in ("within", "category"):

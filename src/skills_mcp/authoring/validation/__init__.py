@@ -1,7 +1,6 @@
-"""What an author should repair before anybody is served."""
+"""What an author should repair before a skill is served."""
 
-from skills_mcp.authoring.validation.checking import Report, validate
 from skills_mcp.authoring.validation.rules import LEVELS
-from skills_mcp.authoring.validation.verdict import Validation
+from skills_mcp.authoring.validation.validator import Validation, validate
 
-__all__ = ["LEVELS", "Report", "Validation", "validate"]
+__all__ = ["LEVELS", "Validation", "validate"]

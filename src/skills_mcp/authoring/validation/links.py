@@ -1,7 +1,7 @@
-"""The links of a Markdown text, and what is wrong with where they lead.
+"""The links of a Markdown text, and which of them are broken.
 
-A parser finds them and no pattern, because code holds what looks like links: in
-fences within lists, in spans of several backticks, in HTML comments.
+A Markdown parser finds them, because a pattern would find text in code, too: in fences
+within lists, in spans of several backticks, in HTML comments.
 """
 
 import posixpath
@@ -28,7 +28,7 @@ MAX_BRACKETS = 5_000
 """Twenty times as many as in any text known; the parser keeps some objects for each."""
 
 MAX_FINDINGS = 100
-"""Of one text: whoever has more wrong links repairs them together."""
+"""Of one text: more wrong links than these have one cause."""
 
 _BREAKS = frozenset({"softbreak", "hardbreak"})
 _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]+:|//|#|\?|$", re.IGNORECASE)
@@ -37,20 +37,23 @@ _PLACEHOLDER = re.compile(r"[<>{}$*|]|\.\.\.|…")
 
 
 class Link(NamedTuple):
-    """Where a text leads, and the line that says so, from 1."""
+    """The target of a link, and its line, from 1."""
 
     target: str
     line: int
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What a link may lead to."""
+class LinkContext:
+    """Where the links of a file begin, and where they may lead."""
 
     home: Path
     """Where the content begins; nothing outside it is looked at."""
-    whole: str
-    """What a skill may count on: its folder, relative to `home`; empty for all."""
+    package: str
+    """The folder that a package is installed with, relative to `home`; empty for all.
+
+    A link that leads out of it breaks where the package is installed alone.
+    """
     bases: tuple[str, ...]
     """The folders that a link may begin at, relative to `home`."""
     files: Collection[str] = ()
@@ -58,7 +61,7 @@ class Surroundings:
 
 
 class _Parser(MarkdownIt):
-    """Leaves targets as they are written."""
+    """A parser that leaves link targets as they are written."""
 
     def normalizeLink(self, url: str) -> str:  # noqa: N802 - the parser's own name
         return url
@@ -74,18 +77,18 @@ def find_links(markdown: Markdown) -> Iterator[Link]:
             yield from _inline(token.children or [], markdown.first_line + token.map[0])
 
 
-def check_links(markdown: Markdown, around: Surroundings) -> Iterator[Finding]:
+def check_links(markdown: Markdown, context: LinkContext) -> Iterator[Finding]:
     """Check every link that leads to a file.  Looks which files exist."""
     text = markdown.body
     if len(text) > MAX_CHARACTERS or text.count("[") > MAX_BRACKETS:
         return
-    yield from islice(_check_all(markdown, around), MAX_FINDINGS)
+    yield from islice(_check_all(markdown, context), MAX_FINDINGS)
 
 
-def _check_all(markdown: Markdown, around: Surroundings) -> Iterator[Finding]:
+def _check_all(markdown: Markdown, context: LinkContext) -> Iterator[Finding]:
     for target, line in find_links(markdown):
         if not _ELSEWHERE.match(target) and not _PLACEHOLDER.search(target):
-            yield from _check(target, line, around)
+            yield from _check(target, line, context)
 
 
 @cache
@@ -104,31 +107,31 @@ def _inline(tokens: list[Token], line: int) -> Iterator[Link]:
             yield Link(str(target), line)
 
 
-def _check(target: str, line: int, around: Surroundings) -> Iterator[Finding]:
+def _check(target: str, line: int, context: LinkContext) -> Iterator[Finding]:
     shown = shorten(target)
     if _ABSOLUTE.match(target):
         reason = f"links to {shown}, an absolute path"
-        hint = "make it relative to the file, or a whole URL"
+        hint = "write a path relative to the file, or a whole URL"
         yield Finding("link-absolute", reason, hint, line)
         return
     path = unquote(re.split("[#?]", target, maxsplit=1)[0])
-    places = [posixpath.normpath(f"{base}/{path}") for base in around.bases]
-    there = [p for p in places if _leads_out(p, "") or _exists(around.home / p)]
-    if any(not _leads_out(place, around.whole) for place in there):
+    places = [posixpath.normpath(f"{base}/{path}") for base in context.bases]
+    there = [p for p in places if _leads_out(p, "") or _exists(context.home / p)]
+    if any(not _leads_out(place, context.package) for place in there):
         return
     if there:
-        reason = f"links to {shown}, which is outside what the skill comes with"
-        hint = "copy what is needed: it works only where the neighbours are installed"
+        reason = f"links to {shown}, which is outside of the package"
+        hint = "copy the file into the package, which may be installed alone"
         yield Finding("link-outside", reason, hint, line)
         return
     reason = f"links to {shown}, which does not exist"
-    yield Finding("link-broken", reason, _advise(path, places, around), line)
+    yield Finding("link-broken", reason, _advise(path, places, context), line)
 
 
-def _leads_out(place: str, whole: str) -> bool:
+def _leads_out(place: str, package: str) -> bool:
     if place == ".." or place.startswith(("../", "/")):
         return True
-    return bool(whole) and not f"{place}/".startswith(f"{whole}/")
+    return bool(package) and not f"{place}/".startswith(f"{package}/")
 
 
 def _exists(path: Path) -> bool:
@@ -138,11 +141,11 @@ def _exists(path: Path) -> bool:
         return False  # a name that no file can have
 
 
-def _advise(path: str, places: Sequence[str], around: Surroundings) -> str:
+def _advise(path: str, places: Sequence[str], context: LinkContext) -> str:
     name = posixpath.basename(path.rstrip("/"))
-    guess = next((f for f in around.files if posixpath.basename(f) == name), None)
-    if any(_exists(around.home / f"{place}.md") for place in places):
+    guess = next((f for f in context.files if posixpath.basename(f) == name), None)
+    if any(_exists(context.home / f"{place}.md") for place in places):
         guess = f"{path.rstrip('/')}.md"
     if guess:
         return f"did you mean {guess}?"
-    return "correct the path, add the file, or take the link away"
+    return "correct the path, add the file, or delete the link"

@@ -1,4 +1,4 @@
-"""A Markdown file as an author sees it: its lines, and the text below the head."""
+"""A Markdown file as an author sees it: its lines, its frontmatter and its body."""
 
 import re
 from dataclasses import dataclass
@@ -9,26 +9,29 @@ from skills_mcp.files.opening import open_inside
 from skills_mcp.skills.discovery import MAX_SKILL_BYTES
 
 _MARKDOWN = ".md"
-_HEAD = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_FRONTMATTER = re.compile(
+    r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Markdown:
-    """A file that was read."""
+    """A Markdown file, split at its frontmatter."""
 
     text: str
-    head: str
-    """What stands between the first two lines of `---`."""
+    """The whole file."""
+    frontmatter: str
+    """The text between the first two lines of `---`."""
     body: str
-    """What stands below the frontmatter."""
+    """The text below the frontmatter."""
     first_line: int
-    """Where the body begins, from 1."""
+    """The line in which the body begins, from 1."""
 
     def line(self, *keys: str) -> int:
-        """Return where the first of these keys stands in the frontmatter, from 1."""
+        """Return the line of the first of these keys in the frontmatter, from 1."""
         last = self.first_line - 1
-        head = self.text.split("\n", last)[:last]
-        numbers = {line.partition(":")[0]: n for n, line in enumerate(head, 1)}
+        lines = self.text.split("\n", last)[:last]
+        numbers = {line.partition(":")[0]: n for n, line in enumerate(lines, 1)}
         return next((numbers[key] for key in keys if key in numbers), 1)
 
 
@@ -45,7 +48,7 @@ def read_bytes(root: Path, file: str) -> bytes | None:
 def read_text(root: Path, file: str) -> str | None:
     """Read a file below `root`; None if it is no text, too large, or unreadable.
 
-    An image may be a text, too: whatever can be read by a model counts.
+    The suffix does not matter: an SVG image is a text that a model can read.
     """
     raw = read_bytes(root, file)
     if raw is None or (b"\0" in raw and not file.endswith(_MARKDOWN)):
@@ -66,7 +69,7 @@ def parse_markdown(raw: bytes) -> Markdown:
     """
     text = raw.decode("utf-8", "replace").removeprefix("\ufeff")
     text = text.replace("\r\n", "\n")
-    head = _HEAD.match(text)
-    end = head.end() if head else 0
-    block = head[1] if head else ""
+    found = _FRONTMATTER.match(text)
+    end = found.end() if found else 0
+    block = found[1] if found else ""
     return Markdown(text, block, text[end:], 1 + text.count("\n", 0, end))

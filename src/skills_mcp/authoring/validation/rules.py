@@ -59,7 +59,7 @@ _SHOWN = 3
 
 
 class Finding(NamedTuple):
-    """What is wrong in a file that the reader of this knows."""
+    """What is wrong in a file, whose name the caller adds."""
 
     rule: str
     reason: str

@@ -1,4 +1,4 @@
-"""Paths and what is said about them: everything once, and nothing else."""
+"""Paths and the findings about them: each once, and no others."""
 
 import re
 from pathlib import Path
@@ -132,7 +132,7 @@ def test_many_paths_of_one_tree_are_one_check(tmp_path: Path) -> None:
     validation = validate(
         *(tmp_path / folder / "SKILL.md" for folder in folders[:3]),
         tmp_path / folders[0],
-        report=lambda done, total: seen.append((done, total)),
+        on_progress=lambda done, total: seen.append((done, total)),
     )
 
     assert seen == [(0, 3), (1, 3), (2, 3)]
@@ -266,3 +266,57 @@ def test_a_skill_that_is_not_offered_is_checked_too(tmp_path: Path) -> None:
 
 def test_every_level_is_one_of_two() -> None:
     assert set(LEVELS.values()) == {"error", "warning"}
+
+
+def write_tree(root: Path, *files: str) -> None:
+    for number, file in enumerate(files):
+        write_skill(root, file, keywords=[f"word{number}"])
+
+
+def gaps(root: Path) -> list[str]:
+    return [
+        Path(p.file).relative_to(root).as_posix()
+        for p in problems(root)
+        if p.rule == "missing-index"
+    ]
+
+
+@pytest.mark.parametrize(
+    "files, expected",
+    [
+        (["a/one.md", "b/two.md"], []),
+        (["_root.md", "a/one.md"], []),
+        (["one.md", "a/_index.md", "a/two.md"], []),
+        (["a/one.md", "b/_index.md", "b/two.md"], ["a"]),
+        (["a/_index.md", "a/b/one.md"], ["a/b"]),
+        (["a/_index.md", "a/b/c/one.md"], ["a/b/c"]),
+        (["_index.md", "a/one.md"], []),
+        (["a/_index.md", "b/c/one.md"], []),
+    ],
+)
+def test_a_folder_without_rules_is_a_gap_where_its_neighbours_have_some(
+    tmp_path: Path, files: list[str], expected: list[str]
+) -> None:
+    write_tree(tmp_path, *files)
+
+    assert gaps(tmp_path) == expected
+
+
+def test_a_folder_of_packages_is_no_gap(tmp_path: Path) -> None:
+    write_tree(tmp_path, "a/_index.md", "a/one.md")
+    write_package(tmp_path, "b/pdf")
+
+    assert gaps(tmp_path) == []
+
+
+def test_an_index_that_cannot_be_read_is_not_missed(tmp_path: Path) -> None:
+    write_tree(tmp_path, "a/_index.md", "b/one.md")
+    write(tmp_path / "b/_index.md", "no frontmatter")
+
+    assert gaps(tmp_path) == []
+
+
+def test_a_gap_is_said_with_every_file_of_the_folder(tmp_path: Path) -> None:
+    write_tree(tmp_path, "_root.md", "a/_index.md", "b/one.md", "c/two.md")
+
+    assert said(tmp_path / "b/one.md") == [("b", 1, "missing-index")]

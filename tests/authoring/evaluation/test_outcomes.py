@@ -3,11 +3,15 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.authoring.evaluation.comparing import Change, compare
-from skills_mcp.authoring.evaluation.measuring import Outcome, measure
+from skills_mcp.authoring.evaluation.outcomes import (
+    Change,
+    Outcome,
+    compare,
+    give_reason,
+    measure,
+    score_outcomes,
+)
 from skills_mcp.authoring.evaluation.prompts import Prompt
-from skills_mcp.authoring.evaluation.reasons import give_reason
-from skills_mcp.authoring.evaluation.scores import score_outcomes
 from skills_mcp.config import Matching
 from skills_mcp.routing.decision import Ambiguous, Match
 from skills_mcp.routing.evidence import Evidence

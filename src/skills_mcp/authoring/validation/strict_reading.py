@@ -1,4 +1,4 @@
-"""The frontmatter of a package, as strictly as the Agent Skills standard reads it."""
+"""A `SKILL.md` taken apart as strictly as the Agent Skills standard asks."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,20 +13,20 @@ from skills_mcp.text.safe_yaml import YamlError, parse_values
 
 _RULER = "---"
 _FRONTMATTER = "frontmatter"
-_BOM = "\ufeff"
+_BYTE_ORDER_MARK = "\ufeff"
 _EXAMPLE = "begin the file with --- / name: … / description: … / ---"
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
-    """What a frontmatter says, as far as it can be understood."""
+class Frontmatter:
+    """The fields of a frontmatter, as far as they can be read."""
 
     texts: Mapping[str, Any]
-    """Every scalar is the text that was written."""
+    """The fields, with every scalar as the text that was written."""
     values: Mapping[str, Any]
-    """With YAML's types; the same as `texts` where YAML cannot be read."""
+    """The fields with YAML's types; as in `texts` where YAML cannot be read."""
     lines: Mapping[str, int]
-    """Where the keys of the outermost mapping stand, from 1."""
+    """The lines of the top-level keys, from 1."""
     source: tuple[str, ...]
     """The lines of the file."""
 
@@ -41,69 +41,71 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """A `SKILL.md` taken apart, and where that was hard."""
+class PackageReading:
+    """A `SKILL.md` taken apart, and what was wrong with its form."""
 
     findings: tuple[Finding, ...]
-    head: Head | None = None
+    frontmatter: Frontmatter | None = None
     body: str | None = None
 
 
-def parse_strictly(raw: bytes, markdown: Markdown) -> Reading:
-    """Take a `SKILL.md` apart; what only a lenient reader gets over is a finding.
+def parse_strictly(raw: bytes, markdown: Markdown) -> PackageReading:
+    """Take a `SKILL.md` apart; what the server would have to repair is a finding.
 
-    Its fields and its body are there as far as the lenient reader has them, so that
-    an author sees at once what else is wrong.
+    Fields and body are those that the lenient reader of the server finds, so that an
+    author sees at once what else is wrong.
 
     Args:
         raw: The whole file.
-        markdown: The same.
+        markdown: The same file, split.
     """
     report = Report("")
     text = decode(raw, report, lenient=False)
     if text is None:
-        return Reading(tuple(_strict(report)))
+        return PackageReading(tuple(_strict(report)))
     document = parse_document(text, report, lenient=False)
     findings = tuple(_strict(report))
     if document is None:
         report = Report("")
         document = parse_document(text, report, lenient=True)
     if document is None:
-        return Reading(findings)
+        return PackageReading(findings)
     others = (found for found in findings if found.rule != _FRONTMATTER)
-    findings = (*_beginning(text), *others)  # it has one, if not at its beginning
+    findings = (*_check_beginning(text), *others)  # a frontmatter was found later on
     texts = document.fields
-    typed = _typed(markdown.head)
+    typed = _parse_types(markdown.frontmatter)
     values = {key: typed.get(key, text) for key, text in texts.items()}
     lines = tuple(markdown.text.split("\n"))
-    return Reading(findings, Head(texts, values, report.lines, lines), document.body)
+    return PackageReading(
+        findings, Frontmatter(texts, values, report.lines, lines), document.body
+    )
 
 
 def _strict(report: Report) -> Iterator[Finding]:
-    """Iterate over what makes a file break the standard."""
+    """Iterate over the reader's problems that break the standard."""
     for problem in report.problems:
         if problem.rule in LEVELS:
             hint = _EXAMPLE if "keywords" in problem.hint else problem.hint
             yield Finding(problem.rule, problem.reason, hint, problem.line)
 
 
-def _beginning(text: str) -> Iterator[Finding]:
-    """Check that a frontmatter begins with the first byte of its file."""
-    rest = text.removeprefix(_BOM)
+def _check_beginning(text: str) -> Iterator[Finding]:
+    """Check that the frontmatter begins at the first byte of the file."""
+    rest = text.removeprefix(_BYTE_ORDER_MARK)
     if rest != text:
-        reason = "begins with a byte order mark, which hides its frontmatter"
+        reason = "begins with a byte order mark, so programs miss its frontmatter"
         yield Finding(_FRONTMATTER, reason, "save it as UTF-8 without BOM")
     first, _, _ = rest.partition("\n")
     if first.rstrip() != _RULER:
-        reason = "does not begin with a line of ---, which hides its frontmatter"
-        yield Finding(_FRONTMATTER, reason, "take away what stands in front of it")
+        reason = "does not begin with a line of ---, so programs miss its frontmatter"
+        yield Finding(_FRONTMATTER, reason, "delete the text before the first ---")
 
 
-def _typed(block: str) -> Mapping[str, Any]:
-    """Return the fields with YAML's types, as far as YAML can be read."""
+def _parse_types(block: str) -> Mapping[str, Any]:
+    """Return the fields with YAML's types; none if YAML cannot be read."""
     try:
         values = parse_values(block)
-    except YamlError:  # a date that never was is one, too
+    except YamlError:  # such as a date that does not exist
         return {}
     is_map = isinstance(values, dict)
     return {str(key): value for key, value in values.items()} if is_map else {}

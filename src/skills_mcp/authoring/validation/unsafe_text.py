@@ -1,34 +1,53 @@
-"""Characters that nobody sees, or takes for others, but a model reads.
-
-They are a way to smuggle instructions past whoever reviews a text.
-"""
+"""Text that is unsafe to give to agents: hidden or control characters, and secrets."""
 
 import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator
 from io import StringIO
+from itertools import islice
 
 from skills_mcp.authoring.validation.rules import Finding
 from skills_mcp.errors import shorten
+from skills_mcp.skills.model import Skill
+from skills_mcp.skills.section_headers import find_lookalikes
 from skills_mcp.text.appearance import BLANK
+from skills_mcp.text.redaction.finding import FoundSecret, find_secrets
+
+ALLOWED = "skills-mcp:allow-secret"
+"""On the line of a finding it says that a person has looked and it is no secret."""
+
+MAX_FINDINGS = 20
+"""Of one rule in one text: more of them are not repaired one by one."""
+
+# A tab, a line end and a form feed, as old licences have it, do no harm.
+_CONTROLS = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f\u2028\u2029]|\r(?!\n)")
+
+_NAMES = {
+    "\x00": "NUL",
+    "\x07": "BELL",
+    "\x08": "BACKSPACE",
+    "\r": "CARRIAGE RETURN alone",
+    "\x1b": "ESCAPE",
+    "\x7f": "DELETE",
+}
 
 _SUSPECTS = re.compile(
     "["
     "\u061c\u200e\u200f"  # marks of direction
-    "\u202a-\u202e\u2066-\u2069"  # and what turns whole texts around
-    "\u206a-\u206f"  # what Unicode wants nobody to use any more
+    "\u202a-\u202e\u2066-\u2069"  # and of overridden direction
+    "\u206a-\u206f"  # deprecated by Unicode
     "\u00ad\u034f\u200b-\u200d\u2060-\u2065\ufeff\u180e"  # without any width
     f"{BLANK}"
-    "\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"  # variants of a character
-    "\ufff0-\ufffb"  # notes between lines, and what may come to be one
+    "\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"  # variation selectors
+    "\ufff0-\ufffb"  # interlinear annotations, and reserved code points beside them
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # controls of shorthand and music
     "\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"  # tags, which spell text
-    "\ue000-\uf8ff\U000f0000-\U0010ffff"  # private use: every reader sees another one
-    "\ufdd0-\ufdef\ufffe\uffff"  # no characters at all
+    "\ue000-\uf8ff\U000f0000-\U0010ffff"  # private use: each font shows another one
+    "\ufdd0-\ufdef\ufffe\uffff"  # noncharacters
     "]"
 )
-_ALIKE = "асеорухіѕјһԁԛԝАВЕКМНОРСТХІЅЈοΟ"  # noqa: RUF001 - that is what they do
+_ALIKE = "асеорухіѕјһԁԛԝАВЕКМНОРСТХІЅЈοΟ"  # noqa: RUF001 - they look like Latin
 _MIXED = re.compile(
     rf"(?<!\w)(?:[A-Za-z]+[{_ALIKE}]|[{_ALIKE}]+[A-Za-z])[A-Za-z{_ALIKE}]*(?!\w)"
 )
@@ -55,8 +74,7 @@ _RIGHT_TO_LEFT = re.compile(
     "\U00010800-\U00010fff\U0001e800-\U0001efff]"
 )
 _NEAR = 200
-"""Characters of a line in which a mark of direction can mean something."""
-
+"""Characters around a mark of direction in which it can have an effect."""
 
 _BLANK_BRAILLE = "\u2800"
 _MONGOLIAN = "\u180b\u180c\u180d\u180f"
@@ -65,7 +83,82 @@ _SELECTORS = (range(0xFE00, 0xFE10), range(_SUPPLEMENT, 0xE01F0))
 _EMOJI_SELECTORS = "\ufe0e\ufe0f"
 _KEYCAPS = "0123456789#*"
 _VARIED = ("CJK", "DIGIT ZERO", "MANICHAEAN", "MYANMAR", "PHAGS-PA")
-"""What comes in variants, other than emoji and signs of mathematics."""
+"""Scripts whose characters have variants, beside emoji and signs of mathematics."""
+
+
+def check_text(text: str) -> Iterator[Finding]:
+    """Look for hidden characters, control characters and secrets."""
+    yield from islice(find_hidden(text), MAX_FINDINGS)
+    yield from islice(find_mixed_words(text), MAX_FINDINGS)
+    yield from find_controls(text)
+    yield from islice(_find_secrets(text), MAX_FINDINGS)
+
+
+def check_body(body: str, first_line: int) -> Iterator[Finding]:
+    """Look for lines that look like the headers of a composed text."""
+    for number, _ in islice(find_lookalikes(body), MAX_FINDINGS):
+        reason = "has a line that looks like the header of another skill's rules"
+        hint = "write it without ===: it is served with a backslash in front"
+        yield Finding("section-header", reason, hint, first_line + number - 1)
+
+
+def check_fields(skill: Skill, text: str, line: int) -> Iterator[Finding]:
+    """Look for hidden characters that the frontmatter spells as escapes of YAML.
+
+    Args:
+        skill: Its fields are the unescaped values.
+        text: The whole file, whose own hidden characters are not reported again.
+        line: The line to report.
+    """
+    reported = {finding.reason for finding in find_hidden(text)}
+    values = (skill.name, skill.description, *skill.keywords, *skill.examples)
+    for finding in find_hidden("\n".join(values)):
+        if finding.reason not in reported:
+            hint = "take the escape out of the frontmatter"
+            yield finding._replace(hint=hint, line=line)
+
+
+def find_controls(text: str) -> Iterator[Finding]:
+    """Iterate over characters that control a terminal or end a line unseen."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for found in _CONTROLS.finditer(text):
+        places[found[0]].append(found.start())
+    for character, positions in islice(places.items(), MAX_FINDINGS):
+        count = len(positions)
+        noun = "a control character" if count == 1 else f"{count} control characters"
+        name = _NAMES.get(character) or unicodedata.name(character, "")
+        reason = f"has {noun}: U+{ord(character):04X} {name}".rstrip()
+        line = 1 + text.count("\n", 0, positions[0])
+        hint = "take it out, or write it as an escape such as \\x1b"
+        yield Finding("control-characters", reason, hint, line)
+
+
+def _find_secrets(text: str) -> Iterator[Finding]:
+    allowed = _find_allowed(text)
+    line, counted = 1, 0
+    for found in find_secrets(text):
+        line += text.count("\n", counted, found.start)
+        counted = found.start
+        if line not in allowed:
+            reason = f"has what looks like a secret: {_describe_secret(found)}"
+            hint = (
+                "revoke it and take it out, write <token> in an example, or put "
+                f"{ALLOWED} on its line"
+            )
+            yield Finding("secret", reason, hint, line)
+
+
+def _find_allowed(text: str) -> frozenset[int]:
+    """Return the lines that `ALLOWED` marks, from 1."""
+    if ALLOWED not in text:
+        return frozenset()
+    lines = enumerate(StringIO(text, newline="\n"), 1)
+    return frozenset(number for number, line in lines if ALLOWED in line)
+
+
+def _describe_secret(found: FoundSecret) -> str:
+    """Return the kind of a secret and a few of its characters."""
+    return f"{found.kind} {found.beginning}…" if found.beginning else found.kind
 
 
 def find_hidden(text: str) -> Iterator[Finding]:
@@ -76,7 +169,7 @@ def find_hidden(text: str) -> Iterator[Finding]:
             places[_group(found[0])].append(found.start())
     for positions in places.values():
         count = len(positions)
-        name = _describe(text[positions[0]])
+        name = _name_character(text[positions[0]])
         noun = "a hidden character" if count == 1 else f"{count} hidden characters"
         line = 1 + text.count("\n", 0, positions[0])
         hint = "take it out, or write it as an escape such as \\u200b"
@@ -100,7 +193,7 @@ def find_mixed_words(text: str) -> Iterator[Finding]:
 
 
 def _group(character: str) -> str:
-    """Return one name for all that spell a hidden text together."""
+    """Return one name for all characters that spell a hidden text together."""
     code = ord(character)
     if code in _TAGS:
         return "tags"
@@ -109,7 +202,7 @@ def _group(character: str) -> str:
     return "selectors" if any(code in part for part in _SELECTORS) else character
 
 
-def _describe(character: str) -> str:
+def _name_character(character: str) -> str:
     if ord(character) in _TAGS:
         return "U+E0000 to U+E007F, tags that spell a text"
     is_private = unicodedata.category(character) == "Co"

@@ -1,13 +1,17 @@
-"""Skills that stand in each other's way."""
+"""Served skills: shared keywords, unfindable skills, entries, files and length."""
 
 from pathlib import Path
 
 import pytest
 
-from skills_mcp.authoring.validation import rivals
+from skills_mcp.authoring.validation import served_skill, validate
 from tests.authoring.validation.findings import problems, said
 from tests.packages import write_package
 from tests.support import write, write_skill
+
+PROGRAM_FILES = {"scripts/run.py": "print(1)\n", "run.sh": "true\n"}
+
+ASSETS = [{"file": "assets/a.txt"}]
 
 
 def test_a_keyword_of_several_siblings_is_named_with_each_of_them(
@@ -99,7 +103,7 @@ def test_the_ranked_algorithm_judges_where_some_skill_has_no_keywords(
 
     assert problem.rule == "never-found"
     assert Path(problem.file).parent.parent.name == "d", "three are candidates"
-    assert problem.hint == "describe it in words that the others do not have"
+    assert "in words that the other skills do not have" in problem.hint
 
 
 def test_rules_for_a_folder_need_not_win(tmp_path: Path) -> None:
@@ -117,13 +121,107 @@ def test_large_trees_are_spared_what_grows_with_their_square(
     write_skill(tmp_path, "long.md", keywords=["forms"], priority=-900)
     assert "never-found" in [rule for _, _, rule in said(tmp_path)]
 
-    monkeypatch.setattr("skills_mcp.authoring.validation.entries.MAX_SKILLS", 1)
+    assert served_skill.MAX_SKILLS >= 1000
+
+    monkeypatch.setattr(served_skill, "MAX_SKILLS", 1)
 
     assert said(tmp_path) == []
-    assert rivals.MAX_SKILLS >= 1000
 
 
 def test_a_keyword_that_no_task_can_match_is_said_by_the_reader(tmp_path: Path) -> None:
     write_skill(tmp_path, "one.md", keywords=["the", "login"])
 
     assert [rule for _, _, rule in said(tmp_path)] == ["keyword-unmatchable"]
+
+
+def entry_findings(root: Path, entry: str) -> list[tuple[str, str, int]]:
+    folder = write_package(root, "pdf", PROGRAM_FILES, metadata={"entry": entry})
+
+    return [
+        (p.rule, p.level, p.line)
+        for p in problems(folder)
+        if p.rule.startswith("entry")
+    ]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "python3 scripts/run.py",
+        "python3 ./scripts/run.py --out=result.py data.csv",
+        "bash run.sh out/report.txt",
+        "python3 -m http",
+        "uv run scripts/run.py",
+        "cat",
+    ],
+)
+def test_an_entry_that_can_run_is_fine(tmp_path: Path, entry: str) -> None:
+    assert entry_findings(tmp_path, entry) == []
+
+
+@pytest.mark.parametrize("entry", ["./run.sh", "/bin/cat x", "'' run", "a\\\\b"])
+def test_an_entry_begins_with_the_bare_name_of_a_program(
+    tmp_path: Path, entry: str
+) -> None:
+    assert entry_findings(tmp_path, entry) == [("entry-program", "warning", 4)]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    ["python3 run.py", "bash ../run.sh", "bash /run.sh", "python3 -u Scripts/run.py"],
+)
+def test_a_program_file_that_is_not_there_is_missed(tmp_path: Path, entry: str) -> None:
+    assert entry_findings(tmp_path, entry) == [("entry-file", "warning", 4)]
+
+
+def test_a_broken_entry_is_found(tmp_path: Path) -> None:
+    assert entry_findings(tmp_path, "bash 'run.sh") == [("entry-type", "warning", 4)]
+
+
+def test_files_that_nobody_declares_are_named(tmp_path: Path) -> None:
+    write_skill(tmp_path, "auth.md", assets=ASSETS)
+    for name in ("a.txt", "b.txt", "c.txt", "d.txt", "e.txt"):
+        write(tmp_path / "auth" / "assets" / name)
+
+    [problem] = problems(tmp_path)
+
+    assert (problem.rule, problem.line) == ("undeclared-file", 2)
+    assert "'assets/b.txt', 'assets/c.txt', 'assets/d.txt' and 1 more" in problem.reason
+
+
+@pytest.mark.parametrize("name", ["README.md", ".gitkeep", "__pycache__/x.pyc"])
+def test_what_people_and_tools_leave_there_needs_no_declaration(
+    tmp_path: Path, name: str
+) -> None:
+    write_skill(tmp_path, "auth.md", assets=ASSETS)
+    write(tmp_path / "auth/assets/a.txt")
+    write(tmp_path / "auth" / name)
+
+    assert said(tmp_path) == []
+
+
+def test_a_skill_among_the_files_of_another_is_said_once(tmp_path: Path) -> None:
+    write_skill(tmp_path, "ui.md")
+    write_skill(tmp_path, "ui/auth.md")
+
+    assert said(tmp_path) == [("auth.md", 1, "hidden-skill")]
+
+
+def test_the_files_of_a_package_need_no_declaration(tmp_path: Path) -> None:
+    write_package(tmp_path, "pdf", {"notes.txt": "x"})
+
+    assert said(tmp_path / "pdf") == []
+
+
+def test_a_text_that_grew_with_what_it_inherits_is_too_long(tmp_path: Path) -> None:
+    write_skill(tmp_path, "_root.md", keywords=["global"], body="x" * 60_000)
+    write_skill(tmp_path, "ui/_index.md", keywords=["ui"], body="y" * 30_000)
+    write_skill(tmp_path, "ui/auth.md", keywords=["auth"], body="z" * 20_000)
+    write_skill(tmp_path, "ui/alone.md", keywords=["solo"], inherit=False)
+
+    [problem] = validate(tmp_path).problems
+
+    assert problem.rule == "composed-length"
+    assert Path(problem.file).name == "auth.md"
+    assert "110," in problem.reason
+    assert problem.hint == "move parts of _root into files of its folder"

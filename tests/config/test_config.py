@@ -261,8 +261,7 @@ def _described_keys() -> Iterator[tuple[str, str]]:
         if setting.description:
             yield name, setting.description
             continue
-        # A section says itself what it is, and where it is specified.
-        yield name, re.sub(r" \([^)]*\)\.$", ".", type(value).__doc__ or "")
+        yield name, type(value).__doc__ or ""
         for key, inner in type(value).model_fields.items():
             yield f"{name}.{key}", inner.description or ""
 
@@ -407,7 +406,7 @@ def test_every_variable_names_a_key_that_exists() -> None:
         (
             "SKILLHUB_ENABLED_SKILLS",
             " , ",
-            "SKILLHUB_ENABLED_SKILLS must be names with commas between them",
+            "SKILLHUB_ENABLED_SKILLS must be names separated by commas",
         ),
         (
             "ALLOWED_COMMANDS",
@@ -429,8 +428,8 @@ def test_every_variable_names_a_key_that_exists() -> None:
             "ANALYTICS_ENDPOINT",
             "example.com",
             (
-                "ANALYTICS_ENDPOINT must be an address that begins with https://, or "
-                "with http:// and stays on this machine"
+                "ANALYTICS_ENDPOINT must be an https:// URL, or an http:// URL on "
+                "this machine"
             ),
         ),
     ],
@@ -732,7 +731,7 @@ def test_the_limit_that_remote_content_may_not_pass_is_the_operators() -> None:
     )
 
     assert config.assets.max_size_bytes == 100
-    assert "100 stays" in finding
+    assert "100 is used" in finding
 
 
 @pytest.mark.spec("11.3")
@@ -897,11 +896,11 @@ def test_whatever_an_operator_writes_is_used_or_refused_by_name(
         ),
         (
             {"scripts": {"allowed_extensions": [".sh", 1]}},
-            "scripts.allowed_extensions[1]: must be a text (got 1)",
+            "scripts.allowed_extensions[1]: must be text (got 1)",
         ),
         (
             {"scripts": {"runners": {".sh": 1}}},
-            "scripts.runners..sh: must be a text (got 1)",
+            "scripts.runners..sh: must be text (got 1)",
         ),
         (
             {"scripts": {"runners": "bash"}},
@@ -925,9 +924,8 @@ def test_whatever_an_operator_writes_is_used_or_refused_by_name(
         (
             {"embedding": {"base_url": "https://example.com/v1?key=1234"}},
             (
-                "embedding.base_url: must be an address that begins with https:// or "
-                "http://, without a password and without a question mark "
-                "(got what may be a secret)"
+                "embedding.base_url: must be an https:// or http:// URL without a "
+                "password and without a query (got what may be a secret)"
             ),
         ),
         (
@@ -959,7 +957,7 @@ def test_whatever_an_operator_writes_is_used_or_refused_by_name(
         ),
         (
             {"visibility": {"deny": ["a", ""]}},
-            "visibility.deny[1]: must be a text that is not empty (got '')",
+            "visibility.deny[1]: must be text that is not empty (got '')",
         ),
         (
             {"sources": {"folder": "a"}},
@@ -971,7 +969,7 @@ def test_whatever_an_operator_writes_is_used_or_refused_by_name(
         ),
         (
             {"sources": [{"folder": "a"}, {"repo": 1, "mount": "b"}]},
-            "sources[1].repo: must be a text (got 1)",
+            "sources[1].repo: must be text (got 1)",
         ),
         (
             {"sources": [{"folder": "a", "rep": "b"}]},
@@ -986,7 +984,7 @@ def test_whatever_an_operator_writes_is_used_or_refused_by_name(
         ),
         (
             {"sources": [{"repo": "a", "branch": ""}]},
-            "sources[0].branch: must be a text that is not empty (got '')",
+            "sources[0].branch: must be text that is not empty (got '')",
         ),
         (
             {"trust_content_config": None},
@@ -1009,7 +1007,7 @@ def test_whatever_an_operator_writes_is_used_or_refused_by_name(
         ),
         (
             {"sync": {"allowed_signers": ["ada"]}},
-            "sync.allowed_signers: must be a text (got ['ada'])",
+            "sync.allowed_signers: must be text (got ['ada'])",
         ),
         (
             {"sources": [{"repo": "a", "allowed_signers": "k", "verify": "commits"}]},
@@ -1073,51 +1071,51 @@ def test_every_wrong_setting_is_named_at_once() -> None:
         ),
         (
             [{"folder": "a", "ref": "c"}],
-            "sources[0] has a folder, which is served as it is: take ref away",
+            "sources[0] has a folder, which has no versions: remove ref,",
         ),
         (
             [{"folder": "a", "branch": "c"}],
-            "sources[0] has a folder, which is served as it is: take branch away",
+            "sources[0] has a folder, which has no versions: remove branch,",
         ),
         (
             [{"folder": "a", "allow_non_fast_forward": False, "verify": "tag"}],
             (
-                "sources[0] has a folder, which is served as it is: take "
-                "allow_non_fast_forward, verify away"
+                "sources[0] has a folder, which has no versions: remove "
+                "allow_non_fast_forward, verify,"
             ),
         ),
         (
             [{"folder": "a", "allowed_signers": "k", "revoked_signers": "r"}],
             (
-                "sources[0] has a folder, which is served as it is: take "
-                "allowed_signers, revoked_signers away"
+                "sources[0] has a folder, which has no versions: remove "
+                "allowed_signers, revoked_signers,"
             ),
         ),
         (
             [{"repo": "a", "verify": "commit"}],
-            "sources[0] has verify, but nobody may sign: name the file",
+            "sources[0] has verify, but no signer is allowed: name the file",
         ),
         (
             [{"repo": "a", "revoked_signers": "r", "verify": "tag", "ref": "v1"}],
-            "sources[0] has revoked_signers and verify, but nobody may sign",
+            "sources[0] has revoked_signers and verify, but no signer is allowed",
         ),
         (
             [{"repo": "a", "allowed_signers": "k", "verify": "tag"}],
             (
-                "sources[0] follows a branch, which has no tag that could be signed "
-                "(verify: tag): let ref name a tag, or"
+                "sources[0] follows a branch, which has no tag to verify "
+                "(verify: tag): set ref to a tag, or"
             ),
         ),
         (
             [{"repo": "a", "allowed_signers": "k", "verify": "both", "branch": "b"}],
             (
-                "sources[0] follows a branch, which has no tag that could be signed "
-                "(verify: both): let ref name a tag, or"
+                "sources[0] follows a branch, which has no tag to verify "
+                "(verify: both): set ref to a tag, or"
             ),
         ),
         (
             [{"repo": "a"}, {"repo": "b", "mount": "b"}, {"repo": "c"}],
-            "sources[0] and sources[2] stand at the top of the tree: give all but one",
+            "sources[0] and sources[2] are at the top of the tree: give all but one",
         ),
         (
             [{"repo": "a", "mount": "b"}, {"repo": "c", "mount": "./b/"}],
@@ -1156,22 +1154,22 @@ def test_keys_of_a_source_that_contradict_each_other_are_named(
         (
             {"allowed_signers": "k"},
             {"allowed_signers": "", "verify": "commit"},
-            "sources[0] has verify, but nobody may sign",
+            "sources[0] has verify, but no signer is allowed",
         ),
         (
             {"allowed_signers": "k"},
             {"allowed_signers": "", "revoked_signers": "r"},
-            "sources[0] has revoked_signers, but nobody may sign",
+            "sources[0] has revoked_signers, but no signer is allowed",
         ),
         (
             {"verify": "tag"},
             {"ref": "v1"},
-            "sync.verify asks for signatures, but nobody may sign: name the file",
+            "sync.verify requires signatures, but no signer is allowed: name the file",
         ),
         (
             {"revoked_signers": "r"},
             {},
-            "sync.revoked_signers takes keys back, but nobody may sign: name the file",
+            "sync.revoked_signers revokes keys, but no signer is allowed: name the",
         ),
     ],
 )
@@ -1214,8 +1212,8 @@ def test_a_demand_of_sync_is_named_with_the_place_that_it_comes_from() -> None:
         Settings((below, above)).resolve()
 
     assert [line.partition(",")[0] for line in str(caught.value).splitlines()] == [
-        "below.yaml: sync.verify asks for signatures",
-        "above.yaml: sync.revoked_signers takes keys back",
+        "below.yaml: sync.verify requires signatures",
+        "above.yaml: sync.revoked_signers revokes keys",
     ]
 
 
@@ -1293,7 +1291,7 @@ def test_a_wrong_source_is_named_with_the_place_that_its_list_comes_from() -> No
         Settings((below, wrong, above)).resolve()
 
     assert str(caught.value).splitlines() == [
-        "wrong.yaml: sources[0].repo: must be a text (got 1)",
+        "wrong.yaml: sources[0].repo: must be text (got 1)",
         "wrong.yaml: sources[1] needs a folder, or the URL of a repo",
     ]
 
@@ -1310,7 +1308,7 @@ def test_a_secret_in_a_wrong_setting_is_not_shown(sections: dict[str, Any]) -> N
     with pytest.raises(ConfigError) as caught:
         operator(**sections).resolve()
 
-    assert "(got an address with a secret in it)" in str(caught.value)
+    assert "(got a URL with a secret in it)" in str(caught.value)
     assert "ghp_canary" not in str(caught.value)
 
 
@@ -1421,11 +1419,11 @@ def test_a_runner_is_added_to_the_others_and_an_empty_one_takes_one_away() -> No
     [
         ("refresh", {"interval_minutes": 10**400}, "a whole number from 1 to 10080"),
         ("matching", {"max_results": -(16**6000)}, "got a very long number"),
-        ("analytics", {"endpoint": "example.com"}, "begins with https://"),
+        ("analytics", {"endpoint": "example.com"}, "an https:// URL"),
         ("scripts", {"allowed_extensions": ["sh"]}, "with its dot"),
-        ("scripts", {"runners": {".sh": "bash 'x"}}, "every quotation closed"),
-        ("scripts", {"runners": {"enabled": 1}}, "runners.enabled: must be a text"),
-        ("scripts", {"runners": {"timeout_seconds": 1}}, "must be a text (got 1)"),
+        ("scripts", {"runners": {".sh": "bash 'x"}}, "every quotation mark closed"),
+        ("scripts", {"runners": {"enabled": 1}}, "runners.enabled: must be text"),
+        ("scripts", {"runners": {"timeout_seconds": 1}}, "must be text (got 1)"),
     ],
 )
 def test_what_would_fail_later_is_refused_at_once(

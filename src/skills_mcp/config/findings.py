@@ -18,22 +18,22 @@ Step = str | int
 
 _IN_YAML = {
     "bool_type": "true or false",
-    "string_type": "a text",
-    "string_too_short": "a text that is not empty",
+    "string_type": "text",
+    "string_too_short": "text that is not empty",
     "dict_type": "a mapping of `key: value` lines",
     "model_type": "a section of `key: value` lines",
     "tuple_type": "a list",
     "too_short": "a list that is not empty",
 }
-"""What pydantic says in the words of Python."""
+"""What pydantic expects, in the terms of YAML."""
 
 _NUMBERS: dict[object, str] = {int: "a whole number", float: "a number"}
 _USERINFO = re.compile(r"//[^/\s]*@")
-_OF_A_KEY = "[key]"  # how pydantic marks that a key is wrong, not its value
+_OF_A_KEY = "[key]"  # pydantic marks with it that a key is wrong, not its value
 
 
 def name_key(path: Sequence[Step]) -> str:
-    """Return how a person would write down where a value stands.
+    """Return the path of a value as it is written in documentation.
 
     >>> name_key(("sources", 1, "repo"))
     'sources[1].repo'
@@ -43,13 +43,13 @@ def name_key(path: Sequence[Step]) -> str:
 
 
 def path_of(detail: ErrorDetails) -> tuple[Step, ...]:
-    """Return where the wrong value or key stands."""
+    """Return the path of the wrong value or key."""
     path = detail["loc"]
     return path[:-1] if path[-1] == _OF_A_KEY else path
 
 
 def describe(detail: ErrorDetails) -> str:
-    """Say which key is wrong and what is allowed there."""
+    """Return which key is wrong and what is allowed there."""
     *section, name = path_of(detail)
     key = name_key([*section, name])
     if detail["type"] == "extra_forbidden":
@@ -63,7 +63,7 @@ def describe(detail: ErrorDetails) -> str:
 
 
 def wanted(detail: ErrorDetails) -> str:
-    """Return what is allowed where the wrong value stands."""
+    """Return what is allowed instead of the wrong value."""
     pattern = detail.get("ctx", {}).get("pattern")
     if pattern in IN_WORDS:
         return IN_WORDS[pattern]
@@ -72,18 +72,18 @@ def wanted(detail: ErrorDetails) -> str:
 
 
 def show(value: object) -> str:
-    """Return a wrong value as a person wrote it, but never a secret of theirs."""
+    """Return a wrong value as it was written, but never a secret."""
     try:
         has_secret = _USERINFO.search(repr(value)) is not None
     except ValueError:  # a number of more digits than Python prints
         has_secret = False
     if has_secret:
-        return "an address with a secret in it"
+        return "a URL with a secret in it"
     return shorten(list(value) if isinstance(value, tuple) else value)
 
 
 def _number_at(path: Sequence[Step]) -> str:
-    """Return which numbers are allowed; an empty text where none are."""
+    """Return which numbers a setting allows; empty if it takes no number."""
     field = _fields_at(path[:-1]).get(str(path[-1]))
     if field is None or field.annotation not in _NUMBERS:
         return ""
@@ -97,7 +97,7 @@ def _number_at(path: Sequence[Step]) -> str:
 
 
 def _fields_at(path: Sequence[Step]) -> Mapping[str, FieldInfo]:
-    """Return the settings below a path; there are none outside of sections."""
+    """Return the settings below a path; empty if the path is no section."""
     fields: Mapping[str, FieldInfo] = Config.model_fields
     for step in path:
         if isinstance(step, str):  # the items of a list are all alike
@@ -124,13 +124,13 @@ _UNSET = ("", None)
 
 
 def source_findings(sources: Any, sync: Any) -> Iterator[str]:
-    """Say what is wrong with the sources of an operator, whatever else is wrong.
+    """Yield what is wrong with the operator's sources, besides single keys.
 
-    What is no list of mappings is left to the checks of the keys.
+    A value that is not a list of mappings is reported by the checks of the keys.
 
     Args:
         sources: The list.
-        sync: The section, which holds for a source that says nothing else.
+        sync: The section, which a source may override.
     """
     mounted: dict[str, list[str]] = {}
     for number, source in enumerate(sources if isinstance(sources, tuple) else ()):
@@ -148,7 +148,7 @@ def source_findings(sources: Any, sync: Any) -> Iterator[str]:
 
 
 def sync_findings(sources: Any, sync: Any) -> Iterator[tuple[str, str]]:
-    """Yield each key of `sync` that asks for signatures of nobody, and what to do."""
+    """Yield each key of `sync` that needs allowed signers that are missing."""
     listed = sources if isinstance(sources, tuple) else ()
     sections = [each for each in (sync, *listed) if isinstance(each, Mapping)]
     if any(_has(each, "allowed_signers") for each in sections):
@@ -157,12 +157,12 @@ def sync_findings(sources: Any, sync: Any) -> Iterator[tuple[str, str]]:
     if _shared(sync, "verify") in _OF_A_TAG:
         yield (
             "verify",
-            f"sync.verify asks for signatures, but nobody may sign: {remedy}",
+            f"sync.verify requires signatures, but no signer is allowed: {remedy}",
         )
     if _shared(sync, "revoked_signers") not in _UNSET:
         yield (
             "revoked_signers",
-            f"sync.revoked_signers takes keys back, but nobody may sign: {remedy}",
+            f"sync.revoked_signers revokes keys, but no signer is allowed: {remedy}",
         )
 
 
@@ -174,28 +174,28 @@ def _alone(source: Mapping[str, Any]) -> Iterator[str]:
     elif not folder and not repo:
         yield "needs a folder, or the URL of a repo"
     if "branch" in given and "ref" in given:
-        yield "has a branch and a ref: keep the branch to follow it, the ref to stay"
+        yield "has a branch and a ref: keep the branch to follow, or the ref to pin"
     elif folder and not repo and given:
         yield (
-            f"has a folder, which is served as it is: take {', '.join(given)} away, or "
-            "write a repo instead of the folder"
+            f"has a folder, which has no versions: remove {', '.join(given)}, or set a "
+            "repo instead of the folder"
         )
 
 
 def _unsigned(source: Mapping[str, Any], sync: Any) -> Iterator[str]:
-    """Say which signature is demanded that nobody could give."""
+    """Yield each required signature that cannot exist."""
     own = [key for key in ("revoked_signers", "verify") if _has(source, key)]
     verify = _decide(source, sync, "verify")
     if _decide(source, sync, "allowed_signers") in _UNSET:
         if own:
             yield (
-                f"has {' and '.join(own)}, but nobody may sign: name the file with the "
-                "keys that may in allowed_signers"
+                f"has {' and '.join(own)}, but no signer is allowed: name the file "
+                "with the keys that may sign in allowed_signers"
             )
     elif verify in _OF_A_TAG and not _has(source, "ref"):
         yield (
-            f"follows a branch, which has no tag that could be signed (verify: "
-            f"{verify}): let ref name a tag, or write `verify: commit`"
+            f"follows a branch, which has no tag to verify (verify: {verify}): set ref "
+            "to a tag, or `verify: commit`"
         )
 
 
@@ -205,7 +205,7 @@ def _has(source: Mapping[str, Any], key: str) -> bool:
 
 
 def _decide(source: Mapping[str, Any], sync: Any, key: str) -> Any:
-    """Return what holds for a source; what it says itself wins."""
+    """Return the value for a source: its own, else that of `sync`."""
     own = source.get(key)
     return _shared(sync, key) if own is None else own
 
@@ -218,7 +218,7 @@ def _same_place(names: list[str], mount: str) -> str:
     every = f"{', '.join(names[:-1])} and {names[-1]}"
     if mount == _TOP:
         return (
-            f"{every} stand at the top of the tree: give all but one of them a mount, "
+            f"{every} are at the top of the tree: give all but one of them a mount, "
             "such as `mount: teams/web`"
         )
     return f"{every} have the mount {show(mount)}: give each a mount of its own"

@@ -24,12 +24,12 @@ from skills_mcp.text.safe_yaml import MAX_YAML_CHARACTERS, YamlError, parse_valu
 _MAX_BYTES = 4 * MAX_YAML_CHARACTERS  # no character of UTF-8 is wider
 
 _SECTIONS = frozenset(Config.model_fields) - {"discover", "trust_content_config"}
-"""Without a value, as after commenting out every key, a section sets nothing."""
+"""A section without a value, with every key commented out, sets nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Settings from one place; `origin` is how a person would name that place."""
+    """The settings of one place; `origin` names it in messages."""
 
     origin: str
     values: Mapping[str, Any]
@@ -39,7 +39,7 @@ def load_file(path: Path) -> Layer:
     """Read a configuration file.
 
     Raises:
-        ConfigError: The file is no mapping of settings.
+        ConfigError: The file is not a mapping of settings.
     """
     try:
         with path.open("rb") as handle:
@@ -49,10 +49,10 @@ def load_file(path: Path) -> Layer:
 
 
 def read_layer(origin: str, handle: BinaryIO) -> Layer:
-    """Read settings from an open file that a person calls `origin`.
+    """Read settings from an open file; `origin` names it in messages.
 
     Raises:
-        ConfigError: The file is no mapping of settings.
+        ConfigError: The file is not a mapping of settings.
     """
     try:
         values = parse_values(handle.read(_MAX_BYTES + 1).decode("utf-8-sig"))
@@ -102,7 +102,7 @@ def _defaults() -> Layer:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The operator's layers, lowest first, waiting for those of the content."""
+    """The operator's layers, lowest first; those of the content are added later."""
 
     layers: tuple[Layer, ...] = ()
 
@@ -124,7 +124,7 @@ class Settings:
     ) -> tuple[Config, tuple[str, ...]]:
         """Return the configuration for content with settings of its own.
 
-        A key that the content may not set, or sets wrongly, is ignored and
+        A key that the content may not set, or whose value is wrong, is ignored and
         named in the second value: content never stops the server.
         """
         operator = self.resolve()

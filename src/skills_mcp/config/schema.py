@@ -31,7 +31,7 @@ _KINDS_OF_SOURCE = [
             "repo": _NOT_EMPTY,
             "folder": _EMPTY,
             "ref": _EMPTY,
-            # A branch has no tag that could be signed.
+            # A branch has no tag to verify.
             "verify": {"enum": ["commit", None]},
         },
     },
@@ -45,7 +45,7 @@ _KINDS_OF_SOURCE = [
         },
     },
 ]
-"""A folder, a repository that moves, one that stays: the rules of `sources`."""
+"""The three kinds of source: a folder, a branch and a pinned repository."""
 
 
 def json_schema() -> dict[str, Any]:
@@ -59,7 +59,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _without_titles(node: Any) -> Any:
-    """Drop what only repeats the name of a key."""
+    """Drop the titles, which only repeat the names of keys."""
     if isinstance(node, list):
         return [_without_titles(inner) for inner in node]
     if not isinstance(node, dict):

@@ -50,198 +50,212 @@ class Section(BaseModel):
     )
 
 
-class Refresh(Section):
-    """When a Git repository is fetched without being asked (001 §9.3)."""
+class Refresh(Section):  # 001 §9.3
+    """When repositories are fetched in the background."""
 
     enabled: bool = Field(
         default=True,
-        description="Whether to fetch at all between two calls of `refresh_skills`.",
+        description="Whether to fetch on a timer, not only when `refresh_skills` "
+        "is called.",
     )
     interval_minutes: Minutes = Field(
         default=15,
-        description="Minutes between two fetches, give or take ten per cent.",
+        description="Minutes between two fetches, with a jitter of 10 per cent.",
     )
 
 
 class Sync(Section):
-    """What is demanded of a repository before its content is served."""
+    """How repositories are synced, and what they must meet to be served."""
 
     timeout_seconds: Seconds = Field(
-        default=120, description="Seconds after which a sync is given up."
+        default=120, description="The timeout of one sync, in seconds."
     )
     allow_non_fast_forward: bool = Field(
         default=True,
-        description="Whether a branch is followed when its history was rewritten or "
-        "taken back.",
+        description="Whether to follow a branch whose history was rewritten "
+        "(force-pushed) or moved back.",
     )
     allowed_signers: str = Field(
         default="",
-        description="A file with the keys that may sign, as ssh-keygen has it; with "
-        "one, only signed content of repositories is served.",
+        description="An allowed-signers file of ssh-keygen with the keys that may "
+        "sign; if set, only signed content of repositories is "
+        "served.",
     )
     revoked_signers: str = Field(
-        default="", description="A file with keys that count no more."
+        default="", description="A file with the signing keys that are revoked."
     )
     verify: Verify = Field(
         default="commit",
-        description="What has to be signed: the commit, the tag that ref names, or "
-        "both.",
+        description="What must be signed: the commit, the tag that ref names, or both.",
     )
     offline: bool = Field(
         default=False,
-        description="Whether nothing at all is asked of the network.",
+        description="Whether to make no network request at all.",
     )
 
 
-class Limits(Section):
-    """How much content is looked at (DESIGN §9)."""
+class Limits(Section):  # DESIGN §9
+    """How much content is read."""
 
     max_files: FileCount = Field(
         default=100_000,
-        description="The most files and folders of one source that are looked at.",
+        description="The maximum number of files and folders read from one source.",
     )
     max_characters: Bytes = Field(
         default=250_000_000,
-        description="The most characters that all skills of one source have together.",
+        description="The maximum number of characters in all skills of one source.",
     )
     max_file_bytes: Bytes = Field(
         default=8_388_608,
-        description="Larger files of a repository are left out.",
+        description="The maximum size of a file of a repository; larger ones are "
+        "left out.",
     )
     max_total_bytes: BytesOnDisk = Field(
         default=268_435_456,
-        description="The most bytes that all files of a commit have together.",
+        description="The maximum size of all files of a commit together.",
     )
     max_download_bytes: BytesOnDisk = Field(
         default=1_073_741_824,
-        description="The most bytes that Git may fetch of a repository at once.",
+        description="The maximum size of one fetch.",
     )
 
 
 class Source(Section):
-    """A folder or a repository, and where its skills stand in the tree."""
+    """A folder or a repository, and where its skills appear in the tree."""
 
     folder: str = Field(
-        default="", description="A folder with skills; either this or repo."
+        default="", description="A folder with skills; set either folder or repo."
     )
     repo: str = Field(
         default="",
-        description="The URL of a Git repository with skills; either this or folder.",
+        description="The URL of a Git repository with skills; set either folder "
+        "or repo.",
     )
     branch: Name = Field(
         default="main",
-        description="The branch to follow; HEAD for whichever is the default.",
+        description="The branch to follow; HEAD follows the repository's default "
+        "branch.",
     )
     ref: str = Field(
         default="",
-        description="A tag or a commit to stay at, instead of following a branch.",
+        description="Pin to a tag or full commit SHA instead of following a branch.",
     )
     subfolder: Subfolder = Field(
         default="",
-        description="The part of it to serve; without one, its `skills`, or else all.",
+        description="The folder of the source to serve; without one its `skills` "
+        "if there is one, else the whole source.",
     )
     mount: MountPath = Field(
         default="",
-        description="Where its skills stand in the tree, such as `teams/web`; without "
-        "one, at the top.",
+        description="Where its skills appear in the tree, such as `teams/web`; "
+        "without one, at the top.",
     )
     allow_non_fast_forward: bool | None = Field(
-        default=None, description="As in sync, for this repository alone."
+        default=None,
+        description="Overrides sync.allow_non_fast_forward for this repository.",
     )
     allowed_signers: str | None = Field(
         default=None,
-        description="As in sync, for this repository alone; empty asks for no "
-        "signature.",
+        description="Overrides sync.allowed_signers for this repository; an empty "
+        "text requires no signature.",
     )
     revoked_signers: str | None = Field(
-        default=None, description="As in sync, for this repository alone."
+        default=None, description="Overrides sync.revoked_signers for this repository."
     )
     verify: Verify | None = Field(
-        default=None, description="As in sync, for this repository alone."
+        default=None, description="Overrides sync.verify for this repository."
     )
 
 
-class Matching(Section):
-    """How a task finds its skill (001 §5)."""
+class Matching(Section):  # 001 §5
+    """How a task is matched to a skill."""
 
     algorithm: AlgorithmSetting = Field(
         default="auto",
-        description="auto: keyword if every skill declares keywords, else ranked, "
-        "which looks at all words.",
+        description="keyword compares declared keywords; ranked compares all "
+        "words of a skill; auto is keyword if every skill declares "
+        "keywords, else ranked.",
     )
     min_score: Ratio = Field(
-        default=0.2, description="Skills that score below this are not considered."
+        default=0.2, description="The minimum score of a match or candidate."
     )
     max_results: Count = Field(
-        default=3, description="The most candidates that an ambiguous answer lists."
+        default=3,
+        description="The maximum number of candidates in an ambiguous answer.",
     )
     ambiguity_threshold: Ratio = Field(
         default=0.1,
-        description="If the best two scores differ by less, the answer is ambiguous.",
+        description="If the two best scores differ by less than this, the answer "
+        "is ambiguous.",
     )
 
 
-class Search(Section):
-    """What `search_skills` returns (000 §3.2)."""
+class Search(Section):  # 000 §3.2
+    """What `search_skills` returns."""
 
-    limit: Count = Field(default=10, description="The most skills in one answer.")
+    limit: Count = Field(
+        default=10, description="The maximum number of skills in one answer."
+    )
     threshold: Ratio = Field(
         default=0.2,
-        description="Of more than five hits, those below this share of the best score "
-        "are left out.",
+        description="If there are more than five results, those below this share "
+        "of the best score are dropped.",
     )
 
 
-class Embedding(Section):
-    """Whether a model compares meanings beside the words (000 §6.3)."""
+class Embedding(Section):  # 000 §6.3
+    """Whether an embedding model compares meanings, besides the words."""
 
     provider: EmbeddingProvider = Field(
         default="none",
-        description="Who turns texts into vectors. none: nobody, and nothing leaves "
-        "this machine.",
+        description="The provider of embeddings. none: no embeddings; no text "
+        "leaves this machine.",
     )
     model: str = Field(
         default="",
-        description="The model; without one, `text-embedding-3-small` of openai or "
-        "`gemini-embedding-001` of gemini.",
+        description="The embedding model; without one, `text-embedding-3-small` "
+        "of openai or `gemini-embedding-001` of gemini.",
     )
     base_url: str = Field(
         default="",
         pattern=PLAIN_ADDRESS,
-        description="The address above `/embeddings`; without one, the provider's own.",
+        description="The base URL, to which `/embeddings` is added; without one, "
+        "the provider's own.",
     )
     api_key_env: str = Field(
         default="",
         pattern=VARIABLE_NAME,
-        description="The environment variable that holds the key; without one, "
-        "`OPENAI_API_KEY` or `GEMINI_API_KEY`.",
+        description="The environment variable that holds the API key; without "
+        "one, `OPENAI_API_KEY` or `GEMINI_API_KEY`.",
     )
     dimensions: Dimensions = Field(
-        default=0, description="How long a vector is; 0 leaves it to the model."
+        default=0, description="The length of a vector; 0 takes the model's default."
     )
     timeout_seconds: Patience = Field(
         default=2.0,
-        description="Seconds that an agent waits for the vector of its task; later the "
-        "words decide alone.",
+        description="Seconds to wait for the vector of a task; after that only "
+        "the words count.",
     )
     batch_size: Count = Field(
         # To read the reply of 64 long vectors takes 10 ms, in which nothing else runs.
         default=32,
-        description="The most skills in one request.",
+        description="The maximum number of skills in one request.",
     )
     weight: Ratio = Field(
         default=0.3,
-        description="The share of the meaning in a score; the words have the rest.",
+        description="The weight of the embedding in a score, from 0 to 1; the "
+        "words have the rest.",
     )
 
 
-class Scripts(Section):
-    """What `run_script` may do (001 §8.4, §12.2)."""
+class Scripts(Section):  # 001 §8.4, §12.2
+    """What `run_script` may do, and in which sandbox."""
 
-    enabled: bool = Field(default=True, description="The switch for all scripts.")
+    enabled: bool = Field(default=True, description="Whether scripts may run at all.")
     timeout_seconds: Seconds = Field(
         default=60,
-        description="Seconds after which a script and all its children are ended.",
+        description="The timeout of a script, in seconds; its child processes are "
+        "ended with it.",
     )
     max_output_bytes: Bytes = Field(
         default=1_048_576,
@@ -262,59 +276,62 @@ class Scripts(Section):
     )
     sandbox: SandboxDemand = Field(
         default="best_effort",
-        description="required: run nothing without a sandbox. best_effort: the "
-        "strongest that this machine has. off: none.",
+        description="required: refuse scripts if there is no sandbox. "
+        "best_effort: the strongest sandbox of this machine. off: no "
+        "sandbox.",
     )
     network: bool = Field(
         default=False, description="Whether a sandboxed script may use the network."
     )
     roots: tuple[Root, ...] = Field(
         default=(".",),
-        description="Folders in which `cwd` may lie; `.` is the folder in which the "
-        "server was started, unless that is your home or the top of the disk.",
+        description="Folders that `cwd` may be in; `.` is the folder in which the "
+        "server was started, unless that is your home or the root of "
+        "the disk.",
     )
     roots_writable: bool = Field(
         default=False,
-        description="Whether a sandboxed script may write into its `cwd`.",
+        description="Whether a sandboxed script may write to its `cwd`.",
     )
     readable: tuple[AbsolutePath, ...] = Field(
         default=(),
-        description="More folders that a sandboxed script may read, such as that of a "
-        "compiler.",
+        description="More folders that a sandboxed script may read, such as that "
+        "of a compiler.",
     )
     environment: tuple[EnvironmentName, ...] = Field(
         default=(),
-        description="More variables of the server's environment that a script sees.",
+        description="More environment variables of the server that a script may see.",
     )
     max_memory_bytes: BytesOnDisk = Field(
         default=1_073_741_824,
-        description="The most memory that each process of a script may ask for.",
+        description="The maximum memory of each process of a script.",
     )
     max_file_bytes: BytesOnDisk = Field(
         default=67_108_864,
-        description="The largest file that a script may write, and the most that its "
-        "private folder holds where the sandbox can say so.",
+        description="The maximum size of a file that a script writes and, if the "
+        "sandbox can limit it, of its private folder.",
     )
     max_processes: Count = Field(
-        default=64, description="The most processes that a script may have at once."
+        default=64, description="The maximum number of processes of a script at once."
     )
 
 
-class Commands(Section):
-    """What commands and entries of skills may do (000 §3.5, §6.2, 003)."""
+class Commands(Section):  # 000 §3.5, §6.2, 003
+    """What the commands and entry commands of packages may do."""
 
     enabled: bool = Field(
         default=False,
-        description="Whether `run_skill_command` and `run_skill_entry` are among the "
-        "tools of packages.",
+        description="Whether the tools of packages include `run_skill_command` "
+        "and `run_skill_entry`.",
     )
     allowed: tuple[ProgramName, ...] = Field(
         default=("python", "python3", "uv", "node", "cat", "ls", "grep"),
-        description="Programs that may be started, by their bare names.",
+        description="Names of programs that may be started, without a path.",
     )
     timeout_seconds: Seconds = Field(
         default=60,
-        description="Seconds after which a command and all its children are ended.",
+        description="The timeout of a command, in seconds; its child processes "
+        "are ended with it.",
     )
     max_output_bytes: Bytes = Field(
         default=65_536,
@@ -322,97 +339,100 @@ class Commands(Section):
     )
 
 
-class Analytics(Section):
-    """What is counted, what of it is written down, and who is told (001 §10)."""
+class Analytics(Section):  # 001 §10
+    """Which events are recorded, what they contain, and where they are sent."""
 
-    enabled: bool = Field(
-        default=False, description="Whether events are written down at all."
-    )
+    enabled: bool = Field(default=False, description="Whether to record events.")
     endpoint: str = Field(
         default="",
         pattern=SAFE_ADDRESS,
-        description="The URL that events are posted to; without one they stay here.",
+        description="The URL that events are posted to; without one they stay on "
+        "this machine.",
     )
     context: Disclosure = Field(
         default="hashed",
-        description="What becomes of texts that agents write. full: kept as they are. "
-        "redacted: kept without secrets. hashed: only told apart. none: left out.",
+        description="How texts by agents are recorded, such as tasks. full: as "
+        "they are. redacted: without secrets. hashed: as a hash, so "
+        "that equal texts can be counted. none: not at all.",
     )
     identity: Identity = Field(
         default="hash",
-        description="Who counts, in server_id. user: the user's name. hash: a name "
-        "that tells people apart, but not who they are. none: nobody.",
+        description="What server_id contains. user: the user name. hash: a "
+        "pseudonym for the user. none: no user.",
     )
     max_spool_bytes: SpoolBytes = Field(
         default=10_485_760,
-        description="The most bytes that wait to be sent; beyond it the oldest events "
-        "are dropped, and counted.",
+        description="The maximum size of events that wait to be sent; beyond it "
+        "the oldest are dropped and counted.",
     )
     keep_days: KeptDays = Field(
         default=90,
-        description="For how many days the record of events stays on this machine; "
-        "0 keeps none that was sent.",
+        description="Days for which recorded events are kept on this machine; 0 "
+        "deletes them once they are sent.",
     )
 
 
-class Visibility(Section):
-    """Which skills are offered (000 §8.3, 002 §8.1)."""
+class Visibility(Section):  # 000 §8.3, 002 §8.1
+    """Which skills are served."""
 
     enabled_skills: tuple[Name, ...] = Field(
         default=(),
-        description="Names or paths of skills; if there are any, only these are "
-        "offered.",
+        description="Names or paths of skills; if set, only these are served.",
     )
     enabled_categories: tuple[Name, ...] = Field(
         default=(),
-        description="Categories; without enabled_skills, only their skills are "
-        "offered.",
+        description="Categories of skills; if set, and enabled_skills is not, "
+        "only these are served.",
     )
     allow: tuple[Name, ...] = Field(
         default=(),
-        description="Patterns of paths or names; if there are any, a skill has to fit "
-        "one.",
+        description="Patterns of paths or names; if set, only skills that match "
+        "one are served.",
     )
     deny: tuple[Name, ...] = Field(
         default=(),
-        description="Patterns of paths or names that are never offered, whatever else "
-        "is set.",
+        description="Patterns of paths or names of skills that are never served; "
+        "wins over the other keys.",
     )
 
 
-class Catalog(Section):
-    """How long the list of skills for a system prompt may be (002 §6.1)."""
+class Catalog(Section):  # 002 §6.1
+    """How long the list of skills for a system prompt may be."""
 
     max_entries: EntryCount = Field(
-        default=200, description="The most skills in the list."
+        default=200, description="The maximum number of skills in the list."
     )
-    max_bytes: Bytes = Field(default=32_768, description="The most bytes of the list.")
+    max_bytes: Bytes = Field(
+        default=32_768, description="The maximum size of the list."
+    )
 
 
-class Assets(Section):
-    """How large a file may be (001 §12.3)."""
+class Assets(Section):  # 001 §12.3
+    """How large an asset may be."""
 
     max_size_bytes: Bytes = Field(
-        default=1_048_576, description="Larger files are refused before they are read."
+        default=1_048_576,
+        description="The maximum size; larger assets are refused before they are read.",
     )
     inline_text_max_bytes: Bytes = Field(
         default=10_240,
-        description="With responses.format markdown, larger texts get their own block.",
+        description="With responses.format markdown, larger texts get a block of "
+        "their own.",
     )
 
 
-class Files(Section):
-    """How much `read_skill_file` returns (000 §3.4, 003)."""
+class Files(Section):  # 000 §3.4, 003
+    """How much of a file `read_skill_file` returns."""
 
     max_bytes: Bytes = Field(
         default=65_536,
-        description="The most bytes of a file in one reply; the reply says whether "
-        "more follow.",
+        description="The maximum number of bytes in one reply; the reply says "
+        "whether there is more.",
     )
 
 
-class Responses(Section):
-    """How replies are shaped (DESIGN §3.14)."""
+class Responses(Section):  # DESIGN §3.14
+    """The format of replies."""
 
     format: Literal["json", "markdown"] = Field(
         default="json",
@@ -428,8 +448,8 @@ class Config(Section):
     )
     discover: bool = Field(
         default=False,
-        description="Whether `.agents/skills` of the project and of your home is "
-        "served, too.",
+        description="Whether to serve `.agents/skills` of the project and of your "
+        "home, too.",
     )
     refresh: Refresh = Refresh.model_construct()
     sync: Sync = Sync.model_construct()
@@ -442,8 +462,8 @@ class Config(Section):
     toolsets: tuple[Toolset, ...] = Field(
         default=("core",),
         min_length=1,
-        description="core: `get_skill` and what goes with it. packages: "
-        "`search_skills` and what goes with it.",
+        description="Which tools to offer. core: `get_skill` and related tools. "
+        "packages: `search_skills` and related tools.",
     )
     responses: Responses = Responses.model_construct()
     assets: Assets = Assets.model_construct()
@@ -453,5 +473,5 @@ class Config(Section):
     analytics: Analytics = Analytics.model_construct()
     trust_content_config: bool = Field(
         default=False,
-        description="Whether a remote repository's config.yaml may set more.",
+        description="Whether the config.yaml of a remote repository may set more.",
     )

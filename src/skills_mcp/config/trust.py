@@ -1,4 +1,4 @@
-"""What content may set: never more than the operator allows (DESIGN §3.12)."""
+"""What content may set: never more than the operator allows."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,13 +12,12 @@ REMOTE_SECTIONS = ("matching", "assets", "refresh")
 """What a remote repository may set without being trusted."""
 
 LOWER_ONLY = (("assets", "max_size_bytes"), ("assets", "inline_text_max_bytes"))
-"""Limits that it may make stricter, never looser."""
-
+"""Limits that a remote repository may lower, never raise."""
 
 SLOWEST_REFRESH_MINUTES = 60
-"""As rarely as a remote repository may have itself fetched.
+"""The longest interval that a remote repository may set for its own fetches.
 
-A bad commit could switch the timer off, and then no good one would ever replace it.
+A bad commit that switched the timer off would never be replaced by a good one.
 """
 
 OPERATOR_ONLY = (
@@ -31,10 +30,10 @@ OPERATOR_ONLY = (
     "embedding",
     "trust_content_config",
 )
-"""What no content may set: where skills come from, who may do what, and whom texts
-are sent to.
+"""What no content may set: where skills come from, what is allowed, and where texts
+are sent.
 
-Limits are among them because they hold before any content is read.
+Limits are among them because they apply before any content is read.
 """
 
 OPERATOR_ONLY_KEYS = (
@@ -52,15 +51,15 @@ OPERATOR_ONLY_KEYS = (
     ("analytics", "max_spool_bytes"),
     ("analytics", "keep_days"),
 )
-"""The same, of a section of which content that is trusted may set the rest.
+"""Single keys that no content may set, in sections that trusted content may set.
 
-They are what holds a script; a script's own content would be the one to open them.
-And they say how much of people's words is written down, and for how long.
+Those of `scripts` confine a script, so the content of the script may not loosen them.
+Those of `analytics` decide how much of people's texts is recorded, and for how long.
 """
 
 
 def permitted_part(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Take away what only the operator may set, wherever the content lies."""
+    """Remove what only the operator may set, for trusted content, too."""
     permitted = dict(values)
     refused = [name for name in OPERATOR_ONLY if name in permitted]
     for name in refused:
@@ -71,13 +70,13 @@ def permitted_part(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]
             permitted[section] = {k: v for k, v in inner.items() if k != key}
             refused.append(f"{section}.{key}")
         if permitted.get(section) == {}:
-            del permitted[section]  # nothing is left that could be said twice
+            del permitted[section]  # or the empty section would be reported again
     findings = [f"{name} is ignored: only the operator may set it" for name in refused]
     return permitted, findings
 
 
 def valid_part(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Split what is valid from what is not, key by key."""
+    """Return the valid keys, and what is wrong with the others."""
     valid: dict[str, Any] = {}
     findings: list[str] = []
     for path, value in _leaves(values):
@@ -97,7 +96,7 @@ def valid_part(values: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
 def harmless_part(
     values: Mapping[str, Any], operator: Config
 ) -> tuple[dict[str, Any], list[str]]:
-    """Keep what a repository may set that is not trusted (DESIGN §3.12)."""
+    """Keep what an untrusted repository may set."""
     harmless = {name: values[name] for name in REMOTE_SECTIONS if name in values}
     findings = [
         f"{name} is ignored: only the operator may set it (trust_content_config)"
@@ -111,7 +110,7 @@ def harmless_part(
             harmless[section] = {**harmless[section], name: limit}
             findings.append(
                 f"{section}.{name}: {wanted} is above the operator's limit; "
-                f"{limit} stays"
+                f"{limit} is used"
             )
     if "refresh" in harmless:
         harmless["refresh"], slowed = _keep_timer(harmless["refresh"], operator)
@@ -122,7 +121,7 @@ def harmless_part(
 def _keep_timer(
     wanted: Mapping[str, Any], operator: Config
 ) -> tuple[dict[str, Any], list[str]]:
-    """Take away what would keep the next commit from arriving."""
+    """Remove what would keep the next commit from being fetched."""
     kept, findings = dict(wanted), []
     if kept.get("enabled") is False:
         del kept["enabled"]
@@ -130,8 +129,8 @@ def _keep_timer(
     slowest = max(SLOWEST_REFRESH_MINUTES, operator.refresh.interval_minutes)
     if kept.get("interval_minutes", slowest) > slowest:
         findings.append(
-            f"refresh.interval_minutes: {kept['interval_minutes']} is too rare; "
-            f"{slowest} counts"
+            f"refresh.interval_minutes: {kept['interval_minutes']} is above the limit "
+            f"for content; {slowest} is used"
         )
         kept["interval_minutes"] = slowest
     return kept, findings

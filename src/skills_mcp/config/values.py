@@ -1,4 +1,4 @@
-"""What a single value may be, and how that is said to a person."""
+"""Which values a setting may have, and how messages describe them."""
 
 import re
 import shlex
@@ -39,7 +39,7 @@ EmbeddingProvider = Literal["none", "openai", "gemini", "openai-compatible"]
 
 TOOLSETS: tuple[str, ...] = get_args(Toolset)
 
-# Events describe somebody's work: plain HTTP may carry them within this machine only.
+# Events describe people's work: plain HTTP may carry them within this machine only.
 SAFE_ADDRESS = (
     r"^(https://[^\s@]+|http://(localhost|127\.\d+\.\d+\.\d+|\[::1\])"
     r"(:\d+)?(/[^\s@]*)?)?$"
@@ -53,32 +53,30 @@ _EXTENSION = r"^\.[A-Za-z0-9]+$"
 _PROGRAM = r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"
 
 IN_WORDS = {
-    SAFE_ADDRESS: "an address that begins with https://, or with http:// and stays on "
-    "this machine",
+    SAFE_ADDRESS: "an https:// URL, or an http:// URL on this machine",
     _ENVIRONMENT_NAME: "the name of an environment variable",
-    PLAIN_ADDRESS: "an address that begins with https:// or http://, without a "
-    "password and without a question mark",
+    PLAIN_ADDRESS: "an https:// or http:// URL without a password and without a query",
     VARIABLE_NAME: "the name of an environment variable in capitals, such as "
     "OPENAI_API_KEY",
     _EXTENSION: "an extension with its dot, such as .sh",
     _PROGRAM: "the bare name of a program, such as python3",
 }
-"""What a pattern allows."""
+"""What each pattern allows, for messages."""
 
 MAY_BE_SECRET = (PLAIN_ADDRESS, VARIABLE_NAME)
-"""Where people put a key by mistake: what fails these is never shown."""
+"""Patterns of settings into which people paste API keys: no wrong value is shown."""
 
 
 def _require_words(command: str) -> str:
     try:
         shlex.split(command)
     except ValueError as error:
-        message = "a command as a shell would read it, with every quotation closed"
+        message = "a command with every quotation mark closed, as in a shell"
         raise PydanticCustomError("command", message) from error
     return command
 
 
-# They would run code of somebody else's choice before the first line of a script.
+# They would run other code before the first line of a script.
 _LOADED_FIRST = re.compile(
     r"LD_|DYLD_|PYTHON|PERL|RUBY|NODE_(?:OPTIONS|PATH)$|BASH|(?:SHELLOPTS|ENV|IFS|PS4)$",
     re.IGNORECASE,
@@ -104,7 +102,7 @@ def _require_root(path: str) -> str:
 
 
 def simplify_path(path: str) -> str:
-    """Return a path without what people put around it: `./teams/web/`."""
+    """Return a path without a leading `./` and a trailing slash."""
     return path.removeprefix("./").removesuffix("/") or path
 
 

@@ -1,7 +1,6 @@
-"""What environment variables set, under their own names (001 §11.3, 000 §8).
+"""Which environment variables set a key of the settings.
 
-None of them says who may do more: no variable switches commands on or trusts
-content.
+Rule: no variable grants more rights; none switches commands on or trusts content.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +31,7 @@ def _number(text: str) -> object:
 
 
 def _names(text: str) -> object:
-    """Take the commas away; an empty list would allow more than its author meant."""
+    # An empty list would allow more than its author meant.
     return tuple(filter(None, map(str.strip, text.split(",")))) or text
 
 
@@ -44,7 +43,7 @@ class Variable:
     key: str
     """The dotted key: a section and a setting."""
     parse: Callable[[str], object] = str
-    """Returns the value, or the text itself where it is none."""
+    """Returns the value; the text itself if it is not one, to be reported."""
     switches_on: bool = False
     """Whether it sets `enabled` of the same section, too."""
 
@@ -77,7 +76,7 @@ VARIABLES = (
 
 
 def refuses_tracking(environment: Mapping[str, str]) -> bool:
-    """Whether the person at this machine wants nothing to be counted, by any program.
+    """Whether `DO_NOT_TRACK` forbids any program to record events.
 
     >>> refuses_tracking({"DO_NOT_TRACK": "1"}), refuses_tracking({"DO_NOT_TRACK": "0"})
     (True, False)
@@ -115,5 +114,5 @@ def _describe(name: str, text: str, detail: ErrorDetails) -> str:
         got = show(detail["input"])
         return f"every name in {name} must be {wanted(detail)} (got {got})"
     is_list = detail["type"] == "tuple_type"
-    allowed = "names with commas between them" if is_list else wanted(detail)
+    allowed = "names separated by commas" if is_list else wanted(detail)
     return f"{name} must be {allowed} (got {show(text)})"

@@ -119,7 +119,7 @@ def test_every_setting_is_documented_with_its_type_default_and_meaning() -> None
 
 
 _VARIABLE_IN_CODE = re.compile(
-    r'(?:environ(?:ment)?\.(?:get|pop)\(\s*|envvar=)"([A-Z_]+)"'
+    r'(?:(?:environ(?:ment)?|variables)\.(?:get|pop)\(\s*|envvar=)"([A-Z_]+)"'
 )
 
 

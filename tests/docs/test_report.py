@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from demo.month import LAST_DAY, simulate, write_lines
 from skills_mcp.cli import program
-from skills_mcp.usage import span, summary
+from skills_mcp.usage import span, usage_report
 from tests.docs.pages import DOCS, REFERENCE, blocks, code, section, table
 from tests.support import SKILLS_CONTENT
 
@@ -18,17 +18,17 @@ PAGE = REFERENCE / "report.md"
 GUIDE = DOCS / "how-to" / "read-the-report.md"
 
 SECTIONS = {
-    "## Counts": summary.Counts,
-    "## Answers": summary.Answers,
-    "## Periods": summary.PeriodAnswers,
-    "## Gaps": summary.Gap,
-    "## Rivalries": summary.Rivalry,
-    "## Skills": summary.SkillUse,
-    "## Unserved": summary.Unserved,
-    "## Feedback": summary.Feedback,
-    "## Scripts": summary.ScriptUse,
-    "## Releases": summary.Release,
-    "## Refreshes": summary.Refreshes,
+    "## Counts": usage_report.Counts,
+    "## Answers": usage_report.Answers,
+    "## Periods": usage_report.PeriodAnswers,
+    "## Gaps": usage_report.Gap,
+    "## Rivalries": usage_report.Rivalry,
+    "## Skills": usage_report.SkillUse,
+    "## Unserved": usage_report.Unserved,
+    "## Feedback": usage_report.Feedback,
+    "## Scripts": usage_report.ScriptUse,
+    "## Releases": usage_report.Release,
+    "## Refreshes": usage_report.Refreshes,
 }
 
 

@@ -5,8 +5,8 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import count
 from typing import Any
 
-from skills_mcp.usage import Offer, Reckoning, Report, Span
-from skills_mcp.usage.entries import Entry, parse_entry
+from skills_mcp.usage import Aggregation, CurrentSkills, Span, UsageReport
+from skills_mcp.usage.usage_rows import UsageRow, parse_row
 
 FIRST, LAST = date(2026, 11, 1), date(2026, 11, 30)
 SPAN = Span(FIRST, LAST)
@@ -64,18 +64,18 @@ def ran(file: str, day: int = 1, **more: Any) -> dict[str, Any]:
     return event("script_executed", day, **{**data, "file": file, **more})
 
 
-def reckon(
-    events: Iterable[object], offer: Offer | None = None, span: Span = SPAN
-) -> Report:
+def aggregate(
+    events: Iterable[object], offer: CurrentSkills | None = None, span: Span = SPAN
+) -> UsageReport:
     """Return the report of some events."""
-    reckoning = Reckoning(span)
+    aggregation = Aggregation(span)
     for each in events:
-        reckoning.add(each)
-    return reckoning.derive(offer)
+        aggregation.add(each)
+    return aggregation.derive(offer)
 
 
-def entry(raw: object) -> Entry:
+def row(raw: object) -> UsageRow:
     """Return an event that is understood."""
-    parsed = parse_entry(raw)
+    parsed = parse_row(raw)
     assert parsed is not None
     return parsed

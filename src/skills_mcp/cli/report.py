@@ -20,21 +20,21 @@ from skills_mcp.config import refuses_tracking
 from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.files.durable import replacing
 from skills_mcp.usage import (
-    CollectedError,
+    Aggregation,
     Counting,
-    Offer,
-    Reckoning,
-    Report,
+    CurrentSkills,
+    EventFilesError,
     Span,
+    UsageReport,
+    derive_current_skills,
     derive_notes,
-    derive_offer,
     describe_emptiness,
-    load_collected,
+    load_event_files,
     parse_since,
     render_page,
     render_report,
 )
-from skills_mcp.usage.excerpts import (
+from skills_mcp.usage.report_text import (
     describe_commit,
     describe_share,
     describe_untold,
@@ -43,7 +43,7 @@ from skills_mcp.usage.excerpts import (
     pick_gaps,
     pick_scripts,
 )
-from skills_mcp.usage.summary import Answers, Gap, Rivalry
+from skills_mcp.usage.usage_report import Answers, Gap, Rivalry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class ReportOptions:
 class _Content:
     """What is offered now, or why that cannot be said."""
 
-    offer: Offer | None
+    current: CurrentSkills | None
     reason: str = ""
 
 
@@ -72,14 +72,14 @@ def print_report(
     span = _parse_span(wanted)
     if wanted.html:
         _check_place(wanted.html)
-    reckoning = Reckoning(span)
+    aggregation = Aggregation(span)
     try:
         for event in _read(environment, wanted):
-            reckoning.add(event)
-    except CollectedError as error:
+            aggregation.add(event)
+    except EventFilesError as error:
         raise click.UsageError(str(error)) from error
     content = _look_at_skills(options, environment)
-    report = reckoning.derive(content.offer)
+    report = aggregation.derive(content.current)
     notes = derive_notes(report, without_skills=content.reason)
     if not report.counts.events:
         counting = _find_counting(options, environment)
@@ -103,7 +103,7 @@ def _parse_span(wanted: ReportOptions) -> Span:
 def _read(environment: Mapping[str, str], wanted: ReportOptions) -> Iterator[object]:
     """Iterate over what was named, or over the record of this machine."""
     if wanted.collected:
-        yield from load_collected(wanted.collected)
+        yield from load_event_files(wanted.collected)
         return
     record = open_record(environment)
     yield from record.events()
@@ -113,7 +113,9 @@ def _read(environment: Mapping[str, str], wanted: ReportOptions) -> Iterator[obj
 def _look_at_skills(options: Options, environment: Mapping[str, str]) -> _Content:
     """Return what is offered; a report is of use without that, too."""
     try:
-        return _Content(derive_offer(load_snapshot(build(options, environment))))
+        return _Content(
+            derive_current_skills(load_snapshot(build(options, environment)))
+        )
     except (ConfigError, SyncError) as error:
         return _Content(None, str(error))
 
@@ -128,7 +130,7 @@ def _find_counting(options: Options, environment: Mapping[str, str]) -> Counting
         return "off"
 
 
-def _show(report: Report, notes: tuple[str, ...], wanted: ReportOptions) -> None:
+def _show(report: UsageReport, notes: tuple[str, ...], wanted: ReportOptions) -> None:
     if wanted.html:
         _write(wanted.html, render_page(report, notes))
     if wanted.as_json:
@@ -196,7 +198,7 @@ _NONE = "–"  # noqa: RUF001 - a dash stands for nothing
 _Row = Sequence[str]
 
 
-def print_tables(console: Console, report: Report, notes: Iterable[str]) -> None:
+def print_tables(console: Console, report: UsageReport, notes: Iterable[str]) -> None:
     """Print everything, in the order in which somebody can act on it."""
     console.print(escape(_headline(report)), soft_wrap=True)
     sections = (
@@ -221,7 +223,7 @@ def print_tables(console: Console, report: Report, notes: Iterable[str]) -> None
     )
 
 
-def _headline(report: Report) -> str:
+def _headline(report: UsageReport) -> str:
     answers, tasks = report.answers, report.answers.tasks
     people = f" of {_plural(report.people, 'person')}" if report.people else ""
     refreshed = report.refreshes.count
@@ -255,7 +257,7 @@ def _table(
     return table
 
 
-def _tabulate_answers(report: Report) -> Table:
+def _tabulate_answers(report: UsageReport) -> Table:
     by, answers = _fold(report)
     rows = [
         (
@@ -271,14 +273,14 @@ def _tabulate_answers(report: Report) -> Table:
     return _table(f"Answers by {by}", columns, columns[1:], rows, _MOST_PERIODS)
 
 
-def _fold(report: Report) -> tuple[str, dict[date, Answers]]:
+def _fold(report: UsageReport) -> tuple[str, dict[date, Answers]]:
     """Return what fits a screen: many days as weeks."""
     if report.period == "day" and len(report.periods) > _MOST_DAYS:
         return "week", fold_weeks(report.periods)
     return report.period, {each.start: each.answers for each in report.periods}
 
 
-def _tabulate_gaps(report: Report) -> Table:
+def _tabulate_gaps(report: UsageReport) -> Table:
     rows = [
         (
             gap.task,
@@ -299,7 +301,7 @@ def _describe_today(gap: Gap) -> str:
     return " or ".join(gap.today) or "nothing"
 
 
-def _tabulate_rivalries(report: Report) -> Table:
+def _tabulate_rivalries(report: UsageReport) -> Table:
     rows = [
         (
             "\n".join(each.skills),
@@ -321,7 +323,7 @@ def _describe_state(each: Rivalry) -> str:
     return "ambiguous" if each.is_still else "settled"
 
 
-def _tabulate_feedback(report: Report) -> Table:
+def _tabulate_feedback(report: UsageReport) -> Table:
     rows = [
         (
             each.skill,
@@ -338,7 +340,7 @@ def _tabulate_feedback(report: Report) -> Table:
     return _table("What helps, commit by commit", columns, columns[3:6], rows)
 
 
-def _tabulate_scripts(report: Report) -> Table:
+def _tabulate_scripts(report: UsageReport) -> Table:
     rows = [
         (
             f"{each.skill}\n{each.file}",
@@ -355,7 +357,7 @@ def _tabulate_scripts(report: Report) -> Table:
     return _table("Scripts", columns, columns[2:6], rows)
 
 
-def _tabulate_skills(report: Report) -> Table:
+def _tabulate_skills(report: UsageReport) -> Table:
     rows = [
         (
             each.skill if each.is_offered is not False else f"{each.skill} (gone)",
@@ -371,7 +373,7 @@ def _tabulate_skills(report: Report) -> Table:
     return _table("What is used", columns, columns[1:5], rows)
 
 
-def _tabulate_unserved(report: Report) -> Table:
+def _tabulate_unserved(report: UsageReport) -> Table:
     rows = [
         (each.skill, ", ".join(each.keywords) or _NONE, f"{each.candidate:,}")
         for each in report.unserved or ()

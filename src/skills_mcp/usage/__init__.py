@@ -1,24 +1,27 @@
-"""What the record of events says: what is used, what is missing, what to change."""
+"""What the recorded events say: what agents use, what is missing, what to change."""
 
-from skills_mcp.usage.collected import CollectedError, load_collected
-from skills_mcp.usage.notes import Counting, derive_notes, describe_emptiness
-from skills_mcp.usage.offer import derive_offer
-from skills_mcp.usage.page import render_page
-from skills_mcp.usage.reckoning import Offer, Reckoning
+from skills_mcp.usage.aggregation import (
+    Aggregation,
+    CurrentSkills,
+    derive_current_skills,
+)
+from skills_mcp.usage.report_page import render_page
+from skills_mcp.usage.report_text import Counting, derive_notes, describe_emptiness
 from skills_mcp.usage.span import Span, parse_since
-from skills_mcp.usage.summary import Report, render_report
+from skills_mcp.usage.usage_report import UsageReport, render_report
+from skills_mcp.usage.usage_rows import EventFilesError, load_event_files
 
 __all__ = [
-    "CollectedError",
+    "Aggregation",
     "Counting",
-    "Offer",
-    "Reckoning",
-    "Report",
+    "CurrentSkills",
+    "EventFilesError",
     "Span",
+    "UsageReport",
+    "derive_current_skills",
     "derive_notes",
-    "derive_offer",
     "describe_emptiness",
-    "load_collected",
+    "load_event_files",
     "parse_since",
     "render_page",
     "render_report",

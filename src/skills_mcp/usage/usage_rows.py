@@ -1,16 +1,28 @@
-"""One event as a report takes it: checked, in short texts, safe to show.
+"""Events as a report takes them: read from files, checked, safe to show.
 
-Rule: nothing that an event says is believed or shown before it has passed here. What
-an agent wrote may be hostile to a terminal or a page, and a file may hold anything.
+Rule: nothing that an event says is believed or shown before it has passed here. An
+agent may have written text that is hostile to a terminal or a page, and a file may hold
+anything.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeGuard
+from pathlib import Path
+from typing import IO, Any, TypeGuard
 
 from skills_mcp.analytics.events import EventType
+from skills_mcp.analytics.lines import split_lines
 from skills_mcp.analytics.privacy import HASH_PREFIX
+
+_SUFFIX = ".jsonl"
+
+# A request of ours has half a megabyte at most; a longer line is no event.
+_MOST_LINE_BYTES = 4 * 1024 * 1024
+
+UNREADABLE = None
+"""Stands for a line that holds no JSON."""
 
 # Without these an event of its kind says nothing.
 _NEEDED: Mapping[EventType, tuple[str, ...]] = {
@@ -42,8 +54,63 @@ _NOBODY = "dev"
 _JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"  # spelling needs them
 
 
+class EventFilesError(Exception):
+    """A file of events is not there or must not be read; the message says which."""
+
+
+def load_event_files(places: Iterable[Path]) -> Iterator[object]:
+    """Iterate over the events of files, and of folders with all below them.
+
+    What is no event is among them, to be counted. Blocking; one line at a time.
+
+    Raises:
+        EventFilesError: A file or folder is not there, or must not be read.
+    """
+    for place in places:
+        for file in _find_files(place):
+            try:
+                with file.open("rb") as opened:
+                    yield from _load_lines(opened)
+            except OSError as error:
+                raise _refuse(file, error.strerror or "it cannot be read") from error
+
+
+def _find_files(place: Path) -> list[Path]:
+    if not place.is_dir():
+        return [place]
+    files = sorted(file for file in place.rglob(f"*{_SUFFIX}") if file.is_file())
+    if not files:
+        raise _refuse(place, f"no file in it ends in {_SUFFIX}")
+    return files
+
+
+def _refuse(place: Path, reason: str) -> EventFilesError:
+    return EventFilesError(
+        f"No events can be read from {place}: {reason}. Name a file with one event "
+        f"per line, or a folder of such files that end in {_SUFFIX}."
+    )
+
+
+def _load_lines(file: IO[bytes]) -> Iterator[object]:
+    for line in split_lines(file, _MOST_LINE_BYTES):
+        yield from (UNREADABLE,) if line is None else _parse_line(line)
+
+
+def _parse_line(line: bytes) -> Iterator[object]:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        yield UNREADABLE
+        return
+    events = value.get("events") if isinstance(value, dict) else None
+    if isinstance(events, list):
+        yield from events
+    else:
+        yield value
+
+
 @dataclass(frozen=True, slots=True)
-class Entry:
+class UsageRow:
     """An event whose head is understood; its data are read field by field."""
 
     kind: EventType
@@ -80,7 +147,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class AskedTask:
     """What somebody wanted, as far as the operator lets that be known."""
 
     text: str
@@ -89,7 +156,7 @@ class Task:
     """The same for the same task; empty if it was left out."""
 
 
-def parse_entry(raw: object) -> Entry | None:
+def parse_row(raw: object) -> UsageRow | None:
     """Return an event, or None for what is none, or is of an unknown type."""
     if not isinstance(raw, Mapping):
         return None
@@ -102,13 +169,15 @@ def parse_entry(raw: object) -> Entry | None:
         return None
     person = tidy(raw.get("server_id"), MOST_NAME)
     commit = tidy(raw.get("content_commit"), MOST_NAME)
-    return Entry(kind, moment, "" if person == _NOBODY else person, commit, data)
+    return UsageRow(kind, moment, "" if person == _NOBODY else person, commit, data)
 
 
-def parse_task(entry: Entry) -> Task:
+def parse_task(row: UsageRow) -> AskedTask:
     """Return what the task of an event was."""
-    text = entry.text("context", MOST_TEXT)
-    return Task("", text) if text.startswith(HASH_PREFIX) else Task(text, text)
+    text = row.text("context", MOST_TEXT)
+    return (
+        AskedTask("", text) if text.startswith(HASH_PREFIX) else AskedTask(text, text)
+    )
 
 
 def tidy(value: object, most: int) -> str:

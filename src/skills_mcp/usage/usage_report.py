@@ -169,7 +169,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class UsageReport:
     """Everything."""
 
     since: date
@@ -190,7 +190,7 @@ class Report:
     refreshes: Refreshes
 
 
-def render_report(report: Report) -> dict[str, Any]:
+def render_report(report: UsageReport) -> dict[str, Any]:
     """Return a report as JSON has it."""
     rendered: dict[str, Any] = _render(report)
     return rendered

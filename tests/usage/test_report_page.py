@@ -1,6 +1,9 @@
+"""The HTML page: complete, safe and well formed."""
+
 import re
 import subprocess
 from collections import Counter
+from datetime import date, timedelta
 from html.parser import HTMLParser
 from importlib.resources import files
 
@@ -9,12 +12,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demo.month import LAST_DAY, simulate
-from skills_mcp.usage import Offer, Report, Span, derive_notes, parse_since, render_page
-from skills_mcp.usage.entries import MOST_NAME, tidy
-from skills_mcp.usage.page import MOST_ROWS
-from skills_mcp.usage.skills import OfferedSkill
+from skills_mcp.usage import (
+    CurrentSkills,
+    Span,
+    UsageReport,
+    derive_notes,
+    parse_since,
+    render_page,
+)
+from skills_mcp.usage.report_page import (
+    MOST_ROWS,
+    Chart,
+    derive_ceiling,
+    describe_period,
+    draw_answers,
+    sparkline,
+)
+from skills_mcp.usage.span import Period
+from skills_mcp.usage.tallies import CurrentSkill
+from skills_mcp.usage.usage_report import Answers, PeriodAnswers, Release
+from skills_mcp.usage.usage_rows import MOST_NAME, tidy
 from tests.support import PROJECT
-from tests.usage.happenings import event, judged, missed, ran, reckon, served, torn
+from tests.usage.happenings import aggregate, event, judged, missed, ran, served, torn
 
 VOID = {"meta", "br", "wbr", "link", "img", "hr", "input", "base"}
 FETCHING = {"src", "srcset", "href", "xlink:href", "action", "data", "poster", "style"}
@@ -39,6 +58,11 @@ HOSTILE = (
     "x" * 100_000,
     "&lt;b&gt;&#60;",
 )
+
+FIRST = date(2026, 11, 1)
+
+counts = st.integers(0, 10**9)
+answers = st.builds(Answers, counts, counts, counts)
 
 
 class Page(HTMLParser):
@@ -72,15 +96,15 @@ class Page(HTMLParser):
             self.text += data
 
 
-def rendered(report: Report, reason: str = "") -> Page:
+def rendered(report: UsageReport, reason: str = "") -> Page:
     return Page(render_page(report, derive_notes(report, without_skills=reason)))
 
 
 @pytest.fixture(scope="module")
-def month() -> Report:
+def month() -> UsageReport:
     """A month of use, with the skills of that month."""
     since = parse_since("30d", LAST_DAY)
-    skill = OfferedSkill("ui/never", "Nobody asked for it", ("never",))
+    skill = CurrentSkill("ui/never", "Nobody asked for it", ("never",))
     lines = (
         {
             "type": each.type,
@@ -92,12 +116,12 @@ def month() -> Report:
         }
         for each in simulate()
     )
-    return reckon(
-        lines, Offer((skill,), lambda _: ("ui/never",)), Span(since, LAST_DAY)
+    return aggregate(
+        lines, CurrentSkills((skill,), lambda _: ("ui/never",)), Span(since, LAST_DAY)
     )
 
 
-def test_a_month_is_a_page_with_every_section(month: Report) -> None:
+def test_a_month_is_a_page_with_every_section(month: UsageReport) -> None:
     page = rendered(month)
 
     for said in (
@@ -114,7 +138,7 @@ def test_a_month_is_a_page_with_every_section(month: Report) -> None:
     assert page.tags["section"] == 7
 
 
-def test_a_chart_says_in_words_what_it_shows(month: Report) -> None:
+def test_a_chart_says_in_words_what_it_shows(month: UsageReport) -> None:
     page = rendered(month)
 
     drawings = [each for each in page.attributes if each[:2] == ("svg", "viewbox")]
@@ -131,7 +155,7 @@ def test_a_chart_says_in_words_what_it_shows(month: Report) -> None:
     )
 
 
-def test_the_page_fetches_nothing_and_runs_nothing(month: Report) -> None:
+def test_the_page_fetches_nothing_and_runs_nothing(month: UsageReport) -> None:
     page = rendered(month)
 
     assert not {"script", "link", "img", "iframe", "object", "base", "form"} & set(
@@ -149,7 +173,7 @@ def test_the_page_fetches_nothing_and_runs_nothing(month: Report) -> None:
     assert "@import" not in (PAGE / "page.css").read_text()
 
 
-def test_links_lead_to_sections_that_are_there(month: Report) -> None:
+def test_links_lead_to_sections_that_are_there(month: UsageReport) -> None:
     page = rendered(month)
 
     names = {value for _, name, value in page.attributes if name == "id"}
@@ -162,7 +186,7 @@ def test_links_lead_to_sections_that_are_there(month: Report) -> None:
     assert len(links) == 6
 
 
-def everywhere(text: str) -> Report:
+def everywhere(text: str) -> UsageReport:
     """Return a report that has a text wherever an event or a skill may have one."""
     events = [
         missed(text),
@@ -173,8 +197,8 @@ def everywhere(text: str) -> Report:
         event("asset_served", skill_path=text, file=text),
     ]
     shown = tidy(text, MOST_NAME)  # as `derive_offer` does
-    skill = OfferedSkill(shown, shown, (shown,))
-    return reckon(events, Offer((skill,), lambda _: (shown, shown)))
+    skill = CurrentSkill(shown, shown, (shown,))
+    return aggregate(events, CurrentSkills((skill,), lambda _: (shown, shown)))
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=[text[:12] for text in HOSTILE])
@@ -204,21 +228,21 @@ def test_a_huge_text_does_not_make_a_huge_page() -> None:
 
 def test_a_long_table_ends_and_says_how_much_is_left_out() -> None:
     page = rendered(
-        reckon(missed(f"task number{n} of it") for n in range(MOST_ROWS + 7))
+        aggregate(missed(f"task number{n} of it") for n in range(MOST_ROWS + 7))
     )
 
     assert page.text.count("task number") == MOST_ROWS
     assert "and 7 more; --json has them all" in page.text
 
 
-def test_an_empty_report_is_a_page(month: Report) -> None:
-    page = rendered(reckon([]))
+def test_an_empty_report_is_a_page(month: UsageReport) -> None:
+    page = rendered(aggregate([]))
 
     assert page.tags["section"] == rendered(month).tags["section"]
     assert "Not known: the skills are not here." in page.text
 
 
-def test_the_same_report_is_the_same_page(month: Report) -> None:
+def test_the_same_report_is_the_same_page(month: UsageReport) -> None:
     assert render_page(month, ()) == render_page(month, ())
 
 
@@ -246,3 +270,89 @@ def test_no_rule_keeps_the_templates_out_of_what_is_built() -> None:
     )
 
     assert done.stdout == ""
+
+
+def days(*each: Answers) -> list[PeriodAnswers]:
+    return [
+        PeriodAnswers(FIRST + timedelta(days=n), one, 1) for n, one in enumerate(each)
+    ]
+
+
+def drawn(*each: Answers, releases: tuple[Release, ...] = ()) -> Chart:
+    chart = draw_answers(days(*each), releases)
+    assert chart is not None
+    return chart
+
+
+@given(st.lists(answers, min_size=1, max_size=60))
+def test_everything_is_inside_of_the_drawing(each: list[Answers]) -> None:
+    chart = draw_answers(days(*each), ())
+
+    if chart is None:
+        assert not any(one.tasks for one in each)
+        return
+    for bar in chart.bars:
+        assert chart.left <= bar.x
+        assert bar.x + bar.width <= chart.width + 0.1
+        assert all(chart.top - 0.1 <= piece.y for piece in bar.pieces)
+    assert len(chart.days) <= 8
+
+
+def test_pieces_stand_on_each_other_in_proportion() -> None:
+    [bar] = drawn(Answers(4, 2, 2)).bars
+
+    served, ambiguous, no_match = bar.pieces
+    assert served.height == pytest.approx(2 * ambiguous.height, abs=0.1)
+    assert served.y == pytest.approx(ambiguous.y + ambiguous.height, abs=0.1)
+    assert ambiguous.y == pytest.approx(no_match.y + no_match.height, abs=0.1)
+
+
+@given(st.integers(1, 10**12))
+def test_an_axis_is_high_enough_and_not_much_higher(highest: int) -> None:
+    assert highest <= derive_ceiling(highest) <= 2 * highest
+
+
+def test_new_content_is_marked_and_what_was_there_is_not() -> None:
+    seen = [Release(commit=f"{n}" * 40, first_seen=FIRST) for n in range(2)]
+    later = Release(commit="c" * 40, first_seen=FIRST + timedelta(days=1))
+
+    chart = drawn(Answers(1, 0, 0), Answers(1, 0, 0), releases=(seen[0], later))
+
+    [mark] = chart.releases
+    assert (mark.text, mark.at) == ("cccccccc", chart.bars[1].x)
+
+
+def test_so_many_marks_that_nothing_else_is_seen_are_none() -> None:
+    many = tuple(Release(commit=f"{n}", first_seen=FIRST) for n in range(20))
+
+    assert drawn(Answers(1, 0, 0), releases=many).releases == ()
+
+
+def test_a_commit_from_before_the_first_bar_stands_at_it() -> None:
+    early = FIRST - timedelta(days=3)
+    two = tuple(Release(commit=f"{n}", first_seen=early) for n in range(2))
+
+    chart = drawn(Answers(1, 0, 0), releases=two)
+
+    assert [mark.at for mark in chart.releases] == [chart.bars[0].x]
+
+
+def test_a_small_chart_has_a_height_for_each_period() -> None:
+    second, third = FIRST + timedelta(days=1), FIRST + timedelta(days=2)
+
+    heights = sparkline(((second, 2), (third, 4)), (FIRST, second, third))
+
+    assert heights == (0, 0.5, 1)
+    assert sparkline((), (FIRST,)) == (0,)
+
+
+@pytest.mark.parametrize(
+    "period, words",
+    [
+        ("day", "Sun 1 Nov 2026"),
+        ("week", "the week of 1 Nov 2026"),
+        ("month", "November 2026"),
+    ],
+)
+def test_a_period_has_a_name(period: Period, words: str) -> None:
+    assert describe_period(FIRST, period) == words

@@ -1,7 +1,7 @@
 """Adds events up, one at a time and in any order.  Pure.
 
-What is kept grows with the different tasks, skills, scripts and people, and by one
-number for each event, which tells a repetition; never with the texts of all events.
+Memory grows with the different tasks, skills, scripts and people, and by one number for
+each event, which detects repetitions; never with the texts of all events.
 """
 
 import json
@@ -9,32 +9,51 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import partial
 
 from skills_mcp.analytics.events import EventType
-from skills_mcp.usage.entries import Entry, parse_entry, parse_task
-from skills_mcp.usage.scripts import ScriptRuns
-from skills_mcp.usage.skills import OfferedSkill, Seen, Uses, Verdicts
+from skills_mcp.routing.choosing import choose
+from skills_mcp.routing.explanation import list_answers
+from skills_mcp.skills.index import INDEX, ROOT
+from skills_mcp.snapshots.snapshot import Snapshot
 from skills_mcp.usage.span import Span
-from skills_mcp.usage.summary import (
+from skills_mcp.usage.tallies import (
+    Answer,
+    CurrentSkill,
+    FeedbackTally,
+    GapTally,
+    RivalryTally,
+    ScriptTally,
+    Seen,
+    SkillTally,
+)
+from skills_mcp.usage.usage_report import (
     Answers,
     Counts,
     PeriodAnswers,
     Refreshes,
     Release,
-    Report,
+    UsageReport,
 )
-from skills_mcp.usage.tasks import Answer, Gaps, Rivalries
+from skills_mcp.usage.usage_rows import (
+    MOST_NAME,
+    MOST_TEXT,
+    UsageRow,
+    parse_row,
+    parse_task,
+    tidy,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class CurrentSkills:
     """What is offered now, to compare the record with."""
 
-    skills: tuple[OfferedSkill, ...]
+    skills: tuple[CurrentSkill, ...]
     answer: Answer
 
 
-class Reckoning:
+class Aggregation:
     """The sums of a span."""
 
     def __init__(self, span: Span) -> None:
@@ -46,12 +65,12 @@ class Reckoning:
         self._people: defaultdict[date, set[str]] = defaultdict(set)
         self._releases: defaultdict[str, Seen] = defaultdict(Seen)
         self._refreshes: Counter[bool] = Counter()
-        self._gaps = Gaps()
-        self._rivalries = Rivalries()
-        self._uses = Uses()
-        self._verdicts = Verdicts()
-        self._scripts = ScriptRuns()
-        self._adders: Mapping[EventType, Callable[[Entry], None]] = {
+        self._gaps = GapTally()
+        self._rivalries = RivalryTally()
+        self._uses = SkillTally()
+        self._verdicts = FeedbackTally()
+        self._scripts = ScriptTally()
+        self._adders: Mapping[EventType, Callable[[UsageRow], None]] = {
             "skill_served": self._add_served,
             "ambiguous": self._add_ambiguous,
             "no_match": self._add_no_match,
@@ -64,19 +83,19 @@ class Reckoning:
 
     def add(self, raw: object) -> None:
         """Count an event, whatever it is."""
-        entry = parse_entry(raw)
-        if entry is None:
+        row = parse_row(raw)
+        if row is None:
             self._counts["unreadable"] += 1
             return
-        self._newest = max(self._newest or entry.moment, entry.moment)
-        day = entry.moment.date()
+        self._newest = max(self._newest or row.moment, row.moment)
+        day = row.moment.date()
         if not self._span.first <= day <= self._span.last:
             self._counts["outside"] += 1
         elif self._is_repeated(raw):
             self._counts["repeated"] += 1
         else:
             self._counts["events"] += 1
-            self._count(entry, day)
+            self._count(row, day)
 
     def _is_repeated(self, raw: object) -> bool:
         mark = _identify(raw)
@@ -85,47 +104,47 @@ class Reckoning:
         self._seen.add(mark)
         return False
 
-    def _count(self, entry: Entry, day: date) -> None:
-        if entry.person:
-            self._people[day].add(entry.person)
-        if entry.commit:
-            self._releases[entry.commit].add(entry.moment)
-        self._adders[entry.kind](entry)
+    def _count(self, row: UsageRow, day: date) -> None:
+        if row.person:
+            self._people[day].add(row.person)
+        if row.commit:
+            self._releases[row.commit].add(row.moment)
+        self._adders[row.kind](row)
 
-    def _add_served(self, entry: Entry) -> None:
-        self._uses.add_served(entry)
-        self._verdicts.add_served(entry)
-        if entry.is_set("was_ambiguous"):  # its task was counted as an ambiguous one
-            self._rivalries.add_pick(entry)
+    def _add_served(self, row: UsageRow) -> None:
+        self._uses.add_served(row)
+        self._verdicts.add_served(row)
+        if row.is_set("was_ambiguous"):  # its task was counted as an ambiguous one
+            self._rivalries.add_pick(row)
         else:
-            self._answers[entry.moment.date()][entry.kind] += 1
+            self._answers[row.moment.date()][row.kind] += 1
 
-    def _add_no_match(self, entry: Entry) -> None:
-        self._add_task(entry)
-        self._gaps.add(entry)
+    def _add_no_match(self, row: UsageRow) -> None:
+        self._add_task(row)
+        self._gaps.add(row)
 
-    def _add_ambiguous(self, entry: Entry) -> None:
-        self._add_task(entry)
-        self._rivalries.add_ambiguous(entry)
-        self._uses.add_ambiguous(entry)
+    def _add_ambiguous(self, row: UsageRow) -> None:
+        self._add_task(row)
+        self._rivalries.add_ambiguous(row)
+        self._uses.add_ambiguous(row)
 
-    def _add_task(self, entry: Entry) -> None:
-        self._answers[entry.moment.date()][entry.kind] += 1
-        self._counts["untold_tasks"] += not parse_task(entry).text
+    def _add_task(self, row: UsageRow) -> None:
+        self._answers[row.moment.date()][row.kind] += 1
+        self._counts["untold_tasks"] += not parse_task(row).text
 
-    def _add_refresh(self, entry: Entry) -> None:
-        self._refreshes[entry.is_set("success")] += 1
+    def _add_refresh(self, row: UsageRow) -> None:
+        self._refreshes[row.is_set("success")] += 1
 
-    def _add_dropped(self, entry: Entry) -> None:
-        self._counts["dropped"] += entry.number("count") or 0
+    def _add_dropped(self, row: UsageRow) -> None:
+        self._counts["dropped"] += row.number("count") or 0
 
-    def derive(self, offer: Offer | None) -> Report:
+    def derive(self, current: CurrentSkills | None) -> UsageReport:
         """Return everything, compared with what is offered now."""
         days = self._answers.keys() | self._people.keys()
         span = self._span.starting(min(days, default=self._span.last))
-        answer = offer.answer if offer else None
-        offered = {skill.path: skill for skill in offer.skills} if offer else None
-        return Report(
+        answer = current.answer if current else None
+        offered = {skill.path: skill for skill in current.skills} if current else None
+        return UsageReport(
             since=self._span.first,
             until=self._span.last,
             period=span.period,
@@ -193,3 +212,26 @@ def _identify(raw: object) -> int:
         return hash(json.dumps(raw, sort_keys=True, default=str))
     except RecursionError:  # nobody who means well nests so deep
         return hash(type(raw))
+
+
+def derive_current_skills(snapshot: Snapshot) -> CurrentSkills:
+    """Return the skills that are offered, and what they would answer."""
+    skills = (
+        CurrentSkill(
+            path=tidy(skill.path, MOST_NAME),
+            description=tidy(skill.description, MOST_TEXT),
+            keywords=tuple(tidy(word, MOST_NAME) for word in skill.keywords),
+            is_above_others=_is_above_others(skill.path),
+        )
+        for skill in snapshot.index
+    )
+    return CurrentSkills(tuple(skills), partial(_answer, snapshot))
+
+
+def _is_above_others(path: str) -> bool:
+    return path == ROOT or path.rpartition("/")[2] == INDEX
+
+
+def _answer(snapshot: Snapshot, task: str) -> tuple[str, ...]:
+    decision = choose(snapshot.matcher, task, snapshot.config.matching)
+    return tuple(tidy(each.skill.path, MOST_NAME) for each in list_answers(decision))

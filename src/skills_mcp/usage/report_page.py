@@ -1,16 +1,28 @@
-"""Where the bars of a chart stand, in the units of its drawing.  Pure.
-
-The drawing is made of these by macros of the template. A library for charts would
-bring scripts, fixed colours or a hundred modules for three kinds of rectangles.
-"""
+"""A report as one HTML file: no script, no address, nothing to load."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-from skills_mcp.usage.excerpts import describe_commit
-from skills_mcp.usage.span import Period
-from skills_mcp.usage.summary import PeriodAnswers, Release
+from skills_mcp.usage.report_text import (
+    describe_commit,
+    describe_day,
+    describe_share,
+    describe_untold,
+    pick_feedback,
+    pick_gaps,
+    pick_scripts,
+)
+from skills_mcp.usage.span import Period, Span
+from skills_mcp.usage.usage_report import PeriodAnswers, Release, UsageReport
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+MOST_ROWS = 40
+"""Of a table: nobody reads on, and JSON has them all."""
 
 _WIDTH = 880.0
 _HEIGHT = 240.0
@@ -25,8 +37,54 @@ _MOST_RELEASES = 6  # markers: more would hide the bars
 _NICE = (1, 2, 3, 4, 5, 6, 8, 10)  # what people count in
 
 
+def render_page(report: UsageReport, notes: tuple[str, ...]) -> str:
+    """Return the page; every text in it is escaped by the template library."""
+    return _load_template().render(_compose(report, notes))
+
+
+@cache
+def _load_template() -> "Template":
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # late: big
+
+    environment = Environment(
+        loader=PackageLoader("skills_mcp.usage"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "thousands": "{:,}".format,
+        "share": describe_share,
+        "day": describe_day,
+        "short": describe_commit,
+    }
+    return environment.get_template("page.html")
+
+
+def _compose(report: UsageReport, notes: tuple[str, ...]) -> dict[str, Any]:
+    starts = [each.start for each in report.periods]
+    return {
+        "report": report,
+        "notes": notes,
+        "most": MOST_ROWS,
+        "days": Span(report.since, report.until).days,
+        "chart": draw_answers(report.periods, report.releases),
+        "describe_period": lambda start: describe_period(start, report.period),
+        "gaps": pick_gaps(report),
+        "untold": describe_untold(report),
+        "feedback": pick_feedback(report),
+        "scripts": pick_scripts(report),
+        "spark": lambda rivalry: sparkline(rivalry.days, starts),
+        "useful": sum(each.useful for each in report.feedback),
+        "judged": sum(each.useful + each.not_useful for each in report.feedback),
+        "failed": sum(each.failures + each.timeouts for each in report.scripts),
+        "runs": sum(each.runs for each in report.scripts),
+    }
+
+
 @dataclass(frozen=True, slots=True)
-class Piece:
+class BarPiece:
     """A part of a bar; `kind` names its colour."""
 
     kind: str
@@ -35,17 +93,17 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class ChartBar:
     """A period."""
 
     x: float
     width: float
-    pieces: tuple[Piece, ...]
+    pieces: tuple[BarPiece, ...]
     period: PeriodAnswers
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class ChartLabel:
     """A text on an axis, or beside a line."""
 
     at: float
@@ -62,10 +120,10 @@ class Chart:
     top: float
     base: float
     """Where the bars stand."""
-    bars: tuple[Bar, ...]
-    levels: tuple[Mark, ...]
-    days: tuple[Mark, ...]
-    releases: tuple[Mark, ...]
+    bars: tuple[ChartBar, ...]
+    levels: tuple[ChartLabel, ...]
+    days: tuple[ChartLabel, ...]
+    releases: tuple[ChartLabel, ...]
 
 
 def draw_answers(
@@ -92,11 +150,11 @@ def draw_answers(
         base=base,
         bars=bars,
         levels=tuple(
-            Mark(round(base - level * scale, 1), f"{level:,}")
+            ChartLabel(round(base - level * scale, 1), f"{level:,}")
             for level in _levels(ceiling)
         ),
         days=tuple(
-            Mark(
+            ChartLabel(
                 round(bar.x + bar.width / 2, 1),
                 f"{bar.period.start.day} {bar.period.start:%b}",
             )
@@ -127,14 +185,14 @@ def sparkline(
 
 def _stack(
     period: PeriodAnswers, x: float, width: float, base: float, scale: float
-) -> Bar:
+) -> ChartBar:
     answers = period.answers
     pieces = []
     for kind in ("served", "ambiguous", "no_match"):
         height = getattr(answers, kind) * scale
         base -= height
-        pieces.append(Piece(kind, round(base, 2), round(height, 2)))
-    return Bar(round(x, 2), round(width, 2), tuple(pieces), period)
+        pieces.append(BarPiece(kind, round(base, 2), round(height, 2)))
+    return ChartBar(round(x, 2), round(width, 2), tuple(pieces), period)
 
 
 def _levels(ceiling: int) -> tuple[int, ...]:
@@ -142,8 +200,8 @@ def _levels(ceiling: int) -> tuple[int, ...]:
 
 
 def _mark_releases(
-    bars: Sequence[Bar], releases: Sequence[Release]
-) -> tuple[Mark, ...]:
+    bars: Sequence[ChartBar], releases: Sequence[Release]
+) -> tuple[ChartLabel, ...]:
     """Return where new content came; what was there from the start is not new."""
     new = releases[1:]
     if len(new) > _MOST_RELEASES:
@@ -152,7 +210,7 @@ def _mark_releases(
     for release in new:
         before = [bar for bar in bars if bar.period.start <= release.first_seen]
         bar = before[-1] if before else bars[0]
-        marks.append(Mark(bar.x, describe_commit(release.commit)))
+        marks.append(ChartLabel(bar.x, describe_commit(release.commit)))
     return tuple(marks)
 
 

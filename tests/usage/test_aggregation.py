@@ -1,5 +1,8 @@
+"""Events become a report, in whatever order they come."""
+
 from collections.abc import Sequence
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,16 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demo.month import LAST_DAY, simulate
-from skills_mcp.usage import Report, Span
-from skills_mcp.usage.summary import Answers
+from skills_mcp.usage import Span, UsageReport, derive_current_skills
+from skills_mcp.usage.usage_report import Answers
+from tests.support import SKILLS_CONTENT, open_library, write_skill
 from tests.usage.happenings import (
     NEW,
     OLD,
+    aggregate,
     event,
     judged,
     missed,
     ran,
-    reckon,
     served,
     torn,
 )
@@ -43,7 +47,7 @@ EVENTS: tuple[dict[str, Any], ...] = (
 
 
 def test_everything_is_counted_once() -> None:
-    report = reckon(EVENTS)
+    report = aggregate(EVENTS)
 
     assert report.counts.events == len(EVENTS)
     assert report.answers == Answers(served=2, ambiguous=2, no_match=2)
@@ -54,7 +58,7 @@ def test_everything_is_counted_once() -> None:
 
 
 def test_answers_stand_on_their_day_from_the_first_one_on() -> None:
-    report = reckon(EVENTS)
+    report = aggregate(EVENTS)
 
     days = {each.start.day: each for each in report.periods if each.answers.tasks}
     assert report.period == "day"
@@ -73,7 +77,7 @@ def test_answers_stand_on_their_day_from_the_first_one_on() -> None:
 
 
 def test_commits_stand_in_the_order_in_which_they_came() -> None:
-    releases = reckon(EVENTS).releases
+    releases = aggregate(EVENTS).releases
 
     assert [(each.commit, each.first_seen.day) for each in releases] == [
         (OLD, 2),
@@ -85,14 +89,14 @@ def test_commits_stand_in_the_order_in_which_they_came() -> None:
 def test_the_order_of_events_does_not_matter(
     shuffled: Sequence[dict[str, Any]],
 ) -> None:
-    assert reckon(shuffled) == reckon(EVENTS)
+    assert aggregate(shuffled) == aggregate(EVENTS)
 
 
 @given(st.lists(st.sampled_from(EVENTS)))
 def test_an_event_that_comes_again_does_not_count(
     again: list[dict[str, Any]],
 ) -> None:
-    once, twice = reckon(EVENTS), reckon([*EVENTS, *again])
+    once, twice = aggregate(EVENTS), aggregate([*EVENTS, *again])
 
     assert twice.counts.repeated == len(again)
     assert _without_counts(twice) == _without_counts(once)
@@ -101,7 +105,7 @@ def test_an_event_that_comes_again_does_not_count(
 def test_an_event_without_an_identifier_is_known_by_everything_in_it() -> None:
     plain = {k: v for k, v in missed("bake a cake").items() if k != "event_id"}
 
-    report = reckon([plain, dict(plain), {**plain, "server_id": "dev-grace"}])
+    report = aggregate([plain, dict(plain), {**plain, "server_id": "dev-grace"}])
 
     assert (report.answers.no_match, report.counts.repeated) == (2, 1)
 
@@ -112,7 +116,7 @@ def test_an_event_that_is_nested_too_deep_to_be_known_hides_no_other() -> None:
         deep = [deep]
     plain = {k: v for k, v in missed("x", more=deep).items() if k != "event_id"}
 
-    report = reckon([plain, plain, *EVENTS])
+    report = aggregate([plain, plain, *EVENTS])
 
     assert report.counts.events == 1 + len(EVENTS)
 
@@ -120,7 +124,7 @@ def test_an_event_that_is_nested_too_deep_to_be_known_hides_no_other() -> None:
 def test_what_is_no_event_is_counted_and_hides_nothing() -> None:
     garbage = [None, 7, {"type": "new"}, {**missed("x"), "timestamp": "?"}]
 
-    report = reckon([*garbage, *EVENTS])
+    report = aggregate([*garbage, *EVENTS])
 
     assert report.counts.unreadable == 4
     assert report.counts.events == len(EVENTS)
@@ -129,7 +133,7 @@ def test_what_is_no_event_is_counted_and_hides_nothing() -> None:
 def test_other_days_are_left_out() -> None:
     span = Span(date(2026, 11, 3), date(2026, 11, 4))
 
-    report = reckon(EVENTS, span=span)
+    report = aggregate(EVENTS, span=span)
 
     inside = [e for e in EVENTS if e["timestamp"][8:10] in {"03", "04"}]
     assert (report.since, report.until) == (span.first, span.last)
@@ -139,7 +143,7 @@ def test_other_days_are_left_out() -> None:
 
 
 def test_an_empty_record_is_an_empty_report() -> None:
-    report = reckon([])
+    report = aggregate([])
 
     assert (report.counts.events, report.counts.newest) == (0, None)
     assert report.periods == ()
@@ -148,14 +152,14 @@ def test_an_empty_record_is_an_empty_report() -> None:
 
 @pytest.mark.parametrize("person", ["", "dev"])
 def test_nobody_is_nobody(person: str) -> None:
-    assert reckon([missed("x", person=person)]).people == 0
+    assert aggregate([missed("x", person=person)]).people == 0
 
 
 def test_a_month_is_told_apart_as_it_was_made_up() -> None:
     events = simulate()
     kinds = [each.type for each in events]
 
-    report = reckon(
+    report = aggregate(
         ({"data": each.data, **_head(each)} for each in events),
         span=Span(date(2026, 10, 24), LAST_DAY),
     )
@@ -186,6 +190,46 @@ def _head(each: Any) -> dict[str, Any]:
     }
 
 
-def _without_counts(report: Report) -> tuple[object, ...]:
-    names = (name for name in Report.__slots__ if name != "counts")
+def _without_counts(report: UsageReport) -> tuple[object, ...]:
+    names = (name for name in UsageReport.__slots__ if name != "counts")
     return tuple(getattr(report, name) for name in names)
+
+
+def test_the_skills_of_the_content_are_what_could_have_been_served() -> None:
+    offer = derive_current_skills(open_library(SKILLS_CONTENT).snapshot)
+
+    report = aggregate([served("ui/react/auth"), served("ui/react/_index")], offer)
+
+    assert report.unserved is not None
+    paths = [each.skill for each in report.unserved]
+    assert "api/pagination" in paths
+    assert "ui/react/auth" not in paths
+    assert not [path for path in paths if path.rpartition("/")[2].startswith("_")]
+    assert {use.is_offered for use in report.skills} == {True}
+
+
+def test_a_task_gets_today_what_get_skill_would_give_it() -> None:
+    offer = derive_current_skills(open_library(SKILLS_CONTENT).snapshot)
+    tasks = ["bake a cake", "write a database migration", "fix the auth"]
+
+    report = aggregate(
+        [*map(missed, tasks), torn("fix the auth", "api/auth", "ui/react/auth")], offer
+    )
+
+    assert {gap.task: gap.today for gap in report.gaps} == {
+        "bake a cake": (),
+        "write a database migration": ("data/postgres/migrations",),
+        "fix the auth": ("api/auth", "ui/react/auth"),
+    }
+    assert [pair.is_still for pair in report.rivalries] == [True]
+
+
+def test_what_a_skill_says_of_itself_is_fit_to_show(tmp_path: Path) -> None:
+    hostile = "Red \x1b[31m\u202e text"
+    write_skill(tmp_path, "a.md", description=hostile, keywords=["one", "two"])
+
+    [skill] = derive_current_skills(open_library(tmp_path).snapshot).skills
+
+    assert (skill.path, skill.keywords) == ("a", ("one", "two"))
+    assert "\x1b" not in skill.description
+    assert "\u202e" not in skill.description

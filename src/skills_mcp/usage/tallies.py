@@ -1,0 +1,463 @@
+"""Tallies of tasks, skills, feedback and scripts, commit by commit.  Pure."""
+
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from functools import lru_cache
+from itertools import combinations, groupby, takewhile
+from statistics import median
+
+from skills_mcp.routing.tokens import fold, tokenize
+from skills_mcp.usage.span import Span
+from skills_mcp.usage.usage_report import (
+    Feedback,
+    Gap,
+    KeywordCount,
+    Rivalry,
+    ScriptUse,
+    SkillUse,
+    Unserved,
+)
+from skills_mcp.usage.usage_rows import MOST_TEXT, AskedTask, UsageRow, parse_task
+
+_MOST_COMMENTS = 5  # of a skill at a commit: what is wrong is said by then
+
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
+_LATEST = datetime.max.replace(tzinfo=UTC)
+
+_BROKEN = 0.5  # of the runs: a script that fails less often may have a reason
+
+Answer = Callable[[str], tuple[str, ...]]
+"""From a task to the skills that would be its answer now; several are candidates."""
+
+Pair = tuple[str, str]
+
+_MOST_KEYWORDS = 8  # of a pair: the first of them are those to change
+_MOST_TRIED = 200  # tasks that are routed again: nobody reads further down
+
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentSkill:
+    """What a report needs to know of a skill that is offered."""
+
+    path: str
+    description: str
+    keywords: tuple[str, ...]
+    is_above_others: bool = False
+    """Whether it reaches agents with the skills below it, and seldom by itself."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """When something was seen for the first and for the last time."""
+
+    first: datetime = _LATEST
+    last: datetime = _EARLIEST
+
+    def add(self, moment: datetime) -> None:
+        """Count a moment in."""
+        self.first, self.last = min(self.first, moment), max(self.last, moment)
+
+
+@dataclass(slots=True)
+class _Used:
+    """How often a skill was handed out."""
+
+    served: int = 0
+    unchanged: int = 0
+    picked: int = 0
+    files: int = 0
+    seen: Seen = field(default_factory=Seen)
+
+
+class SkillTally:
+    """How often each skill was handed out, or almost."""
+
+    def __init__(self) -> None:
+        self._used: defaultdict[str, _Used] = defaultdict(_Used)
+        self._candidates: Counter[str] = Counter()
+
+    def add_served(self, row: UsageRow) -> None:
+        """Count a skill."""
+        used = self._use(row)
+        used.served += 1
+        used.unchanged += row.is_set("unchanged")
+        used.picked += row.is_set("was_ambiguous")
+
+    def add_file(self, row: UsageRow) -> None:
+        """Count a file of a skill."""
+        self._use(row).files += 1
+
+    def add_ambiguous(self, row: UsageRow) -> None:
+        """Count those that almost were."""
+        self._candidates.update(set(row.texts("candidates")))
+
+    def _use(self, row: UsageRow) -> _Used:
+        used = self._used[row.text("skill_path")]
+        used.seen.add(row.moment)
+        return used
+
+    def derive(
+        self, offered: Mapping[str, CurrentSkill] | None
+    ) -> tuple[SkillUse, ...]:
+        """Return them, the most frequent first."""
+        order = sorted(self._used.items(), key=lambda item: (-item[1].served, item[0]))
+        return tuple(
+            SkillUse(
+                skill=path,
+                served=used.served,
+                unchanged=used.unchanged,
+                picked=used.picked,
+                files=used.files,
+                last_seen=used.seen.last.date(),
+                is_offered=None if offered is None else path in offered,
+            )
+            for path, used in order
+        )
+
+    def derive_unserved(
+        self, offered: Mapping[str, CurrentSkill] | None
+    ) -> tuple[Unserved, ...] | None:
+        """Return the skills that nobody got, in the order of their paths."""
+        if offered is None:
+            return None
+        served = {path for path, used in self._used.items() if used.served}
+        return tuple(
+            Unserved(
+                skill=skill.path,
+                description=skill.description,
+                keywords=skill.keywords,
+                candidate=self._candidates[skill.path],
+            )
+            for _, skill in sorted(offered.items())
+            if skill.path not in served and not skill.is_above_others
+        )
+
+
+@dataclass(slots=True)
+class _Judged:
+    """What agents thought of one state of a skill."""
+
+    served: int = 0
+    useful: int = 0
+    not_useful: int = 0
+    comments: dict[tuple[bool, str], datetime] = field(default_factory=dict)
+    """When each was written last, and whether it is a complaint."""
+    seen: Seen = field(default_factory=Seen)
+
+    def comment(self, text: str, moment: datetime, *, is_complaint: bool) -> None:
+        """Keep a comment, if it is among the first to be read."""
+        key = is_complaint, text
+        self.comments[key] = max(moment, self.comments.get(key, moment))
+        if len(self.comments) > _MOST_COMMENTS:
+            del self.comments[self.order()[-1]]
+
+    def order(self) -> list[tuple[bool, str]]:
+        """Return the comments: complaints first, and the newest of them."""
+        return sorted(
+            self.comments,
+            key=lambda key: (key[0], self.comments[key], key[1]),
+            reverse=True,
+        )
+
+
+class FeedbackTally:
+    """What agents thought of skills, commit by commit."""
+
+    def __init__(self) -> None:
+        self._judged: defaultdict[tuple[str, str], _Judged] = defaultdict(_Judged)
+
+    def add_served(self, row: UsageRow) -> None:
+        """Count who could have said something."""
+        self._judge(row).served += 1
+
+    def add(self, row: UsageRow) -> None:
+        """Count what somebody said."""
+        judged = self._judge(row)
+        is_useful = row.is_set("useful")
+        judged.useful += is_useful
+        judged.not_useful += not is_useful
+        if text := row.text("comment", MOST_TEXT):
+            judged.comment(text, row.moment, is_complaint=not is_useful)
+
+    def _judge(self, row: UsageRow) -> _Judged:
+        judged = self._judged[row.text("skill_path"), row.commit]
+        judged.seen.add(row.moment)
+        return judged
+
+    def derive(self) -> tuple[Feedback, ...]:
+        """Return what was said: most complaints first, and each skill's in time."""
+        complaints: Counter[str] = Counter()
+        for (path, _), judged in self._judged.items():
+            complaints[path] += judged.not_useful
+        rows = [
+            Feedback(
+                skill=path,
+                commit=commit,
+                served=judged.served,
+                useful=judged.useful,
+                not_useful=judged.not_useful,
+                comments=tuple(text for _, text in judged.order()),
+                first_seen=judged.seen.first.date(),
+                last_seen=judged.seen.last.date(),
+            )
+            for (path, commit), judged in sorted(
+                self._judged.items(), key=lambda item: (item[1].seen.first, item[0])
+            )
+            if judged.useful + judged.not_useful
+        ]
+        return tuple(sorted(rows, key=lambda row: (-complaints[row.skill], row.skill)))
+
+
+@dataclass(slots=True)
+class _Ran:
+    """How one state of a script ran."""
+
+    runs: int = 0
+    failures: int = 0
+    timeouts: int = 0
+    cancelled: int = 0
+    durations: "array[int]" = field(default_factory=lambda: array("q"))
+    seen: Seen = field(default_factory=Seen)
+
+
+class ScriptTally:
+    """How scripts and commands ran, commit by commit."""
+
+    def __init__(self) -> None:
+        self._ran: defaultdict[tuple[str, str, str], _Ran] = defaultdict(_Ran)
+
+    def add(self, row: UsageRow) -> None:
+        """Count a run."""
+        ran = self._ran[row.text("skill_path"), row.text("file"), row.commit]
+        ran.seen.add(row.moment)
+        ran.runs += 1
+        if row.is_set("timed_out"):
+            ran.timeouts += 1
+        elif not row.is_set("success"):
+            is_cancelled = "exit_code" in row.data and row.data["exit_code"] is None
+            ran.cancelled += is_cancelled
+            ran.failures += not is_cancelled
+        if (duration := row.number("duration_ms")) is not None:
+            ran.durations.append(duration)
+
+    def derive(self) -> tuple[ScriptUse, ...]:
+        """Return them, those with most failures first, and each script's in time."""
+        order = sorted(
+            self._ran.items(), key=lambda item: (item[0][:2], item[1].seen.first)
+        )
+        uses = [_derive_use(*key, ran) for key, ran in order]
+        scripts = [
+            _mark_break(list(each))
+            for _, each in groupby(uses, key=lambda use: (use.skill, use.file))
+        ]
+        scripts.sort(key=lambda each: -sum(use.failures + use.timeouts for use in each))
+        return tuple(use for each in scripts for use in each)
+
+
+def _derive_use(skill: str, file: str, commit: str, ran: _Ran) -> ScriptUse:
+    return ScriptUse(
+        skill=skill,
+        file=file,
+        commit=commit,
+        runs=ran.runs,
+        failures=ran.failures,
+        timeouts=ran.timeouts,
+        cancelled=ran.cancelled,
+        median_ms=round(median(ran.durations)) if ran.durations else None,
+        first_seen=ran.seen.first.date(),
+        is_broken_since=False,
+    )
+
+
+def _mark_break(uses: list[ScriptUse]) -> list[ScriptUse]:
+    """Mark the first of the newest commits that all fail."""
+    broken = len(list(takewhile(_is_broken, reversed(uses))))
+    if broken:
+        uses[-broken] = replace(uses[-broken], is_broken_since=True)
+    return uses
+
+
+def _is_broken(use: ScriptUse) -> bool:
+    failed = use.failures + use.timeouts
+    return 0 < failed >= _BROKEN * (use.runs - use.cancelled)
+
+
+@dataclass(slots=True)
+class Newest:
+    """The newest words for something, whatever order they come in."""
+
+    moment: datetime = _NEVER
+    text: str = ""
+
+    def add(self, moment: datetime, text: str) -> None:
+        """Keep them, if they are newer."""
+        self.moment, self.text = max((self.moment, self.text), (moment, text))
+
+
+@dataclass(slots=True)
+class _Found:
+    """How often a task found nothing."""
+
+    count: int = 0
+    people: set[str] = field(default_factory=set)
+    newest: Newest = field(default_factory=Newest)
+
+
+class GapTally:
+    """Tasks that found nothing, together if they have the same words."""
+
+    def __init__(self) -> None:
+        self._found: defaultdict[str, _Found] = defaultdict(_Found)
+
+    def add(self, row: UsageRow) -> None:
+        """Count a task without a skill."""
+        task = parse_task(row)
+        if not task.mark:
+            return
+        found = self._found[derive_mark(task)]
+        found.count += 1
+        found.people |= {row.person} - {""}
+        found.newest.add(row.moment, task.text)
+
+    def derive(self, answer: Answer | None) -> tuple[Gap, ...]:
+        """Return them, the most frequent first."""
+        order = sorted(
+            self._found.values(),
+            key=lambda found: (-found.count, found.newest.text, found.newest.moment),
+        )
+        return tuple(
+            Gap(
+                task=found.newest.text,
+                count=found.count,
+                people=len(found.people),
+                last_seen=found.newest.moment.date(),
+                today=_ask(answer, found.newest.text, place),
+            )
+            for place, found in enumerate(order)
+        )
+
+
+@dataclass(slots=True)
+class _Asked:
+    """What became of one task of one person that was ambiguous."""
+
+    candidates: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    picks: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class _Met:
+    """How often two skills were candidates of the same answer."""
+
+    days: Counter[date] = field(default_factory=Counter)
+    keywords: Counter[str] = field(default_factory=Counter)
+    newest: Newest = field(default_factory=Newest)
+
+
+class RivalryTally:
+    """Pairs of skills that were candidates of the same ambiguous answers."""
+
+    def __init__(self) -> None:
+        self._met: defaultdict[Pair, _Met] = defaultdict(_Met)
+        self._asked: defaultdict[int, _Asked] = defaultdict(_Asked)
+
+    def add_ambiguous(self, row: UsageRow) -> None:
+        """Count an ambiguous answer."""
+        candidates = row.texts("candidates")
+        task = parse_task(row)
+        if task.mark:
+            self._asked[_key(row, task)].candidates[tuple(sorted(candidates))] += 1
+        for pair, shared in _pairs(candidates, row.lists("matched_keywords")):
+            met = self._met[pair]
+            met.days[row.moment.date()] += 1
+            met.keywords.update(shared)
+            met.newest.add(row.moment, task.text)
+
+    def add_pick(self, row: UsageRow) -> None:
+        """Count a skill that an agent took from several candidates."""
+        task = parse_task(row)
+        if task.mark:
+            self._asked[_key(row, task)].picks[row.text("skill_path")] += 1
+
+    def derive(self, span: Span, answer: Answer | None) -> tuple[Rivalry, ...]:
+        """Return them, the most frequent first."""
+        picks = self._count_picks()
+        order = sorted(
+            self._met.items(), key=lambda item: (-item[1].days.total(), item[0])
+        )
+        return tuple(
+            _rivalry(pair, met, picks.get(pair), span, _ask(answer, text, place))
+            for place, (pair, met) in enumerate(order)
+            for text in [met.newest.text]
+        )
+
+    def _count_picks(self) -> dict[Pair, Counter[str]]:
+        """Return how often each of two was taken after they had been candidates."""
+        counted: defaultdict[Pair, Counter[str]] = defaultdict(Counter)
+        for asked in self._asked.values():
+            pairs: Counter[Pair] = Counter()
+            for candidates, count in asked.candidates.items():
+                for pair in combinations(dict.fromkeys(candidates), 2):
+                    pairs[pair] += count
+            for pair, count in pairs.items():
+                counted[pair].update(
+                    {path: min(asked.picks[path], count) for path in pair}
+                )
+        return counted
+
+
+def _rivalry(
+    pair: Pair,
+    met: _Met,
+    picks: Counter[str] | None,
+    span: Span,
+    today: tuple[str, ...] | None,
+) -> Rivalry:
+    periods: Counter[date] = Counter()
+    for day, count in met.days.items():
+        periods[span.start_of(day)] += count
+    keywords = sorted(met.keywords.items(), key=lambda item: (-item[1], item[0]))
+    return Rivalry(
+        skills=pair,
+        count=met.days.total(),
+        picks=None if picks is None else (picks[pair[0]], picks[pair[1]]),
+        keywords=tuple(KeywordCount(*each) for each in keywords[:_MOST_KEYWORDS]),
+        days=tuple(sorted(periods.items())),
+        last_seen=met.newest.moment.date(),
+        task=met.newest.text,
+        is_still=None if today is None else set(pair) <= set(today),
+    )
+
+
+def _pairs(
+    candidates: tuple[str, ...], matched: tuple[tuple[str, ...], ...]
+) -> Iterator[tuple[Pair, set[str]]]:
+    """Yield every two of the candidates, and the keywords that both matched by."""
+    is_told = len(matched) == len(candidates)
+    words = dict(zip(candidates, map(set, matched), strict=True)) if is_told else {}
+    for first, second in combinations(sorted(set(candidates)), 2):
+        yield (first, second), words.get(first, set()) & words.get(second, set())
+
+
+def _key(row: UsageRow, task: AskedTask) -> int:
+    """Return what stands for a task of a person; the text would take much room."""
+    return hash((row.person, task.mark))
+
+
+def _ask(answer: Answer | None, text: str, place: int) -> tuple[str, ...] | None:
+    return answer(text) if answer and text and place < _MOST_TRIED else None
+
+
+def derive_mark(task: AskedTask) -> str:
+    """Return the same for tasks of the same words, in whatever order and form."""
+    return _words(task.text) if task.text else task.mark
+
+
+@lru_cache(maxsize=4096)
+def _words(text: str) -> str:
+    return " ".join(sorted(tokenize(text))) or fold(text)

@@ -163,7 +163,7 @@ def test_without_a_network_what_is_here_will_do(
 
     assert (here.returncode, never.returncode) == (0, 4)
     assert f"at {commit}" in here.stdout
-    assert "was never synced here" in never.stderr
+    assert "was never synced on this machine" in never.stderr
 
 
 def test_programs_learn_why_nothing_is_here_without_a_network(
@@ -174,7 +174,7 @@ def test_programs_learn_why_nothing_is_here_without_a_network(
     data = json.loads(done.stdout)
     [source] = data["sources"]
     assert (data["skills"], source["error"]["code"]) == (0, "SYNC_FAILED")
-    assert "was never synced here" in source["error"]["message"]
+    assert "was never synced on this machine" in source["error"]["message"]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals")

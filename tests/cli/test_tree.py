@@ -97,7 +97,9 @@ def test_a_repository_that_is_down_shows_what_was_synced_before(
     assert done.returncode == 0
     assert f"1 skill served at {commit}" in done.stdout
     [said] = done.stderr.splitlines()  # whole, so that it can be searched for
-    assert said.startswith(f"Showing what was synced before: {upstream.url} (main): ")
+    assert said.startswith(
+        f"Sync failed, showing what is here: {upstream.url} (main): "
+    )
 
 
 def test_without_anything_to_show_the_status_says_so(
@@ -193,7 +195,8 @@ def test_a_source_that_is_down_is_said_and_the_others_are_shown(
     assert "2 skills served from 3 sources" in done.stdout
     assert f"  warm: {upstream.url} (main) at {commit}, synced before" in done.stdout
     assert f"  cold: {tmp_path}/never.git (main), not available" in done.stdout
-    said = f"Showing what there is: {upstream.url} (main): no repository is there"
+    source = f"{upstream.url} (main)"
+    said = f"Sync failed, showing what is here: {source}: no repository is there"
     assert said in done.stderr
     assert f"; {tmp_path}/never.git (main): no repository is there" in done.stderr
 

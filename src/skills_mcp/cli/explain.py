@@ -44,7 +44,7 @@ def print_explanation(
     """
     load_snapshot(application)
     library = application.library
-    library.shelf.wait_for_vectors()
+    library.wait_for_vectors()
     explanation = library.explain(
         question.task, question.skill_path, scoping=question.scoping
     )

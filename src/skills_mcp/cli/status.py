@@ -13,9 +13,8 @@ from skills_mcp.bootstrap import Application
 from skills_mcp.cli.terminal import print_json
 from skills_mcp.config import Scripts, refuses_tracking
 from skills_mcp.content.source import SourceState
-from skills_mcp.errors import SandboxUnavailableError
 from skills_mcp.library.answers import render_state
-from skills_mcp.scripts.sandbox import HOLDING, Choice, Sandbox
+from skills_mcp.scripts.sandbox import HOLDING, Choice
 
 _NEEDS_CARE = 1
 
@@ -29,9 +28,9 @@ def print_status(application: Application, *, as_json: bool) -> int:
     Returns:
         The exit code: 1 if the content of a source is missing or stale.
     """
-    states = application.library.shelf.look()
+    states = application.library.stored_states()
     rules, analytics = application.library.config.scripts, _find_analytics(application)
-    choice = _choose(application.library.runs.sandbox, rules)
+    choice = application.library.choose_sandbox()
     if as_json:
         sources = [render_state(state) for state in states]
         scripts = _render(choice, rules)
@@ -62,14 +61,6 @@ def _describe_analytics(found: dict[str, Any]) -> str:
         return "off (DO_NOT_TRACK)" if found["refused"] else "off"
     place = f"sent to {found['receiver']}" if found["receiver"] else "kept here"
     return f"on, {place}; context {found['context']}, identity {found['identity']}"
-
-
-def _choose(sandbox: Sandbox, rules: Scripts) -> Choice | None:
-    """Return which sandbox scripts would get; None if they would be refused."""
-    try:
-        return sandbox.choose(rules.sandbox) if rules.enabled else None
-    except SandboxUnavailableError:
-        return None
 
 
 def _render(choice: Choice | None, rules: Scripts) -> dict[str, object]:

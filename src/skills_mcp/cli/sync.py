@@ -12,7 +12,6 @@ from rich.markup import escape
 from skills_mcp.bootstrap import Application
 from skills_mcp.cli.status import describe_state
 from skills_mcp.cli.terminal import print_json
-from skills_mcp.errors import SyncError
 from skills_mcp.library.answers import render_state
 from skills_mcp.snapshots.snapshot import Snapshot
 
@@ -27,10 +26,10 @@ def print_sync(application: Application, *, as_json: bool) -> int:
         The exit code: 4 if a source could not be had.
     """
     with showing_sync(application):
-        error = _sync(application)
-    shelf = application.library.shelf
-    count = len(shelf.snapshot.index) if shelf.is_ready else 0
-    states = shelf.states()
+        error = application.library.sync_or_keep()
+    library = application.library
+    count = len(library.snapshot.index) if library.is_ready else 0
+    states = library.states()
     if as_json:
         if error and not any(state.error for state in states):
             # Not every failure is remembered: offline nothing was tried.
@@ -46,55 +45,35 @@ def print_sync(application: Application, *, as_json: bool) -> int:
     return _FAILED
 
 
-def _sync(application: Application) -> SyncError | None:
-    """Return what some source could not do; what was here before is loaded then."""
-    library = application.library
-    try:
-        content = library.shelf.sync()
-    except SyncError as error:
-        if kept := application.mounts.open():
-            library.load(kept)
-        return error
-    return content.error
-
-
 def load_snapshot(application: Application) -> Snapshot:
-    """Sync and load; what could not be synced is said on standard error.
+    """Sync and load; print to standard error what could not be synced.
 
     Raises:
         SyncError: There is no content, old or new.
     """
-    library, mounts = application.library, application.mounts
-    notices = Console(stderr=True, highlight=False)
+    library = application.library
     with showing_sync(application):
-        try:
-            content = library.shelf.sync()
-        except SyncError as error:
-            published = mounts.open()
-            if published is None:
-                raise
-            said = f"Showing what was synced before: {escape(str(error))}"
-            notices.print(said, soft_wrap=True)
-            content = published
-            library.load(content)
-    if content.error:
-        said = f"Showing what there is: {escape(str(content.error))}"
+        error = library.sync_or_keep()
+    if error and not library.is_ready:
+        raise error
+    if error:
+        notices = Console(stderr=True, highlight=False)
+        said = f"Sync failed, showing what is here: {escape(str(error))}"
         notices.print(said, soft_wrap=True)
     return library.snapshot
 
 
 @contextmanager
 def showing_sync(application: Application) -> Iterator[None]:
-    """Show on a terminal what a sync is at, until it ends."""
-    console = Console(stderr=True)
-    name = escape(application.mounts.name)
+    """Show on a terminal the step of the sync that runs, until it ends."""
+    console, library = Console(stderr=True), application.library
+    name = escape(library.source_name)
     with console.status(f"Reading {name} …") as status:
         ending = Event()
 
         def follow() -> None:
             while not ending.wait(_GLANCE_SECONDS):
-                doing = application.mounts.doing
-                status.update(f"Reading {name} … {escape(doing)}")
+                status.update(f"Reading {name} … {escape(library.sync_step)}")
 
         watcher = Thread(target=follow, daemon=True)
         watcher.start()

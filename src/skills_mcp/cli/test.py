@@ -87,7 +87,7 @@ def print_test(
         named = load_prompts(wanted.file) if wanted.file else ()
         application = build(options, environment)
         snapshot = load_snapshot(application)
-        application.library.shelf.wait_for_vectors()
+        application.library.wait_for_vectors()
         prompts = _collect(named, snapshot, wanted)
         check_prompts(prompts, snapshot.index)
     except PromptsError as error:
@@ -179,7 +179,7 @@ def _fetch_baseline(
 
 def _load_exactly(application: Application) -> Snapshot:
     """Sync and load; what an earlier sync has left is no baseline."""
-    application.library.shelf.sync()
+    application.library.sync()
     return application.library.snapshot
 
 

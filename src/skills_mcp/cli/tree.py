@@ -29,7 +29,7 @@ def print_tree(application: Application, *, as_json: bool, with_problems: bool) 
         return
     console = open_console()
     console.print(_branch(tree), no_wrap=True, overflow="ellipsis")
-    states = application.library.shelf.states()
+    states = application.library.states()
     console.print(_summary(snapshot, states, hint=not with_problems))
     if with_problems and snapshot.problems:
         console.print()

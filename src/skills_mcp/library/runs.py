@@ -31,7 +31,7 @@ from skills_mcp.scripts.commands import (
 from skills_mcp.scripts.execution import PreparedCommand, ScriptResult
 from skills_mcp.scripts.permission import ScriptRequest, permit, prepared_script
 from skills_mcp.scripts.runner import ScriptRunner
-from skills_mcp.scripts.sandbox import Choice, Sandbox
+from skills_mcp.scripts.sandbox import Choice
 from skills_mcp.scripts.script_environment import ScriptEnvironment
 from skills_mcp.skills.model import Skill
 from skills_mcp.snapshots.snapshot import Snapshot
@@ -94,11 +94,6 @@ class Runs:
         self._runner = runner
         self._audit = audit
         self._script_environment = script_environment
-
-    @property
-    def sandbox(self) -> Sandbox:
-        """What holds everything that runs."""
-        return self._script_environment.sandbox
 
     def choose_sandbox(self, rules: Scripts) -> Choice | None:
         """Return the sandbox that scripts would get; None if they would be refused."""

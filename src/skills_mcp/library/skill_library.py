@@ -12,8 +12,9 @@ from itertools import islice
 from skills_mcp.analytics.privacy import Text
 from skills_mcp.analytics.tracker import Tracker
 from skills_mcp.config import Config
+from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import SourceState
+from skills_mcp.content.source import ContentSource, SourceState
 from skills_mcp.errors import (
     InvalidArgumentsError,
     SkillDisabledError,
@@ -107,10 +108,8 @@ class SkillLibrary:
     ) -> None:
         self._mounts = mounts
         self._shelf = shelf
-        self.shelf = shelf  # the commands still use it
         self._tracker = tracker
-        self._runs = self.runs = Runs(tracker, runner, audit, script_environment)
-        self.load = shelf.load
+        self._runs = Runs(tracker, runner, audit, script_environment)
 
     # What is served now
 
@@ -181,6 +180,39 @@ class SkillLibrary:
             if kept := self._mounts.open():
                 self._shelf.load(kept)
             return error
+
+    def roll_back(self, mount: str) -> SourceState:
+        """Go back to the commit before, and hold it until `resume`.  Blocking.
+
+        Args:
+            mount: Where the source stands; empty for the top.
+
+        Returns:
+            The commit that every server on this machine serves now.
+
+        Raises:
+            SyncError: There is no such repository, or no commit before.
+        """
+        source = self._find_source(mount)
+        if not isinstance(source, RemoteBranch):
+            raise SyncError(
+                f"{source.name} is a folder, which has no earlier commit. Change its "
+                "files, or serve it from a Git repository"
+            )
+        source.go_back()
+        return self._read_state(mount)
+
+    def resume(self, mount: str) -> SourceState:
+        """End what `roll_back` has begun: follow the repository again.  Blocking.
+
+        Raises:
+            SyncError: There is no such repository, or it is not held.
+        """
+        source = self._find_source(mount)
+        if not isinstance(source, RemoteBranch):
+            raise SyncError(f"{source.name} is a folder: nothing is held")
+        source.follow()
+        return self._read_state(mount)
 
     @property
     def sync_step(self) -> str:
@@ -542,6 +574,15 @@ class SkillLibrary:
     def choose_sandbox(self) -> Choice | None:
         """Return the sandbox that scripts would get; None if they would be refused."""
         return self._runs.choose_sandbox(self.config.scripts)
+
+    def _find_source(self, mount: str) -> ContentSource:
+        for each in self._mounts.mounts:
+            if each.at == mount:
+                return each.source
+        raise SyncError(f"no source stands at {mount!r}")
+
+    def _read_state(self, mount: str) -> SourceState:
+        return next(each for each in self.stored_states() if each.mount == mount)
 
     def _pick(
         self,

@@ -24,6 +24,7 @@ from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.processes.group import kill_group
 from skills_mcp.server.app import create_server
 from tests.content.sources import FakeSource, checkout_of
+from tests.support import PATIENCE_SECONDS
 
 ERAS = {"auto": "2026-07-28", "legacy": "2025-06-18"}
 """How a client opens a connection, and the protocol revision that it then speaks."""
@@ -53,7 +54,7 @@ async def connected(library: SkillLibrary, era: str) -> AsyncIterator[Client]:
 
 async def ask(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     """Call a tool and return the one JSON object that it answers with."""
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE_SECONDS):
         result = await client.call_tool(tool, arguments)
     [block] = result.content
     assert isinstance(block, TextContent)
@@ -92,14 +93,14 @@ class SlowSource(FakeSource):
         self.arrived = threading.Event()
 
     def wait_until_asked(self) -> None:
-        assert self._asked.wait(timeout=10)
+        assert self._asked.wait(timeout=PATIENCE_SECONDS)
 
     def close(self) -> None:
         self.arrived.set()
 
     def _await_outcome(self) -> Checkout | Exception | None:
         self._asked.set()
-        assert self.arrived.wait(timeout=10)
+        assert self.arrived.wait(timeout=PATIENCE_SECONDS)
         return super()._await_outcome()
 
 
@@ -223,7 +224,9 @@ class ServerProcess:
 
     def receive(self) -> dict[str, Any]:
         """Return the next message from the server."""
-        message: dict[str, Any] = json.loads(self._arrived.get(timeout=20))
+        message: dict[str, Any] = json.loads(
+            self._arrived.get(timeout=PATIENCE_SECONDS)
+        )
         return message
 
     def request(self, method: str, **params: Any) -> dict[str, Any]:
@@ -246,18 +249,18 @@ class ServerProcess:
 
     def wait(self) -> int:
         """Return the exit status; fail if the process does not end."""
-        return self.process.wait(timeout=10)
+        return self.process.wait(timeout=PATIENCE_SECONDS)
 
     def wait_for_end_of_output(self) -> None:
         """Return when no process can write to our pipe any more."""
-        self._reader.join(timeout=10)
+        self._reader.join(timeout=PATIENCE_SECONDS)
         assert not self._reader.is_alive()
 
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
-        self.process.wait(timeout=10)
-        self._reader.join(timeout=10)
+        self.process.wait(timeout=PATIENCE_SECONDS)
+        self._reader.join(timeout=PATIENCE_SECONDS)
         for pipe in (self.process.stdin, self.process.stdout):
             with suppress(BrokenPipeError):
                 assert pipe is not None

@@ -52,6 +52,12 @@ GIT_IDENTITY = {
     "GIT_CONFIG_NOSYSTEM": "1",
 }
 
+PATIENCE_SECONDS = 45
+"""What only a broken program needs, however busy the machine is.
+
+Less than a call waits for the first content (55), which no test may take for an answer.
+"""
+
 _POLL_SECONDS = 0.01
 
 
@@ -238,7 +244,9 @@ def spooled(spool: Spool) -> list[dict[str, Any]]:
     return [event for segment in spool.take() for event in segment.events]
 
 
-def wait_for(condition: Callable[[], object], *, seconds: float = 20) -> None:
+def wait_for(
+    condition: Callable[[], object], *, seconds: float = PATIENCE_SECONDS
+) -> None:
     """Poll until the condition holds; fail if it never does."""
     for _ in range(round(seconds / _POLL_SECONDS)):
         if condition():
@@ -247,7 +255,9 @@ def wait_for(condition: Callable[[], object], *, seconds: float = 20) -> None:
     raise AssertionError(f"not within {seconds} seconds: {condition}")
 
 
-async def until(condition: Callable[[], object], *, seconds: float = 20) -> None:
+async def until(
+    condition: Callable[[], object], *, seconds: float = PATIENCE_SECONDS
+) -> None:
     """Poll until the condition holds, without blocking the event loop."""
     with anyio.fail_after(seconds):
         while not condition():  # noqa: ASYNC110 - processes set no event

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from skills_mcp.cli import program
+from tests.support import PATIENCE_SECONDS
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -25,7 +26,7 @@ def run() -> Run:
             text=True,
             env=os.environ | environment,
             stdin=subprocess.DEVNULL,
-            timeout=30,
+            timeout=PATIENCE_SECONDS,
         )
 
     return run

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.clients import HangingRemote
-from tests.support import Upstream, skill_text, write, write_skill
+from tests.support import PATIENCE_SECONDS, Upstream, skill_text, write, write_skill
 
 
 def settings(folder: Path, **sections: Any) -> str:
@@ -192,7 +192,7 @@ def test_on_a_terminal_it_says_what_it_is_at(upstream: Upstream) -> None:
     ) as process:
         os.close(theirs)
         shown = read_to_the_end(ours)
-        status = process.wait(timeout=30)
+        status = process.wait(timeout=PATIENCE_SECONDS)
     os.close(ours)
 
     assert status == 0
@@ -219,7 +219,7 @@ def test_an_interrupt_ends_the_only_fetch() -> None:
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         remote.wait_for_request()
         process.send_signal(signal.SIGINT)
-        status = process.wait(timeout=10)
+        status = process.wait(timeout=PATIENCE_SECONDS)
         remote.wait_for_hang_up()
         remote.close()
 

@@ -8,7 +8,14 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.clients import HangingRemote
-from tests.support import SKILLS_CONTENT, Upstream, skill_text, write, write_skill
+from tests.support import (
+    PATIENCE_SECONDS,
+    SKILLS_CONTENT,
+    Upstream,
+    skill_text,
+    write,
+    write_skill,
+)
 
 
 @pytest.mark.parametrize("folder", [SKILLS_CONTENT, SKILLS_CONTENT / "skills"])
@@ -235,7 +242,7 @@ def test_an_interrupt_ends_every_fetch_that_is_running(tmp_path: Path) -> None:
         for remote in remotes:
             remote.wait_for_request()
         process.send_signal(signal.SIGINT)
-        status = process.wait(timeout=10)
+        status = process.wait(timeout=PATIENCE_SECONDS)
         for remote in remotes:
             remote.wait_for_hang_up()
             remote.close()

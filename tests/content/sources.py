@@ -10,6 +10,7 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.source import Accept, Attempt, Checkout, Freshness
 from skills_mcp.errors import SyncError
+from tests.support import PATIENCE_SECONDS
 
 
 def checkout_of(revision: str | None, directory: Path | None = None) -> Checkout:
@@ -108,7 +109,7 @@ class ScriptedSource(FakeSource):
             self._go.release()
 
     def _await_outcome(self) -> Checkout | Exception:
-        self._go.acquire(timeout=30)
+        self._go.acquire(timeout=PATIENCE_SECONDS)
         return self._outcomes.pop(0) if self._outcomes else SyncError("closed")
 
 

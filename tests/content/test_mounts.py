@@ -27,7 +27,7 @@ from skills_mcp.content.source import (
 )
 from skills_mcp.errors import AccessRefusedError, SyncError
 from tests.content.sources import FakeSource, MeetingSource, checkout_of
-from tests.support import Upstream, mounted, write
+from tests.support import PATIENCE_SECONDS, Upstream, mounted, write
 
 
 def at_places(sources: Mapping[str, ContentSource]) -> Mounts:
@@ -243,7 +243,7 @@ def test_all_sources_are_asked_at_the_same_time() -> None:
     meeting = threading.Barrier(3)
 
     def meet() -> None:
-        meeting.wait(timeout=10)
+        meeting.wait(timeout=PATIENCE_SECONDS)
 
     content = sync(at_places({at: MeetingSource(at, meet) for at in "abc"}))
 

@@ -26,7 +26,7 @@ from skills_mcp.content.source import (
 )
 from skills_mcp.errors import ConfigError, ContentUnavailableError, SyncError
 from tests.content.sources import ScriptedSource, checkout_of
-from tests.support import Upstream, mounted, until
+from tests.support import PATIENCE_SECONDS, Upstream, mounted, until
 
 _POLL_SECONDS = 0.001
 _START = 1_800_000_000.0
@@ -112,7 +112,7 @@ async def running(
     mounts = Mounts([Mount(source=s, at=str(n)) for n, s in enumerate(every)])
     bench = Running(source, mounts, minutes, accept, load)
     bench.refresher = bench.open()
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(bench.refresher.run)
             try:
@@ -544,7 +544,7 @@ async def test_it_ends_at_once_although_a_sync_is_running() -> None:
     source = ScriptedSource()
     refresher = Bench(source, mounted(source)).open()
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(refresher.run)
             refresher.wake()
@@ -569,7 +569,7 @@ async def test_who_waits_for_a_sync_that_the_end_cuts_off_gets_an_error() -> Non
             errors.append(str(error))
 
     source.finish(checkout_of("first"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as callers:
             callers.start_soon(refresh)
             async with anyio.create_task_group() as tasks:
@@ -761,7 +761,7 @@ async def test_what_is_published_never_replaces_what_a_sync_brought() -> None:
     def load(content: Content) -> None:
         revision = checkout_in(content).revision
         if revision == "old":
-            opening.wait(10)
+            opening.wait(PATIENCE_SECONDS)
         loaded.append(revision)
 
     source = ScriptedSource(checkout_of("old"))

@@ -32,6 +32,7 @@ from skills_mcp.scripts.permission import ScriptRequest
 from tests.clients import Lifeline
 from tests.packages import contents, is_gone, write_package, write_pdf
 from tests.support import (
+    PATIENCE_SECONDS,
     SKILLS_CONTENT,
     Upstream,
     open_library,
@@ -195,7 +196,7 @@ async def test_closing_the_library_ends_its_scripts(content: Path) -> None:
         result = (await library.run_script(greet(cwd=str(content)))).result
         codes.append(result.exit_code)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run)
             await until((content / "started").exists)
@@ -312,7 +313,7 @@ async def test_the_scripts_of_the_sample_content_run(
     }
     library = open_library(SKILLS_CONTENT, settings={"scripts": {"runners": runners}})
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE_SECONDS):
         ran = await library.run_script(
             ScriptRequest(skill_path=skill_path, file=file, args=args)
         )
@@ -332,7 +333,7 @@ async def test_a_script_that_is_cancelled_is_an_event_too(
         skill_path="slow", file="s.sh", args={}, cwd=str(content / "slow")
     )
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(library.run_script, request)
             await until((content / "slow/started").exists)
@@ -387,7 +388,7 @@ def open_with_commands(
 
 
 async def run(library: SkillLibrary, *words: str) -> ScriptResult:
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE_SECONDS):
         return (await library.run_command(a_request(*words))).result
 
 
@@ -591,7 +592,7 @@ async def test_a_run_that_was_cancelled_is_a_line(content: Path, home: Path) -> 
     write(content / "ui/auth/scripts/greet.sh", "touch started; exec sleep 60")
     library = open_library(content, settings=unheld_in(content))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(library.run_script, greet(cwd=str(content)))
             await until((content / "started").exists)

@@ -43,7 +43,7 @@ from skills_mcp.skills.assets import MAX_COPY_BYTES
 from skills_mcp.skills.discovery import load_skills
 from skills_mcp.skills.model import Skill
 from tests.packages import PDF_FILES, contents, write_package, write_pdf
-from tests.support import make_skill, write
+from tests.support import PATIENCE_SECONDS, make_skill, write
 
 PLAIN = {"PATH": os.defpath}
 
@@ -485,7 +485,7 @@ async def run(
     rules = Config.model_validate({"scripts": scripts})
     request = a_request(command, *args)
     with (
-        anyio.fail_after(30),
+        anyio.fail_after(PATIENCE_SECONDS),
         prepared(request, skill, rules, script_environment) as ready,
     ):
         return await ScriptRunner().run(ready.command)

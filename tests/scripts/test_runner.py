@@ -30,6 +30,7 @@ from skills_mcp.scripts.runner import (
 )
 from skills_mcp.scripts.supervisor import _descendants as descendants
 from tests.support import (
+    PATIENCE_SECONDS,
     group_members,
     is_running,
     running_python,
@@ -64,7 +65,7 @@ def a_command(
 
 
 async def run(command: PreparedCommand) -> ScriptResult:
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE_SECONDS):
         return await ScriptRunner().run(command)
 
 
@@ -123,7 +124,7 @@ async def test_a_script_that_a_signal_ends_has_the_code_of_a_shell(
 @pytest.mark.spec("8.4")
 @given(st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8"))))
 async def test_arguments_arrive_as_they_were_given(values: list[str]) -> None:
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.TemporaryDirectory() as folder:
             args = {f"value-{number}": value for number, value in enumerate(values)}
             command = a_command(
@@ -405,7 +406,7 @@ async def test_closing_ends_what_runs(tmp_path: Path) -> None:
     async def run_and_remember() -> None:
         results.append(await runner.run(command))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(run_and_remember)
             await until((tmp_path / "pid").exists)
@@ -441,7 +442,7 @@ async def test_five_scripts_run_four_at_a_time_in_their_order(tmp_path: Path) ->
         )
         await runner.run(command, lambda: begun.append(number))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as tasks:
             for number in range(MOST_RUNNING + 2):
                 tasks.start_soon(call, number)
@@ -459,7 +460,7 @@ async def test_the_twenty_first_script_is_refused(tmp_path: Path) -> None:
     command = a_command(tmp_path, "exec sleep 60")
     runner = ScriptRunner()
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as tasks:
             for _ in range(MOST_RUNNING + MOST_WAITING):
                 tasks.start_soon(runner.run, command)
@@ -479,7 +480,7 @@ async def test_a_call_that_is_cancelled_while_it_waits_makes_room_at_once(
     command = a_command(tmp_path, "exec sleep 60")
     runner, begun = ScriptRunner(), []
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as tasks:
             for _ in range(MOST_RUNNING):
                 tasks.start_soon(runner.run, command)
@@ -508,7 +509,7 @@ async def test_closing_starts_nothing_that_waits(tmp_path: Path) -> None:
         except BusyError as error:
             refused.append(error)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as tasks:
             for _ in range(MOST_RUNNING + 3):
                 tasks.start_soon(call)
@@ -526,7 +527,7 @@ async def test_what_has_just_begun_ends_also_where_interrupts_are_ignored(
     runner = ScriptRunner()
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE_SECONDS):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(runner.run, command)
                 await until(lambda: len(runner._running) == 1)
@@ -545,7 +546,7 @@ async def test_scripts_run_beside_each_other(tmp_path: Path) -> None:
     )
     runner = ScriptRunner()
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(PATIENCE_SECONDS):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(runner.run, first)
             tasks.start_soon(runner.run, second)

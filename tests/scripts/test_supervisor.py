@@ -12,7 +12,7 @@ import pytest
 
 from skills_mcp.processes.group import kill_group
 from skills_mcp.scripts import supervisor
-from tests.support import is_running, wait_for
+from tests.support import PATIENCE_SECONDS, is_running, wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes of POSIX")
 linux = pytest.mark.skipif(
@@ -68,14 +68,14 @@ class Supervised:
 
     def wait(self) -> str:
         """Return what it says of the program, once it has ended."""
-        self.process.wait(timeout=20)
+        self.process.wait(timeout=PATIENCE_SECONDS)
         started, *ended = os.read(self._status, 4096).decode().splitlines()
         assert started.startswith("started ")
         return "; ".join(ended)
 
     def close(self) -> None:
         kill_group(self.process.pid)
-        self.process.wait(timeout=20)
+        self.process.wait(timeout=PATIENCE_SECONDS)
         for pipe in (self.process.stdin, self.process.stdout):
             with suppress(BrokenPipeError):
                 assert pipe is not None

@@ -14,7 +14,7 @@ from skills_mcp import __version__
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.app import create_server
 from tests.clients import ERAS, Reports, SlowSource, ask, connected
-from tests.support import SKILLS_CONTENT, open_library, write_skill
+from tests.support import PATIENCE_SECONDS, SKILLS_CONTENT, open_library, write_skill
 
 
 @pytest.mark.spec("2.1")
@@ -99,7 +99,7 @@ async def test_arguments_that_are_no_object_are_explained_to_the_model(
     params = AnyCallParams(name="list_skills", arguments=arguments)
 
     async with connected(library, era) as client:
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE_SECONDS):
             result = await client.session.send_request(
                 AnyCall(params=params), CallToolResult
             )
@@ -127,7 +127,7 @@ async def test_a_call_before_the_first_sync_waits_for_it_and_says_so(era: str) -
     reports = Reports(then=source.arrived.set)
 
     async with connected(library, era) as client:
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE_SECONDS):
             result = await client.call_tool(
                 "get_skill", {"context": "react login"}, progress_callback=reports
             )

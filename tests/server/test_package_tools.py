@@ -28,6 +28,7 @@ from tests.packages import (
     write_pdf,
 )
 from tests.support import (
+    PATIENCE_SECONDS,
     Upstream,
     open_library,
     sha256_of,
@@ -1102,7 +1103,7 @@ async def test_a_long_command_reports_that_it_is_alive(
     arguments = {"skill_name": "pdf", "command": "sh", "args": ["-c", script]}
 
     async with connected(opened(content, **IN_THE_OPEN), era) as client:
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE_SECONDS):
             result = await client.call_tool(
                 "run_skill_command", arguments, progress_callback=reports
             )

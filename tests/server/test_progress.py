@@ -7,7 +7,14 @@ import anyio
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.progress import reported
 from tests.clients import Lifeline, Reports, SlowSource, connected
-from tests.support import SKILLS_CONTENT, open_library, until, write, write_skill
+from tests.support import (
+    PATIENCE_SECONDS,
+    SKILLS_CONTENT,
+    open_library,
+    until,
+    write,
+    write_skill,
+)
 
 
 async def test_a_script_that_takes_long_reports_that_it_is_at_work(
@@ -36,7 +43,7 @@ async def test_a_refresh_reports_that_it_is_at_work(era: str) -> None:
     reports = Reports(then=source.arrived.set)
 
     async with connected(library, era) as client:
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE_SECONDS):
             await client.call_tool("refresh_skills", {}, progress_callback=reports)
 
     assert reports.messages[0] == "Fetch the newest skills: 0 s"

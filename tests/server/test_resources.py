@@ -22,6 +22,7 @@ from tests.clients import SlowSource, ask, connected
 from tests.packages import PNG, write_package, write_pdf
 from tests.server.conftest import branch_of
 from tests.support import (
+    PATIENCE_SECONDS,
     SKILLS_CONTENT,
     Upstream,
     make_skill,
@@ -37,7 +38,7 @@ NOT_FOUND = {"auto": -32602, "legacy": -32002}
 
 
 async def read_text(client: Client, uri: str) -> TextResourceContents:
-    with anyio.fail_after(10):
+    with anyio.fail_after(PATIENCE_SECONDS):
         [content] = (await client.read_resource(uri)).contents
     assert isinstance(content, TextResourceContents)
     assert content.uri == uri
@@ -46,7 +47,7 @@ async def read_text(client: Client, uri: str) -> TextResourceContents:
 
 async def read_error(client: Client, uri: str) -> tuple[int, str, str]:
     """Return the code of the protocol, ours, and the message."""
-    with anyio.fail_after(10), pytest.raises(MCPError) as raised:
+    with anyio.fail_after(PATIENCE_SECONDS), pytest.raises(MCPError) as raised:
         await client.read_resource(uri)
     error = raised.value.error
     return error.code, error.data["code"], error.message

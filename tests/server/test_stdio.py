@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.clients import MODERN
+from tests.support import PATIENCE_SECONDS
 
 _PROGRAM = """
 import os, signal, sys
@@ -65,7 +66,7 @@ _UNTIL_CANCELLED = """
 @pytest.mark.spec("3.3")
 def test_the_end_of_input_closes_the_library_then_publishes_then_leaves() -> None:
     with _serving() as process:
-        _, said = process.communicate(timeout=10)
+        _, said = process.communicate(timeout=PATIENCE_SECONDS)
 
     assert said.splitlines() == ["library closed", "last events published"]
     assert process.returncode == 0
@@ -74,7 +75,7 @@ def test_the_end_of_input_closes_the_library_then_publishes_then_leaves() -> Non
 @pytest.mark.spec("10.3")
 def test_the_last_publishing_has_a_limit() -> None:
     with _serving(publish="await anyio.sleep_forever()") as process:
-        process.communicate(timeout=10)
+        process.communicate(timeout=PATIENCE_SECONDS)
 
     assert process.returncode == 0
 
@@ -84,7 +85,7 @@ def test_after_a_signal_calls_end_before_what_they_use() -> None:
         assert process.stdin is not None
         process.stdin.write(json.dumps(_CALL) + "\n")
         process.stdin.flush()
-        process.wait(timeout=10)
+        process.wait(timeout=PATIENCE_SECONDS)
         assert process.stderr is not None
         said = process.stderr.read()
 
@@ -111,7 +112,7 @@ def test_an_unexpected_error_ends_it_although_the_input_stays_open(
     run: str, publish: str
 ) -> None:
     with _serving(run=run, publish=publish) as process:
-        process.wait(timeout=10)
+        process.wait(timeout=PATIENCE_SECONDS)
         assert process.stderr is not None
         said = process.stderr.read()
 
@@ -126,7 +127,7 @@ def test_what_a_tool_prints_is_no_part_of_the_protocol() -> None:
         process.stdin.write(json.dumps(_CALL) + "\n")
         process.stdin.flush()
         answer = json.loads(process.stdout.readline())
-        rest, said = process.communicate(timeout=10)
+        rest, said = process.communicate(timeout=PATIENCE_SECONDS)
 
     assert answer["id"] == 1
     assert rest == ""

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.packages import write_package
-from tests.support import PROJECT, git
+from tests.support import PATIENCE_SECONDS, PROJECT, git
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def run(
         env=os.environ | {"PATH": path},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE_SECONDS,
     )
 
 

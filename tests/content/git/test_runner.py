@@ -17,7 +17,14 @@ from skills_mcp.content.policy import SyncPolicy
 from skills_mcp.errors import LimitExceededError, SyncError
 from tests.content.git.git_store import GitStore
 from tests.content.git_server import Fault, hang, hang_after_headers, serving, stall
-from tests.support import Upstream, git, group_members, wait_for, write
+from tests.support import (
+    PATIENCE_SECONDS,
+    Upstream,
+    git,
+    group_members,
+    wait_for,
+    write,
+)
 
 TOKEN = f"canary-{uuid.uuid4().hex}"  # the bird that must not be heard
 needs_processes = pytest.mark.skipif(
@@ -316,7 +323,7 @@ def test_closing_ends_what_is_running_and_says_so(
         thread.start()
         wait_for(lambda: server.kinds)
         store.repository.close()
-        thread.join(timeout=10)
+        thread.join(timeout=PATIENCE_SECONDS)
 
     assert not thread.is_alive()
     assert "the server is ending" in str(errors[0])
@@ -347,7 +354,7 @@ def test_a_helper_that_git_leaves_in_the_background_is_ended(
         GitStore.create(tmp_path / "s", f"{server.url}/upstream.git").fail()
 
     [fetching] = [line for line in recorded_git() if "fetch" in line]
-    wait_for(lambda: not group_members(int(fetching[0])), seconds=10)
+    wait_for(lambda: not group_members(int(fetching[0])))
 
 
 def test_a_deadline_holds_for_every_command(tmp_path: Path) -> None:
@@ -425,9 +432,7 @@ def test_git_may_not_have_all_of_the_memory(tmp_path: Path) -> None:
 
     # Until the limit is there; it is set after the start.
     limit = str(4 * 2**20)
-    wait_for(
-        lambda: child.run(*shell("sleep 0.05; ulimit -v")).text == limit, seconds=1
-    )
+    wait_for(lambda: child.run(*shell("sleep 0.05; ulimit -v")).text == limit)
 
 
 def test_a_pack_that_takes_all_memory_is_a_limit_and_no_damage(tmp_path: Path) -> None:

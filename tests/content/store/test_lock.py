@@ -20,7 +20,7 @@ from tests.content.store.snapshots import (
     opened,
     publish,
 )
-from tests.support import running_python, wait_for, write
+from tests.support import PATIENCE_SECONDS, running_python, wait_for, write
 
 
 @pytest.fixture
@@ -135,14 +135,14 @@ def test_who_waited_for_the_lock_of_a_cache_that_was_deleted_takes_the_new_one(
     def wait_and_hold() -> None:
         with store.exclusive(timeout_seconds=20):
             held.set()
-            done.wait(20)
+            done.wait(PATIENCE_SECONDS)
 
     waiting = threading.Thread(target=wait_and_hold)
     with store.exclusive(timeout_seconds=10):
         waiting.start()
         wait_for(lambda: count_open(store.directory / "sync.lock") == 2)
         shutil.rmtree(store.directory)
-    assert held.wait(20)
+    assert held.wait(PATIENCE_SECONDS)
     with (
         pytest.raises(SyncError, match="another sync"),
         store.exclusive(timeout_seconds=0),

@@ -46,17 +46,6 @@ A code is stable; a message is for people and says what to do next.
 
 from typing import ClassVar
 
-_SHORT = 60  # a wrong value is shown, but does not bury what is said about it
-
-
-def shorten(value: object) -> str:
-    """Return how a wrong value is shown in a message."""
-    try:
-        text = repr(value)
-    except ValueError:  # a number of more digits than Python prints
-        return "a very long number"
-    return text if len(text) <= _SHORT else f"{text[: _SHORT - 3]}..."
-
 
 class SkillsError(Exception):
     """Anything that skills-mcp refuses or fails to do, with a stable `code`."""

@@ -1,10 +1,9 @@
 import subprocess
 import sys
-from collections.abc import Callable
 
 import pytest
 
-from skills_mcp.processes.group import GROUP_OPTIONS, kill_group, terminate_group
+from skills_mcp.processes.group import GROUP_OPTIONS, kill_group
 from tests.support import group_members, wait_for
 
 pytestmark = pytest.mark.skipif(
@@ -25,26 +24,22 @@ def start(script: str) -> "subprocess.Popen[bytes]":
     return process
 
 
-@pytest.mark.parametrize("end", [terminate_group, kill_group])
-def test_the_child_and_its_own_children_end(end: Callable[[int], None]) -> None:
+def test_the_child_and_its_own_children_end() -> None:
     process = start(PARENT_AND_CHILD)
     before = group_members(process.pid)
 
-    end(process.pid)
+    kill_group(process.pid)
 
     process.wait()
     assert len(before) == 2
     wait_for(lambda: not group_members(process.pid))
 
 
-def test_a_child_that_will_not_hear_is_ended_by_killing() -> None:
+def test_a_child_that_ignores_signals_is_ended_too() -> None:
     process = start(DEAF)
-    terminate_group(process.pid)
-    heard = process.poll()
 
     kill_group(process.pid)
 
-    assert heard is None
     assert process.wait() == -9
     wait_for(lambda: not group_members(process.pid))
 
@@ -64,7 +59,6 @@ def test_ending_a_group_that_has_ended_does_nothing() -> None:
     process = start("echo ready")
     process.wait()
 
-    terminate_group(process.pid)
     kill_group(process.pid)
 
     assert process.returncode == 0

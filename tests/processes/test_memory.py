@@ -5,7 +5,7 @@ import gc
 
 import pytest
 
-from skills_mcp.processes.memory import collecting_later, give_back_memory
+from skills_mcp.processes.memory import garbage_collector_paused, give_back_memory
 from tests.support import run_python
 
 
@@ -33,7 +33,7 @@ def test_nothing_happens_where_it_cannot(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_garbage_is_looked_for_again_afterwards_whatever_happened() -> None:
     seen: list[bool] = []
 
-    @collecting_later()
+    @garbage_collector_paused()
     def fail() -> None:
         seen.append(gc.isenabled())
         raise ValueError("x")
@@ -47,7 +47,7 @@ def test_garbage_is_looked_for_again_afterwards_whatever_happened() -> None:
 def test_who_looks_for_no_garbage_is_left_alone() -> None:
     gc.disable()
     try:
-        with collecting_later():
+        with garbage_collector_paused():
             pass
         assert not gc.isenabled()
     finally:
@@ -57,9 +57,9 @@ def test_who_looks_for_no_garbage_is_left_alone() -> None:
 def test_a_server_does_not_look_through_what_it_has_imported_again_and_again() -> None:
     program = (
         "import gc\n"
-        "from skills_mcp.processes.memory import look_away_from_what_is_here\n"
+        "from skills_mcp.processes.memory import freeze_garbage_collector\n"
         "class Ring: pass\n"
-        "look_away_from_what_is_here()\n"
+        "freeze_garbage_collector()\n"
         "before = len(gc.get_objects())\n"
         "ring = Ring(); ring.itself = ring; del ring\n"
         "print(gc.collect() > 0, before < gc.get_freeze_count())\n"

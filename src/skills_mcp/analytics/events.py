@@ -4,8 +4,10 @@ import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Literal
+
+from skills_mcp.text.rendering import render_time
 
 EventType = Literal[
     "no_match",
@@ -49,13 +51,3 @@ class Event:
 def new_event_id() -> str:
     """Return an identifier that no other event has."""
     return uuid.uuid4().hex
-
-
-def render_time(moment: datetime) -> str:
-    """Return ISO 8601 in UTC with milliseconds, as 001 writes it.
-
-    >>> render_time(datetime(2026, 2, 18, 14, 30, tzinfo=UTC))
-    '2026-02-18T14:30:00.000Z'
-    """
-    text = moment.astimezone(UTC).isoformat(timespec="milliseconds")
-    return text.replace("+00:00", "Z")

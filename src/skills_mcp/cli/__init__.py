@@ -26,8 +26,8 @@ from skills_mcp.cli.options import (
 )
 from skills_mcp.config import TOOLSETS
 from skills_mcp.processes.memory import (
-    collecting_later,
-    look_away_from_what_is_here,
+    freeze_garbage_collector,
+    garbage_collector_paused,
 )
 from skills_mcp.skills.index import SCOPES
 from skills_mcp.skills.model import Scope
@@ -85,7 +85,7 @@ def serve(**given: Any) -> None:
 
     is_typed_at = sys.stdin.isatty()
     with claimed_wire() as wire:
-        with collecting_later():
+        with garbage_collector_paused():
             application = build_application(**given)
             import anyio
 
@@ -93,7 +93,7 @@ def serve(**given: Any) -> None:
             from skills_mcp.server.stdio import serve_stdio
 
             server, library = create_server(application.library), application.library
-        look_away_from_what_is_here()
+        freeze_garbage_collector()
         if is_typed_at:
             click.echo(_HELLO, err=True)
         anyio.run(serve_stdio, server, library, application.publisher, wire)

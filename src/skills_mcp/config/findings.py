@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 
 from skills_mcp.config.sections import Config, Source
 from skills_mcp.config.values import IN_WORDS, MAY_BE_SECRET, simplify_path
-from skills_mcp.errors import shorten
+from skills_mcp.text.rendering import shorten
 
 Step = str | int
 """A key of a mapping, or the number of an item in a list, from 0."""

@@ -1,8 +1,8 @@
-"""Arrays and a text in a folder: written whole or not at all, and never loaded.
+"""Arrays and a text in a folder: written whole or not at all, and mapped, not loaded.
 
 Arrays are mapped, so that processes share their pages. A file holds numbers in NumPy's
-own format and is never unpickled: whatever somebody puts there, nothing of it runs. The
-text is read where it is needed; mapped, it would soon be in memory as a whole.
+own format and is never unpickled, so a forged file runs no code. The text is read in
+parts; if it were mapped, it would soon be in memory as a whole.
 """
 
 import json
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from skills_mcp.files.durable import GUARDED_FLAGS
 
 STAGING = ".staging-"
-"""How the name of a folder begins that is not whole yet."""
+"""How the name of a folder begins that is not complete yet."""
 
 _ABOUT = "about.json"
 _TEXT = "text.bin"
@@ -32,11 +32,11 @@ _TEXT = "text.bin"
 _CHUNK_BYTES = 1024 * 1024
 
 _PAGE_BYTES = 4096
-"""What is smaller is not worth a mapping, and an empty file cannot have one."""
+"""A smaller file is not worth a mapping, and an empty one cannot have one."""
 
 
 class Sliceable(Protocol):
-    """A text of which parts are taken: in memory, or on the disk."""
+    """A text that can be sliced: in memory, or on the disk."""
 
     def __len__(self) -> int: ...
 
@@ -44,7 +44,7 @@ class Sliceable(Protocol):
 
 
 class TextFile:
-    """A long text on the disk, of which parts are read.
+    """A long text on the disk that is read in parts.
 
     Args:
         file: It may be deleted afterwards, where the system allows that.
@@ -77,7 +77,7 @@ def write_arrays(
     about: Mapping[str, Any],
     text: Sliceable = b"",
 ) -> None:
-    """Make a folder of arrays, of what they are about as JSON, and of a text.
+    """Write a folder of arrays, a description of them as JSON, and a text.
 
     The folder has its name only when everything in it is on the disk.
 
@@ -103,7 +103,7 @@ def write_arrays(
 
 
 def read_about(folder: Path) -> dict[str, Any]:
-    """Return what the arrays of a folder are about.
+    """Return the description of the arrays of a folder.
 
     Raises:
         OSError: There is no such folder.
@@ -125,8 +125,8 @@ def map_arrays(folder: Path) -> dict[str, NDArray[Any]]:
     return {file.stem: _map(file) for file in sorted(folder.glob("*.npy"))}
 
 
-def sum_up(text: Sliceable) -> int:
-    """Return what changes with any damage to a text."""
+def compute_checksum(text: Sliceable) -> int:
+    """Return the CRC-32 of a text, to recognise damage."""
     checksum = 0
     for start in range(0, len(text), _CHUNK_BYTES):
         checksum = crc32(text[start : start + _CHUNK_BYTES], checksum)
@@ -134,7 +134,7 @@ def sum_up(text: Sliceable) -> int:
 
 
 def open_text(folder: Path) -> TextFile:
-    """Return the text of a folder.
+    """Open the text of a folder.
 
     Raises:
         OSError: There is no such folder, or it cannot be read.

@@ -1,6 +1,6 @@
-"""What the words of a path may be, and when two of them are one name.
+"""Relative paths: which are safe on every system, and when two names are the same.
 
-Nothing here looks at the disk, and the same rules hold on every operating system.
+Nothing here looks at the disk; `files.opening` does, and follows no link.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from skills_mcp.errors import InvalidPathError
-from skills_mcp.text.appearance import BLANK
+from skills_mcp.text.unicode import BLANK
 
 MAX_PARTS = 1 + 32
 """A file in 32 folders: three times the deepest public skill."""
@@ -20,10 +20,10 @@ _NO_NAMES = frozenset({"", ".", ".."})
 
 # What a file system, a terminal or a log could misread. Cc: control characters,
 # Cf: invisible marks such as the bidirectional overrides, Cs: lone surrogates,
-# Co and Cn: whatever a font or the next Unicode makes of them, Zl and Zp: line ends.
+# Co and Cn: up to the font or the next Unicode, Zl and Zp: line ends.
 _FORBIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
-# What else shows nothing although Unicode counts it among letters and marks: a joiner
+# What else is invisible although Unicode counts it among letters and marks: a joiner
 # and variation selectors.
 _INVISIBLE = re.compile(
     f"[{BLANK}\u034f\u180b-\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef]"
@@ -32,7 +32,7 @@ _INVISIBLE = re.compile(
 # A pattern, a redirection, a separator or a stream to some shell or file system.
 _SPECIAL = re.compile(r'[\\:*?"<>|]')
 
-# What Windows takes for a device, whatever its extension.
+# What Windows takes for a device, with any extension.
 _DEVICE = re.compile(
     r"(?:con|prn|aux|nul|conin\$|conout\$|clock\$|(?:com|lpt)[0-9¹²³])[ ]*(?:\..*)?",
     re.IGNORECASE,

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
-from skills_mcp.analytics.events import render_time
 from skills_mcp.content.source import Content, SourceState
 from skills_mcp.errors import SkillsError
 from skills_mcp.library.provenance import Provenance, derive_provenance
@@ -26,6 +25,7 @@ from skills_mcp.skills.model import Asset, Script, Skill, SkillPath
 from skills_mcp.skills.reading import FilePart
 from skills_mcp.skills.section_headers import escape_headers
 from skills_mcp.text.redaction import redact
+from skills_mcp.text.rendering import render_time
 
 # 64 bits: it tells an old text from a new one, and guards nothing.
 _DIGEST_CHARACTERS = 16

@@ -24,7 +24,7 @@ from skills_mcp.config import Catalog as Limits
 from skills_mcp.errors import SkillsError
 from skills_mcp.skills.index import INDEX, ROOT, SCOPES, SkillIndex
 from skills_mcp.skills.model import Scope, Skill
-from skills_mcp.text.appearance import HIDING
+from skills_mcp.text.unicode import HIDING
 
 _LIMITS = Limits()
 

@@ -18,21 +18,12 @@ GROUP_OPTIONS: Mapping[str, Any] = (
 """Options for `Popen` that put the child at the head of a new group."""
 
 
-def terminate_group(pid: int) -> None:
-    """Ask every process of the group that `pid` leads to end."""
-    _signal_group(pid, signal.SIGTERM)
-
-
 def kill_group(pid: int) -> None:
-    """End every process of the group that `pid` leads, without asking."""
-    _signal_group(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
-
-
-def _signal_group(pid: int, number: signal.Signals) -> None:
+    """Kill every process of the group that `pid` leads."""
     try:
         if hasattr(os, "killpg"):
-            os.killpg(pid, number)
+            os.killpg(pid, signal.SIGKILL)
         else:
-            os.kill(pid, number)
+            os.kill(pid, signal.SIGTERM)
     except (ProcessLookupError, PermissionError):
         return  # the group is gone; macOS says EPERM when only zombies are left

@@ -1,4 +1,4 @@
-"""What this process no longer needs, and when it looks for it."""
+"""Memory of this process: what it gives back, and when garbage is collected."""
 
 import ctypes
 import gc
@@ -9,18 +9,18 @@ from contextlib import contextmanager, suppress
 def give_back_memory() -> None:
     """Return free memory to the system, where the C library can be asked to.
 
-    The GNU one keeps what was freed in pieces: after an index was built that is more
-    than the whole server needs, in each of ten windows.
+    The GNU C library keeps what was freed in pieces: after an index was built that is
+    more than the whole server needs, in each of ten windows.
     """
     with suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextmanager
-def collecting_later() -> Iterator[None]:
-    """Look for no cyclic garbage while many objects are made that are none.
+def garbage_collector_paused() -> Iterator[None]:
+    """Pause the cyclic garbage collector while many objects are made that stay.
 
-    Each look goes through all of them, and stops every other thread meanwhile: a
+    Each collection goes through all objects and stops all threads meanwhile: that is a
     third of the time of a rebuild, and of the pauses of a server.
     """
     was_enabled = gc.isenabled()
@@ -32,10 +32,10 @@ def collecting_later() -> Iterator[None]:
             gc.enable()
 
 
-def look_away_from_what_is_here() -> None:
-    """Never again look for cyclic garbage among the objects that there are now.
+def freeze_garbage_collector() -> None:
+    """Exclude all present objects from garbage collection (`gc.freeze`).
 
-    What a server has imported stays for its life.  To look through all of it takes as
-    long as to read the skills, and always came between a client and its first answer.
+    What a server has imported stays for its life.  Going through all of it takes as
+    long as reading the skills, and would delay the first answer.
     """
     gc.freeze()

@@ -5,7 +5,7 @@ import unicodedata
 from functools import lru_cache
 
 from skills_mcp.routing.stop_words import STOP_WORDS
-from skills_mcp.text.appearance import normalize
+from skills_mcp.text.unicode import normalize
 
 # "don't", "l'auth" and "qu'une" would leave one-letter tokens behind.
 _APOSTROPHES = str.maketrans({"\N{RIGHT SINGLE QUOTATION MARK}": "'"})

@@ -14,7 +14,7 @@ import Stemmer  # type: ignore[import-not-found]  # has no types
 
 from skills_mcp.routing.stop_words import FILLER, STOP_WORDS
 from skills_mcp.routing.tokens import tokenize
-from skills_mcp.text.appearance import normalize
+from skills_mcp.text.unicode import normalize
 
 # What can stand inside of a word is left to the tokenizer: l'API, C++, .NET, e-mail.
 _BETWEEN = b"""!"$%&()*,/:;<=>?@[\\]^`{|}~""" + bytes(range(33)) + b"\x7f"

@@ -16,6 +16,7 @@ from skills_mcp.files.durable import PRIVATE_MODE, append, open_private
 from skills_mcp.files.locks import lock_file
 from skills_mcp.scripts.execution import SandboxName, ScriptResult
 from skills_mcp.text.redaction import redact
+from skills_mcp.text.rendering import render_time
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +91,7 @@ def render(entry: AuditEntry) -> dict[str, Any]:
     """Return a line as JSON has it, without secrets."""
     result = entry.result
     return {
-        "time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z",
+        "time": render_time(datetime.now(UTC)),
         "outcome": entry.outcome,
         "kind": entry.kind,
         "skill_path": redact(entry.skill_path),

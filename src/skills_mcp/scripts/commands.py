@@ -19,7 +19,6 @@ from skills_mcp.errors import (
     InvalidArgumentsError,
     MissingFileError,
     NoEntryError,
-    shorten,
 )
 from skills_mcp.scripts.execution import Grants, PreparedCommand
 from skills_mcp.scripts.policy import (
@@ -33,6 +32,7 @@ from skills_mcp.scripts.script_environment import ScriptEnvironment
 from skills_mcp.skills.assets import copy_files
 from skills_mcp.skills.fields import split_words
 from skills_mcp.skills.model import Skill
+from skills_mcp.text.rendering import shorten
 
 _UV = "uv"
 _PYTHON = frozenset({"python", "python3"})

@@ -16,10 +16,10 @@ from skills_mcp.errors import (
     RunnerError,
     ScriptsDisabledError,
     UndeclaredScriptError,
-    shorten,
 )
 from skills_mcp.skills.inheritance import Located
 from skills_mcp.skills.model import Script
+from skills_mcp.text.rendering import shorten
 
 ENVIRONMENT_ALLOWED = (
     "PATH", "LANG", "LC_*", "TZ", "USER", "LOGNAME",

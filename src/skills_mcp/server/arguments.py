@@ -7,7 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails
 
-from skills_mcp.errors import InvalidArgumentsError, shorten
+from skills_mcp.errors import InvalidArgumentsError
+from skills_mcp.text.rendering import shorten
 
 # Long enough for a pasted ticket, short enough that routing stays instant.
 _MAX_TEXT = 10_000

@@ -9,9 +9,7 @@ from typing import Any, Literal
 
 from mcp_types import CallToolResult, TextContent
 
-from skills_mcp.analytics.events import render_time
 from skills_mcp.content.source import SourceState
-from skills_mcp.errors import shorten
 from skills_mcp.library.answers import (
     Guidance,
     RanScript,
@@ -27,6 +25,7 @@ from skills_mcp.skills.model import Asset, Inventory, Script, Skill
 from skills_mcp.skills.tree import TreeNode, render_node
 from skills_mcp.snapshots.changes import SkillChanges
 from skills_mcp.snapshots.refreshed import Refreshed
+from skills_mcp.text.rendering import render_time, shorten
 
 MAX_LISTED_CHANGES = 50
 """Of each kind: more than anybody reads, and a first sync may bring thousands."""

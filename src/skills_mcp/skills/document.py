@@ -15,13 +15,13 @@ from typing import Any
 
 from skills_mcp.skills import lfs
 from skills_mcp.skills.problems import Report
-from skills_mcp.text.appearance import HIDING
 from skills_mcp.text.safe_yaml import (
     MAX_YAML_CHARACTERS,
     Texts,
     YamlError,
     parse_texts,
 )
+from skills_mcp.text.unicode import HIDING
 
 # What steers a terminal, and what hides text.
 _CONTROLS = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{HIDING}]")

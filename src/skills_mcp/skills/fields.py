@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from skills_mcp.errors import shorten
 from skills_mcp.skills.problems import Report
+from skills_mcp.text.rendering import shorten
 
 # YAML's own spellings.
 _TRUE = frozenset({"true", "yes", "on"})

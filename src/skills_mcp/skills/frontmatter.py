@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from skills_mcp.errors import InvalidPathError, shorten
+from skills_mcp.errors import InvalidPathError
 from skills_mcp.files.paths import parse_relative
 from skills_mcp.skills.document import parse_document
 from skills_mcp.skills.fields import (
@@ -30,6 +30,7 @@ from skills_mcp.skills.model import (
     SkillPath,
 )
 from skills_mcp.skills.problems import Report
+from skills_mcp.text.rendering import shorten
 
 
 def parse_skill(

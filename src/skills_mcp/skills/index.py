@@ -14,11 +14,11 @@ from skills_mcp.errors import (
     SkillDisabledError,
     SkillNotFoundError,
     SkillsError,
-    shorten,
 )
 from skills_mcp.files.paths import parse_relative
 from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.skills.visibility import Listed, is_denied, is_enabled
+from skills_mcp.text.rendering import shorten
 
 ROOT = SkillPath("_root")
 INDEX = "_index"

@@ -12,7 +12,7 @@ from unicodedata import category
 from skills_mcp.skills.index import INDEX, ROOT
 from skills_mcp.skills.model import SkillPath
 from skills_mcp.skills.problems import printable
-from skills_mcp.text.appearance import BLANK, normalize
+from skills_mcp.text.unicode import BLANK, normalize
 
 ESCAPE = "\\"
 """Stands in front of a line that only looks like a header; Markdown leaves it out."""

@@ -30,10 +30,10 @@ from skills_mcp.config import Config
 from skills_mcp.content.source import Content
 from skills_mcp.files.arrays import (
     STAGING,
+    compute_checksum,
     map_arrays,
     open_text,
     read_about,
-    sum_up,
     write_arrays,
 )
 from skills_mcp.files.locks import FileLock, acquire_lock
@@ -183,7 +183,7 @@ def _arrays_of(basis: Basis) -> dict[str, Any]:
 def _about(basis: Basis) -> dict[str, Any]:
     collection = basis.collection
     return {
-        "checksum": sum_up(collection.table.text),
+        "checksum": compute_checksum(collection.table.text),
         "origins": [asdict(origin) for origin in collection.origins],
         "seen": collection.seen,
         "problems": [asdict(problem) for problem in collection.problems],
@@ -193,7 +193,7 @@ def _about(basis: Basis) -> dict[str, Any]:
 
 def _open(folder: Path) -> Basis:
     about, arrays, text = read_about(folder), map_arrays(folder), open_text(folder)
-    if sum_up(text) != about["checksum"]:
+    if compute_checksum(text) != about["checksum"]:
         raise ValueError(f"{folder} is damaged")
     kinds: dict[str, dict[str, Any]] = {"skills": {}, "keywords": {}, "texts": {}}
     for name, array in arrays.items():

@@ -12,7 +12,7 @@ from skills_mcp.config import Config, Settings, Visibility, read_layer
 from skills_mcp.content.source import Content, Part
 from skills_mcp.errors import ConfigError, MissingFileError, UnreadableContentError
 from skills_mcp.files.opening import open_inside
-from skills_mcp.processes.memory import collecting_later
+from skills_mcp.processes.memory import garbage_collector_paused
 from skills_mcp.routing.matcher import Matcher
 from skills_mcp.skills.assets import is_unchanged
 from skills_mcp.skills.homes import find_homes
@@ -71,7 +71,7 @@ class Snapshot:
     def _fuse(self, lexical: Matcher) -> Matcher:
         return self.vectors.fuse(lexical) if self.vectors else lexical
 
-    @collecting_later()
+    @garbage_collector_paused()
     def prepare(self, *, searches: bool) -> None:
         """Make what answers need, before the first of them waits for it.  Blocking.
 
@@ -98,7 +98,7 @@ class Snapshot:
         return self.indexes.basis().collection.is_of(content)
 
 
-@collecting_later()
+@garbage_collector_paused()
 def take_snapshot(
     content: Content, settings: Settings, basis: "Basis | None" = None
 ) -> Snapshot:

@@ -1,4 +1,4 @@
-"""YAML from strangers: bounded, without aliases, never an exception of its own kind.
+"""YAML from untrusted files: bounded, without aliases, one kind of error.
 
 An alias lets a few hundred bytes unfold into gigabytes or hang a merge, and
 deep nesting ends the whole process, because the loader in C recurses without a
@@ -17,13 +17,13 @@ MAX_YAML_CHARACTERS = 64 * 1024
 
 _MAX_DEPTH = 32
 _MAX_NODES = 10_000  # events, so at most as many keys and values
-_OPENERS = "[{-?:"  # every level of nesting needs one of these
+_OPENERS = "[{-?:"  # each level of nesting needs one of these
 _STARTS = frozenset({"SequenceStartEvent", "MappingStartEvent"})
 _ENDS = frozenset({"SequenceEndEvent", "MappingEndEvent"})
 
 
 class YamlError(ValueError):
-    """The text is not YAML that we accept; the message says why and where."""
+    """The text is not YAML that is accepted; the message says why and where."""
 
 
 @dataclass(frozen=True, slots=True)

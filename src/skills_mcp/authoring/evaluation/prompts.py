@@ -12,9 +12,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from skills_mcp.errors import SkillDisabledError, SkillNotFoundError, shorten
+from skills_mcp.errors import SkillDisabledError, SkillNotFoundError
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.scoping import EVERYWHERE, Scoping, narrow
+from skills_mcp.text.rendering import shorten
 from skills_mcp.text.safe_yaml import YamlError, parse_values
 
 _YAML_SUFFIXES = frozenset({".yaml", ".yml"})

@@ -19,7 +19,7 @@ from markdown_it.token import Token
 
 from skills_mcp.authoring.validation.markdown import Markdown
 from skills_mcp.authoring.validation.rules import Finding
-from skills_mcp.errors import shorten
+from skills_mcp.text.rendering import shorten
 
 MAX_CHARACTERS = 256 * 1024
 """Longer than nearly all real texts; a parser's worst case grows with the square."""

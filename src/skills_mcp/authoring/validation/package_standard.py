@@ -8,10 +8,10 @@ from typing import Any
 
 from skills_mcp.authoring.validation.rules import Finding, enumerate_shortly
 from skills_mcp.authoring.validation.strict_reading import Frontmatter, PackageReading
-from skills_mcp.errors import shorten
 from skills_mcp.skills.fields import mapping_of, text_of, words_of
 from skills_mcp.skills.package import MAIN
-from skills_mcp.text.appearance import normalize
+from skills_mcp.text.rendering import shorten
+from skills_mcp.text.unicode import normalize
 
 MAX_LINES = 500  # of a body; the standard recommends it
 MAX_NAME = 64

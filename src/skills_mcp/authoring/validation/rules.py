@@ -9,9 +9,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from skills_mcp.errors import shorten
 from skills_mcp.skills.model import Problem
 from skills_mcp.skills.problems import printable
+from skills_mcp.text.rendering import shorten
 
 LEVELS: Mapping[str, Literal["error", "warning"]] = MappingProxyType(
     {

@@ -8,7 +8,6 @@ from pathlib import Path, PurePosixPath
 from skills_mcp.authoring.validation.markdown import Markdown
 from skills_mcp.authoring.validation.rules import Finding, enumerate_shortly
 from skills_mcp.authoring.validation.unsafe_text import check_fields
-from skills_mcp.errors import shorten
 from skills_mcp.routing.choosing import choose
 from skills_mcp.routing.explanation import list_answers
 from skills_mcp.routing.tokens import fold
@@ -17,6 +16,7 @@ from skills_mcp.skills.inheritance import compose
 from skills_mcp.skills.model import Skill
 from skills_mcp.skills.package import has_program_suffix
 from skills_mcp.snapshots.snapshot import Snapshot
+from skills_mcp.text.rendering import shorten
 
 MAX_SKILLS = 3000
 """Each skill is tried against all others: the time grows with the square of it."""

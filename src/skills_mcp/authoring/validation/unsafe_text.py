@@ -8,11 +8,11 @@ from io import StringIO
 from itertools import islice
 
 from skills_mcp.authoring.validation.rules import Finding
-from skills_mcp.errors import shorten
 from skills_mcp.skills.model import Skill
 from skills_mcp.skills.section_headers import find_lookalikes
-from skills_mcp.text.appearance import BLANK
-from skills_mcp.text.redaction.finding import FoundSecret, find_secrets
+from skills_mcp.text.rendering import shorten
+from skills_mcp.text.secret_detection import FoundSecret, find_secrets
+from skills_mcp.text.unicode import BLANK
 
 ALLOWED = "skills-mcp:allow-secret"
 """On the line of a finding it says that a person has looked and it is no secret."""

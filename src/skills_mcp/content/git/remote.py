@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from skills_mcp.errors import ConfigError, shorten
+from skills_mcp.errors import ConfigError
 from skills_mcp.text.redaction import HIDDEN, redact, remember_secret
+from skills_mcp.text.rendering import shorten
 
 TOKEN_VARIABLE = "SKILLS_MCP_GIT_TOKEN"  # noqa: S105 - a name, not a secret
 USER_VARIABLE = "SKILLS_MCP_GIT_USER"

@@ -23,13 +23,9 @@ from skills_mcp.content.git.listing import Listing, parse_listing
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.runner import DamagedStoreError, Git
 from skills_mcp.content.policy import SyncPolicy
-from skills_mcp.errors import (
-    LimitExceededError,
-    RemoteMissingError,
-    SyncError,
-    shorten,
-)
+from skills_mcp.errors import LimitExceededError, RemoteMissingError, SyncError
 from skills_mcp.files.durable import delete
+from skills_mcp.text.rendering import shorten
 
 # Settings of a repository lie beside the folders that are served.
 _ALWAYS_LISTED = ("config.yaml",)

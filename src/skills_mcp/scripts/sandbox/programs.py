@@ -11,7 +11,8 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from skills_mcp.errors import RunnerNotFoundError, shorten
+from skills_mcp.errors import RunnerNotFoundError
+from skills_mcp.text.rendering import shorten
 
 _SYSTEM_FOLDERS = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"),

@@ -1,8 +1,9 @@
-"""What must never be read by people or machines: secrets, and how they are taken out.
+"""Secrets that this process knows, and how they are taken out of a text.
 
-Rule: whoever gets hold of a secret calls `remember_secret` before it is used, and
-whatever leaves the process passes `redact`.  There is one set for the process, because
-its log is one, and a message of one repository may repeat what another one was told.
+Rule: a module that reads a secret calls `remember_secret` before it uses the secret,
+and every text that leaves the process passes `redact`.  There is one set of secrets for
+the process, because it has one log, and a message about one repository may repeat the
+token of another.
 """
 
 import base64
@@ -13,12 +14,17 @@ import threading
 from collections.abc import Iterator
 from urllib.parse import quote
 
-from skills_mcp.text.redaction.kinds import ASSIGNMENT, HIDDEN, PRIVATE_KEY, TOKEN
-from skills_mcp.text.redaction.likeness import is_password
+from skills_mcp.text.secret_detection import (
+    ASSIGNMENT,
+    PRIVATE_KEY,
+    TOKEN,
+    is_password,
+)
 
-__all__ = ["HIDDEN", "redact", "redact_remembered", "remember_secret"]
+HIDDEN = "***"
+"""What stands in the place of a secret."""
 
-# Shorter ones are in too many words: a log without the letter `a` helps nobody.
+# Shorter ones are in too many words: a log without the letter `a` cannot be read.
 _MIN_CHARACTERS = 4
 
 # Fewer characters of base64 than these stand in text by chance.
@@ -39,7 +45,7 @@ class _Memory:
                 self.replace(self.secrets | {secret})
 
     def replace(self, secrets: frozenset[str]) -> None:
-        """Have exactly these."""
+        """Know exactly these secrets."""
         forms = {form for secret in secrets for form in _forms(secret)}
         # Of two that begin alike, the longer one is tried first.
         words = sorted(forms, key=lambda form: (-len(form), form))
@@ -67,7 +73,7 @@ def remember_secret(secret: str) -> None:
 
 
 def redact(text: str) -> str:
-    """Return the text without the secrets that are known, or that show what they are.
+    """Return the text without secrets, remembered ones and any that look like one.
 
     >>> redact("fatal: unable to access 'https://ada:pass@example.com/skills'")
     "fatal: unable to access 'https://***@example.com/skills'"
@@ -81,7 +87,7 @@ def redact(text: str) -> str:
 
 
 def redact_remembered(text: str) -> str:
-    """Return the text without the secrets that were remembered, and as it is else."""
+    """Return the text without the remembered secrets; nothing else changes."""
     return _memory.pattern.sub(HIDDEN, text) if _memory.pattern else text
 
 
@@ -107,10 +113,10 @@ def _forms(secret: str) -> Iterator[str]:
 
 
 def _encoded_anywhere(raw: bytes) -> Iterator[str]:
-    """Yield what base64 makes of a secret behind any user's name.
+    """Yield what base64 makes of a secret that follows a user's name of any length.
 
-    Three bytes become four characters, so there are three ways to begin; what the
-    neighbours have a share in is left out.
+    Three bytes become four characters, so there are three ways to begin; a character
+    that also depends on what stands beside the secret is left out.
     """
     for before in range(3):
         encoded = base64.b64encode(b"\0" * before + raw).decode()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.text.appearance import BLANK, HIDING, normalize
+from skills_mcp.text.unicode import BLANK, HIDING, normalize
 
 _FORMS: tuple[Literal["NFC", "NFD", "NFKC", "NFKD"], ...] = (
     *("NFC", "NFD"),

@@ -1,0 +1,28 @@
+"""How values are written for a reader: wrong values in messages, and moments."""
+
+from datetime import UTC, datetime
+
+_MAX_SHOWN = 60  # a wrong value is shown, but does not bury what is said about it
+
+
+def shorten(value: object) -> str:
+    """Return how a wrong value is shown in a message.
+
+    >>> shorten("a" * 100)[-10:]
+    'aaaaaaa...'
+    """
+    try:
+        text = repr(value)
+    except ValueError:  # a number of more digits than Python prints
+        return "a very long number"
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
+
+
+def render_time(moment: datetime) -> str:
+    """Return ISO 8601 in UTC with milliseconds.
+
+    >>> render_time(datetime(2026, 2, 18, 14, 30, tzinfo=UTC))
+    '2026-02-18T14:30:00.000Z'
+    """
+    text = moment.astimezone(UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")

@@ -1,0 +1,228 @@
+"""What a secret looks like, and where one stands in a text.  Pure.
+
+One table of patterns, so that what is found in content is also taken out of a log.
+Libraries of detectors were considered: they judge files and not lines of a log, need a
+list of known findings beside the content, and take `password: string` for a secret.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SecretKind:
+    """What an issuer's secrets look like."""
+
+    name: str
+    """For a person, as in `has what looks like a GitHub token`."""
+    pattern: str
+    """What is taken out; it begins at the start of a word."""
+    shortest: int
+    """Anything shorter is taken for an example when secrets are looked for."""
+
+
+TOKEN_KINDS = (
+    SecretKind("GitHub token", r"gh[oprsu]_\w{4,}|github_pat_\w{4,}", 36),
+    SecretKind(
+        "GitLab token",
+        r"gl(?:pat|dt|rt|ft|soat|ptt|cbt|imt|agent|oas|ffct)-[\w-]{4,}",
+        24,
+    ),
+    SecretKind("Slack token", r"xox[abeprs]-[\w-]{4,}|xapp-\d-[\w-]{4,}", 24),
+    SecretKind(
+        "Slack webhook",
+        r"hooks\.slack\.com/services/T\w{6,}/B\w{6,}/\w{16,}",
+        50,
+    ),
+    SecretKind("AWS access key", r"(?:A[KS]IA|ABIA|ACCA|A3T[A-Z0-9])[A-Z0-9]{12,}", 20),
+    SecretKind("Google key", r"AIza[\w-]{30,}|ya29\.[\w-]{20,}|GOCSPX-[\w-]{20,}", 24),
+    SecretKind("Stripe key", r"(?:sk|rk)_(?:live|test)_\w{10,}|whsec_[\w+/=]{16,}", 24),
+    SecretKind("npm token", r"npm_[A-Za-z0-9]{30,}", 34),
+    SecretKind("PyPI token", r"pypi-[\w-]{50,}", 55),
+    SecretKind("Anthropic key", r"sk-ant-[\w-]{20,}", 40),
+    SecretKind(
+        "OpenAI key", r"sk-(?:proj|svcacct|admin)-[\w-]{20,}|sk-[A-Za-z0-9]{32,}", 35
+    ),
+    SecretKind("Hugging Face token", r"hf_[A-Za-z0-9]{30,}", 33),
+    SecretKind("Azure storage key", r"AccountKey=[A-Za-z0-9+/]{40,}={0,2}", 60),
+    SecretKind("SendGrid key", r"SG\.[\w-]{16,}\.[\w-]{16,}", 60),
+    SecretKind("DigitalOcean token", r"do[oprt]_v1_[0-9a-f]{40,}", 60),
+    SecretKind("Docker token", r"dckr_[a-z]+_[\w-]{20,}", 30),
+    SecretKind("Vault token", r"hv[bsr]\.[\w-]{20,}", 28),
+    SecretKind("Databricks token", r"dapi[0-9a-f]{32}", 36),
+    SecretKind("Shopify token", r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}", 38),
+    SecretKind("Grafana token", r"gl(?:sa|c)_[\w+/=]{30,}", 35),
+    SecretKind("age key", r"AGE-SECRET-KEY-1[A-Z0-9]{40,}", 60),
+    SecretKind("JSON Web Token", r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{16,}", 60),
+)
+
+TOKEN = re.compile(
+    rf"\b(?:{'|'.join(f'(?P<k{n}>{k.pattern})' for n, k in enumerate(TOKEN_KINDS))})"
+)
+
+# A dash may stand in the head of a key, but never five of them, so this ends in time.
+PRIVATE_KEY = re.compile(
+    r"-----BEGIN (?:[A-Z0-9]{1,10} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
+    r"(?P<key>(?:[^-]|-(?!----))*)"
+    r"(?:-----END (?:[A-Z0-9]{1,10} ){0,4}PRIVATE KEY(?: BLOCK)?-----)?"
+)
+
+ADDRESS = re.compile(
+    r"\b(?P<scheme>[A-Za-z][\w+.-]{1,20})://(?P<user>[^\s/?#:@\"'`]{0,100})"
+    r":(?P<value>[^\s/?#@\"'`]{1,200})@(?P<host>[\w.-]{1,200})"
+)
+"""An address with a user and a password."""
+
+AUTHORIZATION = re.compile(
+    r"""authorization["']?\s{0,4}[:=]\s{0,4}["']?
+        (?:basic|bearer|token)\s{1,4}(?P<value>[\w.~+/=-]{16,})""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+ASSIGNMENT = re.compile(
+    r"""(?:passw(?:or)?d|passphrase|pwd|secret|token|credential|api[_-]?key
+          |(?:access|private|account|auth|signing|encryption)[_-]?key)
+        (?:s|key|value|text)?(?:[_-][\w-]{0,20})?["'\]]{0,2}\s{0,4}(?:=>|:=|[:=])\s{0,4}
+        (?P<quote>["'`])?(?P<value>[^\s"'`<>(){}\[\]$,;]{8,200})
+        (?(quote)(?=(?P=quote))|(?![\w<>(){}\[\]$]))""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""Something that is called a secret, and its value."""
+
+# English has about 4 bits in each of its letters, and `xxxxxxxx` none.
+_FEWEST_BITS = 3.0
+
+# What no generator makes, and most documentation has.
+_PLACEHOLDER = re.compile(
+    r"example|sample|placeholder|your|x{4}|0{6}|dummy|fake|redacted|change.?me"
+    r"|replace|insert|1234567|abcdef|qwerty|\.\.|…|\*\*|[<>{}$%]"
+    r"|eyJzdWIiOiIxMjM0NTY3ODkw",  # the subject of the token on every page about them
+    re.IGNORECASE,
+)
+
+# Words that are no secret either.
+_TELLING = re.compile(
+    r"passw|secret|token|test|demo|admin|default|hunter2|s3cr3t|p@ss|letmein"
+    r"|process\.|environ|config|https?:|^/|\.(?:com|org|io|json|ya?ml|py|md|txt)\b",
+    re.IGNORECASE,
+)
+_SYMBOL = re.compile(r"[!#%&*+/=?@^~]")
+_SWITCH = re.compile(r"[A-Za-z](?=\d)|\d(?=[A-Za-z])")
+
+_SHORTEST_PLAIN = 12
+"""Without quotation marks it may as well be a name in a program."""
+
+_SWITCHES = 2
+_SWITCHES_PLAIN = 4
+
+_HARMLESS_HOST = re.compile(
+    r"localhost|127\.|0\.0\.0\.0|\[?::1|host(?:name)?\b|(?:[\w-]+\.)*example\b"
+    r"|[\w.-]+\.(?:example|test|invalid|localhost|local)\b",
+    re.IGNORECASE,
+)
+_SHORTEST_IN_ADDRESS = 6
+
+# Below this there is no key, but a line that shows where one stands.
+_SHORTEST_KEY = 100
+
+_SHOWN = 4
+"""As much as the issuers themselves show: it says which one, and opens nothing."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FoundSecret:
+    """Where a secret stands; it is not held itself."""
+
+    start: int
+    end: int
+    kind: str
+    beginning: str
+    """The first characters; empty for a password, which a person has thought of."""
+
+
+def find_secrets(text: str) -> Iterator[FoundSecret]:
+    """Iterate over what looks like a secret and not like an example, in order.
+
+    >>> [found.kind for found in find_secrets("https://ada:9fK2mQ7x@git.acme.dev")]
+    ['password in an address']
+    """
+    end = 0
+    # A token may be the value of something; then it is the one that comes first.
+    for found in sorted(_find_all(text)):
+        if found.start >= end:
+            yield found
+            end = found.end
+
+
+def is_random(text: str) -> bool:
+    """Whether a text is what a machine has drawn.
+
+    >>> is_random("ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxx"), is_random("9fK2mQ7xLw4Tz8Rb")
+    (False, True)
+    """
+    return not _PLACEHOLDER.search(text) and _count_bits(text) >= _FEWEST_BITS
+
+
+def is_password(text: str, *, is_quoted: bool) -> bool:
+    """Whether the value of something that is called a secret is one.
+
+    >>> is_password("correct-horse", is_quoted=True)
+    False
+    """
+    if not is_random(text) or _TELLING.search(text):
+        return False
+    switches = len(_SWITCH.findall(text))
+    has_both = re.search(r"\d", text) and re.search(r"[A-Za-z]", text)
+    if is_quoted:
+        return switches >= _SWITCHES or bool(has_both and _SYMBOL.search(text))
+    return len(text) >= _SHORTEST_PLAIN and switches >= _SWITCHES_PLAIN
+
+
+def is_password_for(text: str, user: str, host: str) -> bool:
+    """Whether an address holds a password that opens something."""
+    is_harmless = _HARMLESS_HOST.match(host) or text.casefold() == user.casefold()
+    is_word = text.isalpha() or _PLACEHOLDER.search(text) or _TELLING.search(text)
+    return not is_harmless and not is_word and len(text) >= _SHORTEST_IN_ADDRESS
+
+
+def _find_all(text: str) -> Iterator[FoundSecret]:
+    for found in PRIVATE_KEY.finditer(text):
+        if len(found["key"]) >= _SHORTEST_KEY and is_random(found["key"]):
+            yield FoundSecret(*found.span(), "private key", "")
+    for found in TOKEN.finditer(text):
+        kind = _kind_of(found)
+        if len(found[0]) >= kind.shortest and is_random(found[0]):
+            yield FoundSecret(*found.span(), kind.name, found[0][:_SHOWN])
+    yield from _find_values(text)
+
+
+def _find_values(text: str) -> Iterator[FoundSecret]:
+    """Iterate over texts that only the text around them calls a secret."""
+    for found in ADDRESS.finditer(text):
+        if is_password_for(found["value"], found["user"], found["host"]):
+            yield _hold(found, "password in an address")
+    for found in AUTHORIZATION.finditer(text):
+        if is_random(found["value"]) and re.search(r"\d", found["value"]):
+            yield _hold(found, "authorization header")
+    for found in ASSIGNMENT.finditer(text):
+        if is_password(found["value"], is_quoted=found["quote"] is not None):
+            yield _hold(found, "password or key")
+
+
+def _hold(found: re.Match[str], kind: str) -> FoundSecret:
+    return FoundSecret(*found.span("value"), kind, "")
+
+
+def _kind_of(found: re.Match[str]) -> SecretKind:
+    """Return the kind of a match of `TOKEN`."""
+    return TOKEN_KINDS[int((found.lastgroup or "k0")[1:])]
+
+
+def _count_bits(text: str) -> float:
+    """Return Shannon's entropy of a character."""
+    counts = Counter(text).values()
+    shares = (count / len(text) for count in counts)
+    return -sum(share * math.log2(share) for share in shares)

@@ -94,7 +94,7 @@ def test_a_failed_sync_is_said_with_the_time_of_the_next(
     [said] = facts(done.stdout)
     assert done.returncode == 0  # what is here is not old yet
     assert said["Commit"] == synced
-    assert "no repository is there" in said["Because"]
+    assert "repository not found" in said["Because"]
     assert said["Failed"] <= said["Again"]
 
 

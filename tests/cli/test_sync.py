@@ -77,7 +77,7 @@ def test_a_sync_that_fails_says_so_and_what_there_still_is(
     assert done.returncode == 4
     assert commit in done.stdout
     assert "skills-mcp: " in done.stderr
-    assert "no repository is there" in done.stderr
+    assert "repository not found" in done.stderr
     assert "Traceback" not in done.stderr
     if format_option:
         data = json.loads(done.stdout)
@@ -115,7 +115,8 @@ def test_each_source_has_a_line_and_one_that_fails_takes_nothing_from_the_others
         f"cold: {tmp_path}/never.git (main), not available",
         "2 skills",
     ]
-    assert f"skills-mcp: {tmp_path}/never.git (main): no repository" in done.stderr
+    said = f"skills-mcp: {tmp_path}/never.git (main): repository not found"
+    assert said in done.stderr
 
 
 def test_a_rewritten_history_is_followed_once_if_somebody_says_so(

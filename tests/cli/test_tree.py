@@ -203,9 +203,9 @@ def test_a_source_that_is_down_is_said_and_the_others_are_shown(
     assert f"  warm: {upstream.url} (main) at {commit}, synced before" in done.stdout
     assert f"  cold: {tmp_path}/never.git (main), not available" in done.stdout
     source = f"{upstream.url} (main)"
-    said = f"Sync failed, showing what is here: {source}: no repository is there"
+    said = f"Sync failed, showing what is here: {source}: repository not found"
     assert said in done.stderr
-    assert f"; {tmp_path}/never.git (main): no repository is there" in done.stderr
+    assert f"; {tmp_path}/never.git (main): repository not found" in done.stderr
 
 
 def test_without_anything_from_any_source_the_status_says_so(

@@ -126,7 +126,7 @@ def test_a_repository_that_never_answered_leaves_the_others(
     assert texts(content) == {"": "one", "mine": "folder"}
     [failure] = content.failures
     assert failure.mount.at == "teams/two"
-    assert str(content.error).startswith(f"{two.url} (main): no repository is there")
+    assert str(content.error).startswith(f"{two.url} (main): repository not found")
 
 
 @pytest.mark.spec("9.4")

@@ -13,7 +13,7 @@ from skills_mcp.analytics.publisher import INTERVAL_SECONDS
 from skills_mcp.bootstrap import DEFAULT_BRANCH
 from skills_mcp.config import Layer, Refresh, Settings
 from skills_mcp.content import refresher
-from skills_mcp.content.git import advice, causes
+from skills_mcp.content.git import failures
 from skills_mcp.content.source import LONGEST_PAUSE_SECONDS
 from skills_mcp.library.skill_library import MAX_LISTED_FILES
 from skills_mcp.scripts.runner import TIMEOUT_EXIT_CODE
@@ -141,7 +141,7 @@ def test_numbers_in_the_text_are_those_of_the_program(page: str, words: str) -> 
 
 
 def test_advice_about_a_repository_is_what_the_program_says() -> None:
-    said = templates(advice) | templates(causes)
+    said = templates(failures)
     page = DOCS / "how-to" / "private-repository.md"
     rows = table(section(page, "## When access is refused"))
 

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from skills_mcp.content.disk import explained
+from skills_mcp.content.git.failures import DamagedStoreError
 from skills_mcp.content.git.listing import Listing
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.repository import Fetched, GitRepository
-from skills_mcp.content.git.runner import DamagedStoreError
 from skills_mcp.content.git.signatures import verify
 from skills_mcp.content.policy import SyncPolicy
 from skills_mcp.content.source import Attempt, Checkout, Freshness, LeftOut, recall

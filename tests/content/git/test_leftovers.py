@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from skills_mcp.content.git.failures import DamagedStoreError
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.repository import GitRepository
-from skills_mcp.content.git.runner import DamagedStoreError
 from skills_mcp.content.policy import SyncPolicy
 from skills_mcp.errors import (
     SyncError,

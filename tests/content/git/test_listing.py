@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skills_mcp.content.git.failures import DamagedStoreError
 from skills_mcp.content.git.listing import Entry, Listing, parse_listing
-from skills_mcp.content.git.runner import DamagedStoreError
 from skills_mcp.content.policy import SyncPolicy
 from skills_mcp.content.source import LeftOut
 from skills_mcp.errors import InvalidPathError, LimitExceededError

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from skills_mcp.content.git.failures import DamagedStoreError
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.repository import Fetched
-from skills_mcp.content.git.runner import DamagedStoreError
 from skills_mcp.errors import (
     RemoteMissingError,
     SyncError,

@@ -12,7 +12,6 @@ import pytest
 from skills_mcp.config.values import Verify
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.runner import Git
-from skills_mcp.content.git.signature_advice import find_reason
 from skills_mcp.content.git.signatures import check_signers, verify
 from skills_mcp.content.policy import Signers, SyncPolicy
 from skills_mcp.errors import ConfigError, SignatureError, SyncError
@@ -720,7 +719,3 @@ def test_a_relative_path_would_depend_on_where_the_server_starts(
 ) -> None:
     with pytest.raises(ConfigError, match="'signers' is a relative path"):
         check_signers(Signers(allowed=Path("signers")), tmp_path)
-
-
-def test_what_nobody_foresaw_is_shown_in_gits_own_words() -> None:
-    assert find_reason("commit", "error:  odd\n") == "Git says: error: odd"

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from skills_mcp.content.git.failures import DamagedStoreError
 from skills_mcp.content.git.listing import Entry, Listing
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.repository import GitRepository
-from skills_mcp.content.git.runner import DamagedStoreError
 from skills_mcp.content.policy import SyncPolicy
 from skills_mcp.content.store.export import export, flush_to_disk, repair
 from skills_mcp.skills.model import EXPORTED_TIMES_NS

@@ -33,7 +33,7 @@ _MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 _MAX_ADDRESS_SPACE_BYTES = 4 * 1024 * 1024 * 1024
 
 
-class Command:
+class GitCommand:
     """A process at the head of its own group, with both of its outputs piped."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
@@ -153,7 +153,7 @@ class Watch:
         self._before_bytes = measure_objects(directory) if max_growth_bytes else 0
         self._max_growth_bytes = max_growth_bytes
 
-    def look(self, command: Command) -> None:
+    def look(self, command: GitCommand) -> None:
         """Tell the progress, and compare with the limit.
 
         Raises:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from skills_mcp.content.git.runner import DamagedStoreError
+from skills_mcp.content.git.failures import DamagedStoreError
 from skills_mcp.content.policy import SyncPolicy
 from skills_mcp.content.source import LeftOut, LeftOutKind
 from skills_mcp.errors import InvalidPathError, LimitExceededError

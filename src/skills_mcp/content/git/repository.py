@@ -14,14 +14,17 @@ from pathlib import Path
 from typing import IO, Any
 
 from skills_mcp.content.disk import explained
-from skills_mcp.content.git.advice import PIN_ADVICE
-from skills_mcp.content.git.causes import RefMissingError
 from skills_mcp.content.git.credentials import Access
+from skills_mcp.content.git.failures import (
+    PIN_ADVICE,
+    DamagedStoreError,
+    RefMissingError,
+)
 from skills_mcp.content.git.keeping import PUBLISHED_REF, Keeper
 from skills_mcp.content.git.leftovers import delete_leftovers
 from skills_mcp.content.git.listing import Listing, parse_listing
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.git.runner import DamagedStoreError, Git
+from skills_mcp.content.git.runner import Git
 from skills_mcp.content.policy import SyncPolicy
 from skills_mcp.errors import LimitExceededError, RemoteMissingError, SyncError
 from skills_mcp.files.durable import delete

@@ -17,13 +17,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from skills_mcp.content.git.advice import find_advice, find_cause_here, render_failure
-from skills_mcp.content.git.command import Command, Watch, limit_memory
+from skills_mcp.content.git.command import GitCommand, Watch, limit_memory
 from skills_mcp.content.git.credentials import (
     Access,
     Setting,
     open_access,
     parse_user_settings,
+)
+from skills_mcp.content.git.failures import (
+    compose_error,
+    find_advice,
+    find_local_advice,
 )
 from skills_mcp.content.git.remote import Remote, check_address
 from skills_mcp.content.git.surroundings import (
@@ -43,10 +47,6 @@ _CAN_PASS_FILES = hasattr(os, "killpg")  # where there are process groups, files
 _LOOK_SECONDS = 30.0  # a home on a network may be slow
 
 _ENDING = "the server is ending"
-
-
-class DamagedStoreError(SyncError):
-    """Git cannot work with its store; with a new one it may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ class Git:
             )
         return parse_user_settings(bytes(command.printed))
 
-    def _look_around(self, *words: str) -> Command:
+    def _look_around(self, *words: str) -> GitCommand:
         """Run a command that is not about the store, which may be damaged."""
         return self._finish(
             words, _Setup(reads_user=True), _LOOK_SECONDS, Watch(self.directory)
@@ -206,7 +206,7 @@ class Git:
         setup: _Setup,
         timeout_seconds: float,
         watch: Watch,
-    ) -> Command:
+    ) -> GitCommand:
         """Run a command to whatever end it comes to, but a limit."""
         with self._started(arguments, setup) as command:
             command.wait(timeout_seconds, lambda: watch.look(command))
@@ -215,8 +215,10 @@ class Git:
         return command
 
     @contextmanager
-    def _started(self, arguments: tuple[str, ...], setup: _Setup) -> Iterator[Command]:
-        command = Command(self._start(arguments, setup))
+    def _started(
+        self, arguments: tuple[str, ...], setup: _Setup
+    ) -> Iterator[GitCommand]:
+        command = GitCommand(self._start(arguments, setup))
         try:
             yield command
         finally:
@@ -270,34 +272,31 @@ class Git:
         folders = (self.directory, *self.directory.parents)
         return next(folder for folder in folders if folder.is_dir())
 
-    def _check_end(self, command: Command, name: str, timeout_seconds: float) -> None:
-        """Make sure that the command has come to its own end."""
+    def _check_end(
+        self, command: GitCommand, name: str, timeout_seconds: float
+    ) -> None:
+        """Raise an error unless the command has ended by itself."""
         if self._closed:
             raise SyncError(_ENDING)
         if command.is_late:
             raise SyncError(
-                f"git {name} took longer than {timeout_seconds:.0f} seconds. It is "
-                "tried again later; if the network is slow, raise sync.timeout_seconds"
+                f"git {name} took longer than {timeout_seconds:.0f} seconds. If the "
+                "network is slow, raise sync.timeout_seconds"
             )
         if command.has_printed_too_much:
-            raise SyncError(f"git {name} printed more than anybody could use")
+            raise SyncError(f"git {name} printed too much: more than 64 MiB")
 
-    def _explain(self, command: Command, name: str, setup: _Setup) -> SyncError:
-        """Say what happened in words that a person can act on, without secrets."""
-        said, said_here = command.transcript.said, command.transcript.said_here
-        if command.process.returncode < 0:
-            return SyncError(f"git {name} was killed by somebody. It is tried again")
+    def _explain(self, command: GitCommand, name: str, setup: _Setup) -> SyncError:
+        """Return the error for a command that has failed, with what to do about it."""
+        transcript, status = command.transcript, command.process.returncode
+        if status < 0:
+            return SyncError(f"git {name} was killed by signal {-status}. Try again")
         if not setup.access.is_open:
-            cause = find_cause_here(said)
-            kind = cause.kind if cause else DamagedStoreError
-            words = cause.words if cause else f"git {name} cannot use its store"
-            return kind(redact(f"{words}. Git said: {said}"))
-        response, now = command.transcript.response, datetime.now(UTC)
-        advice = find_advice(said, said_here, self._remote, response, now)
-        message = redact(render_failure(advice, self._remote, said))
-        if advice is None:
-            return DamagedStoreError(message)
-        return advice.kind(message, retry_after_seconds=advice.retry_after_seconds)
+            advice = find_local_advice(transcript.said)
+            otherwise = f"git {name} cannot use its store"
+            return compose_error(advice, transcript.said, otherwise)
+        advice = find_advice(transcript, self._remote, datetime.now(UTC))
+        return compose_error(advice, transcript.said, "Git failed", self._remote)
 
 
 def _open_input(data: bytes) -> IO[bytes]:

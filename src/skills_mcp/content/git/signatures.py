@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from skills_mcp.content.git.signature_advice import NO_PROGRAM, find_reason
+from skills_mcp.content.git.failures import NO_PROGRAM, render_reason
 from skills_mcp.content.policy import Signers
 from skills_mcp.errors import ConfigError, SignatureError, SyncError
 
@@ -191,7 +191,7 @@ def _refuse(kind: str, name: str, reason: str) -> SignatureError:
 def _find_reason(runner: Runner, kind: str, said: str) -> str:
     if _is_too_old(runner):
         return "Git is too old. Version 2.34 or newer is needed on this machine"
-    return find_reason(kind, said)
+    return render_reason(kind, said)
 
 
 def _is_too_old(runner: Runner) -> bool:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Protocol
 from uuid import uuid4
 
+from skills_mcp.content.git.failures import DamagedStoreError
 from skills_mcp.content.git.listing import Entry, Listing
-from skills_mcp.content.git.runner import DamagedStoreError
 from skills_mcp.files.durable import NEW_PREFIX, delete, open_up
 from skills_mcp.skills.model import EXPORTED_TIMES_NS
 

@@ -4,16 +4,23 @@ from datetime import UTC, datetime
 
 import pytest
 
-from skills_mcp.content.git.advice import Advice, find_advice
-from skills_mcp.content.git.causes import RefMissingError
+from skills_mcp.content.git.failures import (
+    Advice,
+    DamagedStoreError,
+    RefMissingError,
+    compose_error,
+    find_advice,
+    render_reason,
+)
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.git.transcript import Response
+from skills_mcp.content.git.transcript import Transcript
 from skills_mcp.errors import (
     AccessRefusedError,
     LimitExceededError,
     RemoteMissingError,
     SyncError,
 )
+from skills_mcp.text.redaction import remember_secret
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
 URL = "https://example.com/skills"
@@ -21,32 +28,45 @@ WITHOUT_TOKEN = Remote(URL, "main")
 WITH_TOKEN = Remote(URL, "main", "a-token")
 
 
+def written(*lines: str) -> Transcript:
+    transcript = Transcript()
+    transcript.feed("".join(f"{line}\n" for line in lines).encode())
+    return transcript
+
+
 def answered(
     status: int, remote: Remote = WITHOUT_TOKEN, **headers: str
 ) -> Advice | None:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return find_advice("fatal: Git failed", "", remote, Response(status, named), NOW)
+    lines = [f"HTTP/1.1 {status} x"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    traced = (f"07:25:55.771882 http.c:684 <= Recv header: {line}" for line in lines)
+    return find_advice(written(*traced, "fatal: early EOF"), remote, NOW)
 
 
 def said(words: str, remote: Remote = WITHOUT_TOKEN) -> Advice | None:
-    return find_advice(words, words, remote, None, NOW)
+    return find_advice(written(words), remote, NOW)
 
 
 @pytest.mark.spec("9.2")
 @pytest.mark.parametrize(
     "status, remote, kind, words",
     [
-        (401, WITH_TOKEN, AccessRefusedError, "wrong, expired or revoked"),
-        (401, WITHOUT_TOKEN, AccessRefusedError, "Set GITHUB_TOKEN"),
+        (
+            401,
+            WITH_TOKEN,
+            AccessRefusedError,
+            "401: the token is wrong, expired or revoked",
+        ),
+        (401, WITHOUT_TOKEN, AccessRefusedError, "401: this repository needs a token"),
         (403, WITH_TOKEN, AccessRefusedError, "single sign-on"),
         (403, WITHOUT_TOKEN, AccessRefusedError, "Set GITHUB_TOKEN"),
         (404, WITH_TOKEN, RemoteMissingError, "the token may not see it"),
         (404, WITHOUT_TOKEN, RemoteMissingError, "or it is private"),
         (407, WITH_TOKEN, RemoteMissingError, "http.proxy"),
-        (410, WITH_TOKEN, RemoteMissingError, "answered 410"),
-        (429, WITH_TOKEN, SyncError, "fewer requests"),
-        (500, WITH_TOKEN, SyncError, "in trouble (500)"),
-        (503, WITHOUT_TOKEN, SyncError, "in trouble (503)"),
+        (410, WITH_TOKEN, RemoteMissingError, "410: the host refuses"),
+        (429, WITH_TOKEN, SyncError, "429: too many requests"),
+        (500, WITH_TOKEN, SyncError, "500: server error"),
+        (503, WITHOUT_TOKEN, SyncError, "503: server error"),
     ],
 )
 def test_each_status_is_told_apart(
@@ -110,21 +130,29 @@ def test_a_host_that_does_not_say_where_to_is_reported_without() -> None:
         ("git: 'remote-x' is not a git command.", RemoteMissingError, "address"),
         ("fatal: couldn't find remote ref refs/heads/x", RefMissingError, "branch"),
         ("The requested URL returned error: 301", SyncError, "moved"),
-        ("Could not resolve host: example.invalid", SyncError, "name is not known"),
+        (
+            "Could not resolve host: example.invalid",
+            SyncError,
+            "cannot resolve",
+        ),
         ("Failed to connect to 127.0.0.1 port 4", SyncError, "cannot be reached"),
         ("unable to access 'x': Operation timed out", SyncError, "network"),
-        ("certificate has expired", SyncError, "out of date"),
+        ("certificate has expired", SyncError, "expired, or not valid yet"),
         ("SSL certificate problem: self-signed certificate", SyncError, "SSL_CAINFO"),
         ("server certificate verification failed. CAfile: none", SyncError, "CAINFO"),
         ("unable to get local issuer certificate", SyncError, "GIT_SSL_CAINFO"),
-        ("does not match target host name 'localhost'", SyncError, "another name"),
-        ("gnutls_handshake() failed: Error in pull", SyncError, "secure connection"),
+        ("does not match target host name 'localhost'", SyncError, "another host name"),
+        ("gnutls_handshake() failed: Error in pull", SyncError, "TLS connection"),
         ("mismatched algorithms: client sha1; server sha256", SyncError, "only SHA-1"),
-        ("fatal: early EOF", SyncError, "cut or damaged"),
+        ("fatal: early EOF", SyncError, "was cut off"),
         ("error: RPC failed; curl 28 Operation too slow.", SyncError, "too slow"),
         ("fatal: invalid gitfile format: x", RemoteMissingError, "without file://"),
         ("Repository lacks these prerequisite commits:", RemoteMissingError, "bundle"),
-        ("fatal: pack has bad object at offset 12: inflate", SyncError, "cut or"),
+        (
+            "fatal: pack has bad object at offset 12: inflate",
+            SyncError,
+            "data is damaged",
+        ),
         ("fatal: write error: No space left on device", SyncError, "disk is full"),
         ("unable to create temporary file: Read-only file system", SyncError, "read-o"),
         ("error: unable to write file objects/pack/x", SyncError, "cannot be written"),
@@ -211,18 +239,40 @@ def test_a_full_disk_is_no_reason_to_throw_the_store_away() -> None:
 
 
 def test_a_good_answer_says_nothing_about_what_went_wrong_later() -> None:
-    advice = find_advice(
-        "fatal: early EOF", "fatal: early EOF", WITH_TOKEN, Response(200), NOW
-    )
+    advice = answered(200, WITH_TOKEN)
 
     assert advice is not None
-    assert "cut or damaged" in advice.words
+    assert "was cut off" in advice.words
 
 
 def test_a_host_whose_own_disk_or_store_is_bad_is_no_reason_to_touch_ours() -> None:
-    said = "remote: fatal: bad object 12 remote: No space left on device fatal: hung up"
+    transcript = written(
+        "remote: fatal: bad object 12",
+        "remote: No space left on device",
+        "fatal: hung up unexpectedly",
+    )
 
-    advice = find_advice(f"{said} unexpectedly", "fatal:", WITH_TOKEN, None, NOW)
+    advice = find_advice(transcript, WITH_TOKEN, NOW)
 
     assert advice is not None
-    assert "cut or damaged" in advice.words
+    assert "was cut off" in advice.words
+
+
+def test_a_token_that_is_a_word_leaves_our_own_words_as_they_are() -> None:
+    remember_secret("expired")
+
+    error = compose_error(answered(401, WITH_TOKEN), "expired!", "", WITH_TOKEN)
+
+    assert "401: the token is wrong, expired or revoked" in str(error)
+    assert str(error).endswith("Git said: ***!")
+
+
+def test_what_nobody_knows_may_be_healed_by_a_new_store() -> None:
+    error = compose_error(None, "odd", "Git failed", WITHOUT_TOKEN)
+
+    assert isinstance(error, DamagedStoreError)
+    assert str(error) == f"{URL} (main): Git failed. Git said: odd"
+
+
+def test_what_git_says_of_a_signature_is_quoted_if_nobody_knows_it() -> None:
+    assert render_reason("commit", "error:  odd\n") == "Git says: error: odd"

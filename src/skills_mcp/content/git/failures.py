@@ -1,0 +1,441 @@
+"""What Git and hosts say when something fails, what it means, and what to do.  Pure.
+
+Rule: only whole phrases are compared. Addresses and commits stand in the same text,
+and "401" may be a part of either. Of several causes the first one counts.
+"""
+
+import os
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from skills_mcp.content.git.remote import Remote
+from skills_mcp.content.git.transcript import Response, Transcript
+from skills_mcp.errors import (
+    AccessRefusedError,
+    LimitExceededError,
+    RemoteMissingError,
+    SignatureError,
+    SyncError,
+)
+from skills_mcp.text.redaction import redact
+
+NO_PROGRAM = f"{os.devnull}/no-other-signatures"
+"""Instead of `gpg`: a path below a device, so that no program is there.
+
+No key ring of the user can vouch for a signature that is not made with SSH.
+"""
+
+_LONGEST_QUOTE = 300  # characters of Git's own words; it may quote a whole signature
+
+_RETRY = "Try again; a running server does so by itself"
+
+PIN_ADVICE = (
+    "the repository has no such tag or commit, or does not hand it out. Check `ref`: "
+    "the name of a tag, or a commit with all its digits"
+)
+
+
+class DamagedStoreError(SyncError):
+    """Git cannot work with its store; with a new one it may."""
+
+
+class RefMissingError(RemoteMissingError):
+    """The repository is there; the branch, tag or commit is not."""
+
+
+_Where = Literal[
+    "machine",  # also if the command asks no remote
+    "store",  # Git's own store is damaged; a new one heals it
+    "token",  # the status of an answer to a request with a token
+    "no token",  # the status of an answer to a request without one
+    "status",  # any other status
+    "pin",  # a tag or commit was asked for
+    "folder",  # the remote is a folder of this machine
+    "remote",
+    "signature",
+]
+
+
+class _Cause(NamedTuple):
+    """Phrases of one failure, and the advice; `{status}` stands for that of HTTP."""
+
+    where: _Where
+    kind: type[SyncError]
+    signs: tuple[str, ...]
+    words: str
+
+
+_CAUSES = (
+    _Cause(
+        "machine", SyncError, ("No space left on device", "Disk quota exceeded"),
+        "the disk is full. Make room: the content that is served stays",
+    ),
+    _Cause(
+        "machine", SyncError, ("Read-only file system",),
+        "the cache cannot be written: its disk is read-only. Set SKILLS_MCP_HOME to a "
+        "folder on another disk",
+    ),
+    _Cause(
+        "machine", SyncError,
+        ("insufficient permission for adding", "nable to create temporary file",
+         "tmp_pack_", "unable to write file", "failed to write", "couldn't write",
+         "could not write"),
+        "the cache cannot be written. Check its owner, its permissions and the free "
+        "space, or set SKILLS_MCP_HOME to a folder of your own",
+    ),
+    _Cause(
+        "machine", LimitExceededError,
+        ("Out of memory", "Cannot allocate memory", "std::bad_alloc", "mmap failed"),
+        "Git needs more memory than its limit. Serve a smaller repository, or delete "
+        "its largest files",
+    ),
+    _Cause(
+        "machine", AccessRefusedError, ("dubious ownership",),
+        "the repository belongs to another user. If you trust it, run `git config "
+        "--global --add safe.directory` with its path",
+    ),
+    _Cause(
+        "machine", SyncError,
+        ("cannot run ssh", "ssh: not found", "ssh: command not found"),
+        "SSH is not installed. Install it, or use the https address with a token",
+    ),
+    _Cause(
+        # A pack that builds on a broken object of ours looks like a broken pack.
+        "store", DamagedStoreError,
+        ("unresolved delta", "all necessary objects", "loose object ", "object file ",
+         "fatal: bad object", "is not a valid object", "cannot lock ref",
+         "bad config ", "cannot be accessed", "not match index",
+         "fatal: not a git repository", "unable to resolve reference", "bad shallow",
+         "unable to read tree", "unable to read ", "is garbage",
+         "object corrupt or missing", "bad signature"),
+        "Git's store is damaged",
+    ),
+    _Cause(
+        "token", AccessRefusedError, ("HTTP 401",),
+        "401: the token is wrong, expired or revoked. Put a new one into GITHUB_TOKEN, "
+        "or into the file that SKILLS_MCP_TOKEN_FILE names",
+    ),
+    _Cause(
+        "token", AccessRefusedError, ("HTTP 403",),
+        "403: the token may not read this repository. Give it read access to contents, "
+        "or authorise it for the organisation's single sign-on",
+    ),
+    _Cause(
+        "token", RemoteMissingError, ("HTTP 404",),
+        "404: no such repository, or the token may not see it. Check the address, and "
+        "which repositories the token may read",
+    ),
+    _Cause(
+        "no token", AccessRefusedError, ("HTTP 401",),
+        "401: this repository needs a token. Set GITHUB_TOKEN to one that may read it, "
+        "or SKILLS_MCP_TOKEN_FILE to a file that holds one",
+    ),
+    _Cause(
+        "no token", AccessRefusedError, ("HTTP 403",),
+        "403: no permission to read this repository. Set GITHUB_TOKEN to a token that "
+        "may read it, or SKILLS_MCP_TOKEN_FILE to a file that holds one",
+    ),
+    _Cause(
+        "no token", RemoteMissingError, ("HTTP 404",),
+        "404: no such repository, or it is private. Check the address, or set "
+        "GITHUB_TOKEN to a token that may read it",
+    ),
+    _Cause(
+        "status", RemoteMissingError, ("HTTP 407",),
+        "407: the proxy needs authentication. Put a user and a password into "
+        "http.proxy of your Git configuration",
+    ),
+    _Cause(
+        "status", RemoteMissingError, ("HTTP 4",),
+        "{status}: the host refuses the request. Check the address",
+    ),
+    _Cause("status", SyncError, ("HTTP 5",), f"{{status}}: server error. {_RETRY}"),
+    _Cause(
+        "pin", RemoteMissingError,
+        # The third is about a tag of something else than a commit.
+        ("couldn't find remote ref", "not our ref", "expected commit type",
+         "unadvertised object", "no such remote ref"),
+        PIN_ADVICE,
+    ),
+    _Cause(
+        "folder", AccessRefusedError, ("Permission denied",),
+        "no permission to read the repository. Check its owner and its permissions",
+    ),
+    _Cause(
+        "remote", SyncError,
+        ("certificate has expired", "certificate is expired", "not yet valid",
+         "not yet activated"),
+        "TLS certificate expired, or not valid yet. Tell the operator of the host, or "
+        "correct the clock of this machine",
+    ),
+    _Cause(
+        "remote", SyncError,
+        ("does not match target host name", "no alternative certificate subject",
+         "hostname mismatch", "name does not match"),
+        "TLS certificate is for another host name. Check the address",
+    ),
+    _Cause(
+        "remote", SyncError,
+        ("error setting certificate", "error reading ca cert", "SSL CA cert"),
+        "the file of TLS certificates cannot be read. Check GIT_SSL_CAINFO and "
+        "http.sslCAInfo",
+    ),
+    _Cause(
+        "remote", SyncError,
+        ("self-signed certificate", "self signed certificate", "local issuer",
+         "certificate verification failed", "signer not trusted", "unknown CA",
+         "UNTRUSTED_ROOT", "certificate problem", "server verification failed",
+         "signer not found"),
+        "TLS certificate not trusted: its CA is unknown here, or it has expired. If "
+        "your organisation has a CA of its own, name the file with its certificate in "
+        "GIT_SSL_CAINFO",
+    ),
+    _Cause(
+        "remote", SyncError,
+        ("gnutls_handshake", "SSL_connect", "SSL_ERROR", "SSL routines", "schannel:",
+         "GnuTLS"),
+        "TLS connection failed. Check the address, its port and the proxy",
+    ),
+    _Cause(
+        "remote", AccessRefusedError, ("Permission denied (",),
+        "SSH permission denied. Load a key that may read the repository into the "
+        "agent, and make `git ls-remote` with this address work in a terminal",
+    ),
+    _Cause(
+        "remote", AccessRefusedError,
+        ("Host key verification failed", "HOST IDENTIFICATION HAS CHANGED"),
+        "SSH host key unknown, or changed. Connect once in a terminal and compare it",
+    ),
+    _Cause(
+        "remote", AccessRefusedError,
+        ("Authentication failed", "could not read Username", "could not read Password",
+         "returned error: 401", "returned error: 403"),
+        "authentication failed. Set GITHUB_TOKEN to a token that may read the "
+        "repository",
+    ),
+    _Cause(
+        "remote", RemoteMissingError,
+        ("' not found", "Repository not found", "repository not found",
+         "returned error: 404", "does not appear to be a git repository",
+         "is this a git repository?", "' does not exist"),
+        "repository not found, or no permission to see it. Check its address",
+    ),
+    _Cause(
+        "remote", RemoteMissingError,
+        ("is not a git command", "Unable to find remote helper", "transport '"),
+        "Git does not know this kind of address. Check its address",
+    ),
+    _Cause(
+        "remote", RefMissingError, ("couldn't find remote ref", "no such remote ref"),
+        "the repository has no such branch",
+    ),
+    _Cause(
+        "remote", SyncError, ("fsck error", "badTree", "hasDot"),
+        "the repository holds what Git refuses as broken or dangerous. Take it out",
+    ),
+    _Cause(
+        "remote", SyncError, ("mismatched algorithms",),
+        "the repository names its commits by SHA-256, and only SHA-1 is supported. "
+        "Serve one that was made without --object-format",
+    ),
+    _Cause(
+        "remote", SyncError,
+        ("unable to update url base from redirection", "returned error: 30"),
+        "the address has moved. Configure the new one",
+    ),
+    _Cause(
+        "remote", SyncError,
+        ("Could not resolve", "Temporary failure in name resolution"),
+        "cannot resolve the name of the host (DNS). Check the network and the address",
+    ),
+    _Cause(
+        "remote", SyncError,
+        ("Failed to connect", "Connection refused", "Could not connect",
+         "Connection timed out", "Operation timed out", "No route to host",
+         "Network is unreachable", "Couldn't connect"),
+        "the host cannot be reached. Check the network, the proxy and the address",
+    ),
+    _Cause(
+        "remote", SyncError, ("Operation too slow",),
+        f"timeout: the host was silent, or too slow for too long. {_RETRY}",
+    ),
+    _Cause(
+        "remote", RemoteMissingError, ("lacks these prerequisite commits",),
+        "the bundle builds on commits that are not in it. Make it without a range: "
+        "`git bundle create FILE main`",
+    ),
+    _Cause(
+        "remote", RemoteMissingError, ("invalid gitfile format",),
+        "this is not a repository. If it is a bundle, write its path without file://",
+    ),
+    _Cause(
+        "remote", SyncError,
+        ("early EOF", "hung up unexpectedly", "RPC failed", "unexpected disconnect",
+         "still expected", "transfer closed", "Empty reply", "protocol error",
+         "bad line length", "bad pack header", "expected 'packfile'", "index-pack",
+         "unpack-objects failed", "pack is corrupt", "bad object at", "inflate",
+         "expected flush", "error processing", "Recv failure", "Connection reset",
+         "remote error", "invalid server response"),
+        f"the transfer was cut off, or its data is damaged. {_RETRY}",
+    ),
+    _Cause(
+        "remote", SyncError,
+        ("unable to access", "Could not read from remote", "Connection closed"),
+        "the host cannot be reached. Check the network and the address",
+    ),
+    _Cause(
+        "signature", SignatureError, (NO_PROGRAM,),
+        "it is signed with OpenPGP or X.509, and only SSH keys count. Sign it after "
+        "`git config gpg.format ssh`",
+    ),
+    _Cause(
+        "signature", SignatureError,
+        ("cannot run ssh-keygen", "cannot exec 'ssh-keygen'"),
+        "ssh-keygen is not installed, or not in PATH. Install OpenSSH on this machine",
+    ),
+    _Cause(
+        "signature", SignatureError, ("is needed for ssh signature verification",),
+        "ssh-keygen is too old. OpenSSH 8.2 or newer is needed on this machine",
+    ),
+    _Cause(
+        "signature", SignatureError, ("has expired",),
+        "its date is after the `valid-before` of its key. Sign it with a key that is "
+        "valid, or renew that one in allowed_signers",
+    ),
+    _Cause(
+        "signature", SignatureError, ("not yet valid",),
+        "its date is before the `valid-after` of its key. Correct allowed_signers",
+    ),
+    _Cause(
+        "signature", SignatureError,
+        ("not permitted for use in signature namespace",),
+        "its key may not sign for Git. Add `git` to its `namespaces` in "
+        "allowed_signers, or leave that option out",
+    ),
+    _Cause(
+        "signature", SignatureError, ("incorrect signature",),
+        "it is not what was signed. Find out who has changed it, and sign it again",
+    ),
+    _Cause(
+        "signature", SignatureError, ("No principal matched",),
+        "its key is not in allowed_signers. Sign it with one that is, or add that key",
+    ),
+    _Cause(
+        "signature", SignatureError, ("Could not verify signature",),
+        "its key is revoked, or revoked_signers cannot be understood. Sign it with "
+        "another key",
+    ),
+    _Cause(
+        "signature", SignatureError,
+        ("unable to read", "could not parse", "bad object", "not found."),
+        "Git cannot read it. Call refresh_skills, which fetches it again",
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What went wrong and what to do, and the error that says so."""
+
+    kind: type[SyncError]
+    words: str
+    retry_after_seconds: float | None = None
+
+
+def find_advice(transcript: Transcript, remote: Remote, now: datetime) -> Advice | None:
+    """Return what to do after a fetch; None if Git's own store may be the cause.
+
+    Args:
+        transcript: What Git has written.
+        remote: What was asked.
+        now: For a host that names the time of the next request.
+    """
+    said, here, response = transcript.said, transcript.said_here, transcript.response
+    # A host that speaks through Git may have a full disk or a damaged store of its own.
+    if advice := find_local_advice(here):
+        return advice
+    if _find("store", here):
+        return None
+    if response and (advice := _read_status(response, remote, now)):
+        return advice
+    kinds: list[_Where] = ["pin"] if remote.pin else []
+    kinds += ["folder", "remote"] if remote.scheme == "file" else ["remote"]
+    return next(filter(None, (_find(each, said) for each in kinds)), None)
+
+
+def find_local_advice(said: str) -> Advice | None:
+    """Return what to do if Git says that this machine is the cause."""
+    return _find("machine", said)
+
+
+def compose_error(
+    advice: Advice | None, said: str, otherwise: str, remote: Remote | None = None
+) -> SyncError:
+    """Return the error for a failed command, without secrets.
+
+    Our own words are not redacted: a token may be a word such as `wrong`.
+
+    Args:
+        advice: What was found; None if a new store may heal it.
+        said: The words of Git.
+        otherwise: What failed, in words for a failure without advice.
+        remote: What was asked, if anything was.
+    """
+    about = redact(f"{remote}: ") if remote else ""
+    words = advice.words if advice else otherwise
+    note = ""
+    if remote and remote.keeps_token_back:
+        note = " (the token was not sent: it travels over https only)"
+    message = f"{about}{words}. Git said: {redact(said)}{note}"
+    if advice is None:
+        return DamagedStoreError(message)
+    return advice.kind(message, retry_after_seconds=advice.retry_after_seconds)
+
+
+def render_reason(kind: str, said: str) -> str:
+    """Return why a commit or a tag (`kind`) is refused, from what Git has said.
+
+    Words only: whether the signature counts was decided before.
+
+    >>> render_reason("commit", "")
+    'it is not signed. Sign it with `git commit -S`'
+    """
+    if advice := _find("signature", said):
+        fingerprint = re.search(r"SHA256:\S+", said)
+        return advice.words + (f" (its key is {fingerprint[0]})" if fingerprint else "")
+    if said.strip() in {"", "error: no signature found"}:
+        command = "git tag -s" if kind == "tag" else "git commit -S"
+        return f"it is not signed. Sign it with `{command}`"
+    return f"Git says: {' '.join(said.split())[:_LONGEST_QUOTE]}"
+
+
+def _find(where: _Where, said: str) -> Advice | None:
+    for cause in _CAUSES:
+        if cause.where == where and any(sign in said for sign in cause.signs):
+            return Advice(cause.kind, cause.words)
+    return None
+
+
+def _read_status(response: Response, remote: Remote, now: datetime) -> Advice | None:
+    status = response.status
+    if response.is_throttled:
+        words = f"{status}: too many requests (rate limit). {_RETRY}"
+        return Advice(SyncError, words, response.retry_after_seconds(now))
+    if status // 100 == 3:  # noqa: PLR2004 - redirects are not followed
+        return Advice(SyncError, _render_move(response.location))
+    said = f"HTTP {status}"
+    advice = _find("token" if remote.sends_token else "no token", said)
+    advice = advice or _find("status", said)
+    if advice is None:
+        return None
+    is_server_error = status // 100 == 5  # noqa: PLR2004 - as HTTP has it
+    pause_seconds = response.retry_after_seconds(now) if is_server_error else None
+    return Advice(advice.kind, advice.words.format(status=status), pause_seconds)
+
+
+def _render_move(location: str) -> str:
+    address = location.partition("/info/refs")[0].partition("/git-upload-pack")[0]
+    target = f" to {redact(address)}" if address else ""
+    return f"the address has moved{target}. Configure the new one"

@@ -15,7 +15,7 @@ import anyio
 from skills_mcp.errors import SandboxUnavailableError
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.scripts.execution import SandboxName
-from skills_mcp.scripts.permission import ScriptRequest
+from skills_mcp.scripts.policy import ScriptRequest
 from soak.scenario import Figure, Scale, Scenario, Unavailable
 from soak.scripts.attempts import ATTEMPTS, SECRET, Attempt, Stage
 from tests.support import open_library, write, write_skill

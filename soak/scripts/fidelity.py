@@ -11,7 +11,7 @@ import anyio
 
 from skills_mcp.errors import FileError, InvalidArgumentsError
 from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.scripts.permission import ScriptRequest
+from skills_mcp.scripts.policy import ScriptRequest
 from soak.scenario import Figure, Scale, Scenario
 from tests.support import open_library, write, write_skill
 

@@ -20,7 +20,7 @@ import anyio
 
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.scripts.execution import SandboxName, ScriptResult
-from skills_mcp.scripts.permission import ScriptRequest
+from skills_mcp.scripts.policy import ScriptRequest
 from skills_mcp.scripts.script_environment import ScriptEnvironment
 from soak.scenario import Figure, Scale, Scenario, Unavailable
 from tests.support import open_library, write, write_skill

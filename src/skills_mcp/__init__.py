@@ -17,9 +17,8 @@ from skills_mcp.library.answers import (
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.routing.search import Found, Hit
-from skills_mcp.scripts.commands import CommandRequest
-from skills_mcp.scripts.permission import ScriptRequest
-from skills_mcp.scripts.runner import ScriptResult
+from skills_mcp.scripts.execution import ScriptResult
+from skills_mcp.scripts.policy import CommandRequest, ScriptRequest
 from skills_mcp.skills.model import Problem, Skill
 from skills_mcp.snapshots.refreshed import Refreshed
 

@@ -35,6 +35,7 @@ SkillsError                     code                  whose turn it is
     ├── RunnerNotFoundError     RUNNER_NOT_FOUND      operator
     ├── FolderNotAllowedError   CWD_NOT_ALLOWED       operator: scripts.roots
     ├── SandboxUnavailableError SANDBOX_UNAVAILABLE   operator: install one
+    ├── TemporaryFolderError    NO_TEMPORARY_FOLDER   operator: TMPDIR
     ├── BusyError               SCRIPTS_BUSY          model: later
     └── NoEntryError            ENTRY_NOT_DECLARED    model
 ```
@@ -256,6 +257,12 @@ class SandboxUnavailableError(ScriptRefusedError):
     """`scripts.sandbox` is `required`, and this machine has none."""
 
     code = "SANDBOX_UNAVAILABLE"
+
+
+class TemporaryFolderError(ScriptRefusedError):
+    """The private folder of a run cannot be made or filled."""
+
+    code = "NO_TEMPORARY_FOLDER"
 
 
 class BusyError(ScriptRefusedError):

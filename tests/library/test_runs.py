@@ -26,9 +26,8 @@ from skills_mcp.errors import (
     SkillNotFoundError,
 )
 from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.scripts.commands import CommandRequest, EntryRequest
 from skills_mcp.scripts.execution import ScriptResult
-from skills_mcp.scripts.permission import ScriptRequest
+from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
 from tests.clients import Lifeline
 from tests.packages import contents, is_gone, write_package, write_pdf
 from tests.support import (

@@ -27,7 +27,7 @@ from skills_mcp.errors import (
 from skills_mcp.library.answers import Guidance
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing.decision import Ambiguous, NoMatch
-from skills_mcp.scripts.permission import ScriptRequest
+from skills_mcp.scripts.policy import ScriptRequest
 from skills_mcp.skills.scoping import Scoping
 from tests.support import (
     Upstream,

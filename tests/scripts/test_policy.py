@@ -4,17 +4,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.config import Scripts
+from skills_mcp.config import Commands, Scripts
 from skills_mcp.errors import (
     AgentScriptError,
+    CommandError,
+    CommandsDisabledError,
     ExtensionError,
     InvalidArgumentsError,
     MissingArgumentsError,
+    NoEntryError,
     RunnerError,
     ScriptsDisabledError,
     UndeclaredScriptError,
 )
 from skills_mcp.scripts import policy
+from skills_mcp.scripts.policy import CommandRequest, EntryRequest
 from skills_mcp.skills.inheritance import Located
 from skills_mcp.skills.model import Argument, Asset, Execution, Script
 from tests.support import make_skill
@@ -33,14 +37,14 @@ def located(entry: Asset | Script) -> Located:
 @pytest.mark.spec("8.4")
 @pytest.mark.spec("12.2")
 def test_scripts_are_on_by_default() -> None:
-    policy.require_enabled(Scripts())
+    policy.require_scripts_enabled(Scripts())
 
 
 @pytest.mark.spec("12.2")
 @pytest.mark.spec("13")
 def test_the_global_switch_refuses_every_script() -> None:
     with pytest.raises(ScriptsDisabledError, match="get_asset"):
-        policy.require_enabled(Scripts(enabled=False))
+        policy.require_scripts_enabled(Scripts(enabled=False))
 
 
 @pytest.mark.spec("8.4")
@@ -141,7 +145,9 @@ def test_a_value_is_counted_in_bytes() -> None:
 
     policy.require_arguments(takes("a"), {"a": longest})
 
-    with pytest.raises(InvalidArgumentsError, match=r"args: a too long.* 32,768 bytes"):
+    with pytest.raises(
+        InvalidArgumentsError, match=r"args: too long: a\..* 32,768 bytes"
+    ):
         policy.require_arguments(takes("a"), {"a": longest + "a"})
 
 
@@ -149,7 +155,7 @@ def test_all_values_together_are_limited_too() -> None:
     names = [f"a{number}" for number in range(9)]
     given = dict.fromkeys(names, "x" * policy.MAX_VALUE_BYTES)
 
-    with pytest.raises(InvalidArgumentsError, match="all values together too long"):
+    with pytest.raises(InvalidArgumentsError, match="too long: all values together"):
         policy.require_arguments(takes(*names), given)
 
     policy.require_arguments(takes(*names), {n: given[n] for n in names[:8]})
@@ -243,7 +249,7 @@ ALLOWED = ("LANG", "LC_ALL", "LC_CTYPE", "TZ", "USER", "LOGNAME")
 def test_a_script_sees_the_allowed_variables_and_its_arguments_and_nothing_else(
     ours: dict[str, str], args: dict[str, str]
 ) -> None:
-    environment = policy.derive_environment(ours, args, Scripts(network=True))
+    environment = policy.derive_variables(ours, args, Scripts(network=True))
 
     inherited = {n: v for n, v in environment.items() if not n.startswith("SKILL_ARG_")}
     assert inherited.pop("PATH") == os.defpath
@@ -257,13 +263,13 @@ def test_the_operator_lets_more_variables_through() -> None:
     ours = {"PATH": "/bin", "HTTPS_PROXY": "http://proxy", "TOKEN": "secret"}
     rules = Scripts(environment=("HTTPS_PROXY", "NOT_SET"), network=True)
 
-    environment = policy.derive_environment(ours, {}, rules)
+    environment = policy.derive_variables(ours, {}, rules)
 
     assert environment == {"PATH": "/bin", "HTTPS_PROXY": "http://proxy"}
 
 
 def test_without_a_network_what_would_wait_for_one_is_told() -> None:
-    environment = policy.derive_environment({"PATH": "/bin"}, {}, Scripts())
+    environment = policy.derive_variables({"PATH": "/bin"}, {}, Scripts())
 
     offline = {"UV_OFFLINE": "1", "NPM_CONFIG_OFFLINE": "true"}
     assert environment == {"PATH": "/bin", **offline}
@@ -283,3 +289,136 @@ def test_a_program_is_never_looked_for_where_a_script_happens_to_run(
     path: str, kept: str
 ) -> None:
     assert policy.derive_search_path(path) == kept
+
+
+# --- commands ---------------------------------------------------------------------
+
+
+def a_request(command: str = "cat", *args: str) -> CommandRequest:
+    return CommandRequest(skill_name="pdf", command=command, args=args)
+
+
+def test_commands_are_switched_off_until_the_operator_switches_them_on() -> None:
+    with pytest.raises(CommandsDisabledError, match=r"your own shell.*load_skill"):
+        policy.require_commands_enabled(Commands())
+
+    policy.require_commands_enabled(Commands(enabled=True))
+
+
+@pytest.mark.parametrize(
+    "command", ["python", "python3", "uv", "node", "cat", "ls", "grep"]
+)
+def test_the_programs_of_skillhub_are_allowed_by_default(command: str) -> None:
+    policy.require_command(a_request(command), Commands())
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["bash", "", "cat ", "/bin/cat", "./cat", "../bin/cat", "Cat", "cat\0", "cat;ls"],
+)
+def test_any_other_program_is_refused_and_those_that_may_run_are_named(
+    command: str,
+) -> None:
+    with pytest.raises(CommandError) as raised:
+        policy.require_command(a_request(command), Commands(allowed=("cat", "ls")))
+
+    assert f"{command!r} may not run here" in str(raised.value)
+    assert "cat, ls (commands.allowed)" in str(raised.value)
+
+
+def test_a_whole_line_is_refused_with_what_to_write_instead() -> None:
+    with pytest.raises(CommandError) as raised:
+        policy.require_command(
+            a_request("ls -la 'my docs'"), Commands(allowed=("cat", "ls"))
+        )
+
+    assert str(raised.value).endswith("command='ls', args=['-la', 'my docs']")
+
+
+def test_a_long_command_is_shortened_in_the_message() -> None:
+    with pytest.raises(CommandError) as raised:
+        policy.require_command(a_request("x" * 9000), Commands())
+
+    assert len(str(raised.value)) < 250
+
+
+def test_an_operator_may_allow_nothing() -> None:
+    with pytest.raises(CommandError, match="allows: nothing"):
+        policy.require_command(a_request(), Commands(allowed=()))
+
+
+@pytest.mark.parametrize("argument", ["\0", "a\0b", "\ud800", "a\udfffb"])
+def test_an_argument_that_no_process_can_be_given_is_refused(argument: str) -> None:
+    with pytest.raises(InvalidArgumentsError, match="NUL character or half"):
+        policy.require_command(a_request("cat", "fine", argument), Commands())
+
+
+@pytest.mark.parametrize(
+    "arguments, fits",
+    [
+        (["x" * 32_768], True),
+        (["x" * 32_769], False),
+        (["\N{SNOWMAN}" * 10_923], False),
+        (["x" * 32_768] * 8, True),
+        (["x" * 32_768] * 8 + ["y"], False),
+    ],
+)
+def test_arguments_are_bounded_one_by_one_and_together(
+    arguments: list[str], *, fits: bool
+) -> None:
+    request = a_request("cat", *arguments)
+
+    if fits:
+        policy.require_command(request, Commands())
+    else:
+        with pytest.raises(InvalidArgumentsError, match=r"32,768 bytes.*262,144"):
+            policy.require_command(request, Commands())
+
+
+# --- entries ----------------------------------------------------------------------
+
+ENTERED = make_skill("pdf", entry=("python3", "run.py", "two words"))
+
+
+@pytest.mark.parametrize(
+    "more, args",
+    [
+        ("", ()),
+        ("in.pdf --page 2", ("in.pdf", "--page", "2")),
+        ("'a b' \"c d\" e\\ f", ("a b", "c d", "e f")),
+        ("$HOME `id` *.md ; rm -rf ~ | cat #", None),
+    ],
+)
+def test_the_words_of_a_caller_come_behind_those_of_the_entry(
+    more: str, args: tuple[str, ...] | None
+) -> None:
+    args = args if args is not None else tuple(more.split())
+
+    request = policy.derive_command(EntryRequest(skill_name="pdf", args=more), ENTERED)
+
+    assert request == CommandRequest(
+        skill_name="pdf", command="python3", args=("run.py", "two words", *args)
+    )
+
+
+@pytest.mark.parametrize("more", ["'", '"a', "a\\"])
+def test_words_that_cannot_be_split_are_refused(more: str) -> None:
+    with pytest.raises(InvalidArgumentsError, match="never closed"):
+        policy.derive_command(EntryRequest(skill_name="pdf", args=more), ENTERED)
+
+
+@given(st.text())
+def test_whatever_words_a_caller_sends_the_program_stays(more: str) -> None:
+    try:
+        request = policy.derive_command(
+            EntryRequest(skill_name="pdf", args=more), ENTERED
+        )
+    except InvalidArgumentsError:
+        return
+
+    assert (request.command, request.args[:2]) == ("python3", ("run.py", "two words"))
+
+
+def test_a_skill_without_an_entry_says_what_to_do_instead() -> None:
+    with pytest.raises(NoEntryError, match=r"pdf declares no entry.*load_skill"):
+        policy.derive_command(EntryRequest(skill_name="pdf"), make_skill("pdf"))

@@ -12,7 +12,7 @@ from skills_mcp.errors import AccessRefusedError, SyncError
 from skills_mcp.library.answers import Guidance, RanScript, ServedFile
 from skills_mcp.library.provenance import Provenance
 from skills_mcp.routing.decision import Ambiguous, Candidate
-from skills_mcp.scripts.runner import ScriptResult
+from skills_mcp.scripts.execution import ScriptResult
 from skills_mcp.server import replies
 from skills_mcp.server.replies import Reply, render
 from skills_mcp.skills.assets import FileContent

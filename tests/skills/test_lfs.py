@@ -9,8 +9,7 @@ import pytest
 
 from skills_mcp.errors import LfsPointerError
 from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.scripts.commands import CommandRequest
-from skills_mcp.scripts.permission import ScriptRequest
+from skills_mcp.scripts.policy import CommandRequest, ScriptRequest
 from skills_mcp.skills.lfs import MAX_POINTER_BYTES, is_pointer
 from skills_mcp.skills.reading import Lines
 from tests.packages import write_package

@@ -11,7 +11,7 @@ from skills_mcp.content.source import Content, SourceState
 from skills_mcp.errors import SkillsError
 from skills_mcp.library.provenance import Provenance, derive_provenance
 from skills_mcp.routing.decision import Candidate
-from skills_mcp.scripts.runner import ScriptResult
+from skills_mcp.scripts.execution import ScriptResult
 from skills_mcp.skills.assets import FileContent
 from skills_mcp.skills.examples import LoadedExamples
 from skills_mcp.skills.index import SkillIndex

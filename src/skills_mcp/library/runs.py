@@ -1,15 +1,13 @@
-"""What runs on behalf of an agent: scripts, commands and entries of skills.
+"""Runs of scripts, commands and entries of skills, on behalf of an agent.
 
-Every run goes the same way, whatever started it: the rules are asked, the skill's
-bytes are prepared, the runner runs them, and one event and one line of the audit file
-tell of it.
+Every run goes the same way: the rules are asked, the skill's bytes are prepared, the
+runner runs them, and one event and one line of the audit file record it.
 """
 
 import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -20,16 +18,21 @@ from skills_mcp.errors import SandboxUnavailableError, SkillsError
 from skills_mcp.library.answers import RanScript
 from skills_mcp.library.provenance import Provenance, derive_place
 from skills_mcp.scripts.audit import AuditEntry, AuditFile, RunKind
-from skills_mcp.scripts.commands import (
+from skills_mcp.scripts.execution import ScriptResult
+from skills_mcp.scripts.policy import (
     CommandRequest,
     EntryRequest,
-    derive_request,
-    prepared,
-    require_allowed,
-    require_enabled,
+    ScriptRequest,
+    derive_command,
+    require_command,
+    require_commands_enabled,
 )
-from skills_mcp.scripts.execution import PreparedCommand, ScriptResult
-from skills_mcp.scripts.permission import ScriptRequest, permit, prepared_script
+from skills_mcp.scripts.preparation import (
+    PreparedRun,
+    permit,
+    prepared_command,
+    prepared_script,
+)
 from skills_mcp.scripts.runner import ScriptRunner
 from skills_mcp.scripts.sandbox import Choice
 from skills_mcp.scripts.script_environment import ScriptEnvironment
@@ -37,39 +40,26 @@ from skills_mcp.skills.model import Skill
 from skills_mcp.snapshots.snapshot import Snapshot
 
 
-class _IsReady(Protocol):
-    """A run whose bytes are in place."""
-
-    @property
-    def command(self) -> PreparedCommand: ...
-
-    @property
-    def sha256(self) -> str | None: ...
-
-
-_Ready = TypeVar("_Ready", bound=_IsReady)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """A run that the rules allow, in the words in which it is told of."""
+    """A run that the rules allow, as events and the audit file describe it."""
 
     kind: RunKind
     skill: Skill
     file: str
-    """The script, or the program."""
+    """The script's file, or the name of a command's program."""
     place: Provenance
     execution: str = "server"
     arguments: tuple[str, ...] = ()
-    """Their names."""
+    """The names of a script's arguments."""
 
 
 @dataclass(slots=True)
 class _Course:
-    """How far a run has come; it fills while it runs."""
+    """How far a run has come."""
 
     began: float
-    ready: _IsReady | None = None
+    ready: PreparedRun | None = None
     has_started: bool = False
 
     def start(self) -> None:
@@ -81,7 +71,7 @@ class _Course:
 
 
 class Runs:
-    """Runs what the rules allow, and tells the tracker and the audit file."""
+    """Runs what the rules allow, and records each run."""
 
     def __init__(
         self,
@@ -104,15 +94,15 @@ class Runs:
             return None
 
     def close(self) -> None:
-        """End everything that runs, and let nothing begin that waits."""
+        """End every run, and start none of those that wait."""
         self._runner.close()
 
     async def run_script(self, snapshot: Snapshot, request: ScriptRequest) -> RanScript:
-        """Run a declared script, if every rule allows it (001 §8.4).
+        """Run a declared script, if every rule allows it.
 
         Raises:
-            SkillsError: Everything that `permit` raises.
-            BusyError: Too many run and wait already.
+            SkillsError: A rule forbids it; `permit` lists the subclasses.
+            BusyError: Too many runs are running and waiting.
             RunnerNotFoundError: The runner is not installed.
         """
         rules = snapshot.config.scripts
@@ -127,14 +117,13 @@ class Runs:
             execution=permitted.script.execution,
             arguments=tuple(sorted(request.args)),
         )
-        folder = prepared_script(permitted, request, rules, self._script_environment)
-        result, ready = await self._carry_out(run, folder)
-        return RanScript(result, run.place, sha256=ready.sha256)
+        preparing = prepared_script(permitted, rules, self._script_environment)
+        return await self._carry_out(run, preparing)
 
     async def run_command(
         self, snapshot: Snapshot, asked: CommandRequest | EntryRequest
     ) -> RanScript:
-        """Run a program in a private copy of a skill's folder (000 §3.5, 003).
+        """Run a program, or the entry of a skill, in a private copy of its folder.
 
         Raises:
             ScriptRefusedError: The operator does not allow it, or the skill declares
@@ -143,24 +132,23 @@ class Runs:
             InvalidArgumentsError: An argument cannot be passed on.
         """
         rules = snapshot.config
-        require_enabled(rules.commands)
+        require_commands_enabled(rules.commands)
         skill = snapshot.index.resolve(asked.skill_name)
-        request = derive_request(asked, skill)
-        require_allowed(request, rules.commands)
+        request = derive_command(asked, skill)
+        require_command(request, rules.commands)
         run = _Run(
             kind="entry" if isinstance(asked, EntryRequest) else "command",
             skill=skill,
             file=request.command,
             place=derive_place(snapshot.content, skill),
         )
-        folder = prepared(request, skill, rules, self._script_environment)
-        result, ready = await self._carry_out(run, folder)
-        return RanScript(result, run.place, sha256=ready.sha256, words=ready.words)
+        preparing = prepared_command(request, skill, rules, self._script_environment)
+        return await self._carry_out(run, preparing)
 
     async def _carry_out(
-        self, run: _Run, preparing: AbstractContextManager[_Ready]
-    ) -> tuple[ScriptResult, _Ready]:
-        """Prepare and run what is allowed, and tell of it, however it ends."""
+        self, run: _Run, preparing: AbstractContextManager[PreparedRun]
+    ) -> RanScript:
+        """Prepare and run what is allowed, and record it, however it ends."""
         course = _Course(time.monotonic())
         try:
             async with _entered(preparing) as ready:
@@ -170,13 +158,13 @@ class Runs:
             await self._note(run, course, error.code)
             raise
         except anyio.get_cancelled_exc_class():
-            if course.has_started:  # so it is tracked, too (001 §12.2)
+            if course.has_started:  # 001 §12.2
                 self._track(run, course)
                 await self._note(run, course, "cancelled")
             raise
         self._track(run, course, result)
         await self._note(run, course, "ended", result)
-        return result, ready
+        return RanScript(result, run.place, sha256=ready.sha256, words=ready.words)
 
     def _track(
         self, run: _Run, course: _Course, result: ScriptResult | None = None
@@ -203,7 +191,7 @@ class Runs:
         outcome: str,
         result: ScriptResult | None = None,
     ) -> None:
-        """Write the line of the audit file, also for a call that was given up."""
+        """Write a line of the audit file, also for a cancelled call."""
         entry = AuditEntry(
             kind=run.kind,
             skill_path=run.skill.path,
@@ -222,12 +210,12 @@ class Runs:
 
 @asynccontextmanager
 async def _entered(
-    folder: AbstractContextManager[_Ready],
-) -> AsyncIterator[_Ready]:
-    """Enter and leave in a thread: to copy and to delete files takes time."""
-    ready = await anyio.to_thread.run_sync(folder.__enter__)
+    preparing: AbstractContextManager[PreparedRun],
+) -> AsyncIterator[PreparedRun]:
+    """Enter and leave in a thread, because both copy or delete files."""
+    ready = await anyio.to_thread.run_sync(preparing.__enter__)
     try:
         yield ready
     finally:
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(folder.__exit__, None, None, None)
+            await anyio.to_thread.run_sync(preparing.__exit__, None, None, None)

@@ -47,8 +47,7 @@ from skills_mcp.routing.explanation import Explanation, explain
 from skills_mcp.routing.search import Found, search
 from skills_mcp.routing.tokens import tokenize
 from skills_mcp.scripts.audit import AuditFile
-from skills_mcp.scripts.commands import CommandRequest, EntryRequest
-from skills_mcp.scripts.permission import ScriptRequest
+from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
 from skills_mcp.scripts.runner import ScriptRunner
 from skills_mcp.scripts.sandbox import Choice
 from skills_mcp.scripts.script_environment import ScriptEnvironment

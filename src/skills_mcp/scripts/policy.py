@@ -1,24 +1,32 @@
-"""The rules of `run_script`, one function each, in the order of 001 §8.4.  Pure."""
+"""The rules of scripts, commands and entries, one function each, in their order.
+
+Pure: nothing is opened.  `preparation` asks the rules and then puts a run on the disk.
+"""
 
 import os
 import re
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePath, PurePosixPath
 
-from skills_mcp.config import Scripts
+from skills_mcp.config import Commands, Scripts
 from skills_mcp.errors import (
     AgentScriptError,
+    CommandError,
+    CommandsDisabledError,
     ExtensionError,
     InvalidArgumentsError,
     MissingArgumentsError,
+    NoEntryError,
     RunnerError,
     ScriptsDisabledError,
     UndeclaredScriptError,
 )
+from skills_mcp.skills.fields import split_words
 from skills_mcp.skills.inheritance import Located
-from skills_mcp.skills.model import Script
+from skills_mcp.skills.model import Script, Skill
 from skills_mcp.text.rendering import shorten
 
 ENVIRONMENT_ALLOWED = (
@@ -26,15 +34,15 @@ ENVIRONMENT_ALLOWED = (
     # Without these, Windows cannot start a program.
     "SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT",
 )  # fmt: skip
-"""What a script sees of our environment: no token, no key, no agent's secret."""
+"""The variables of the server that a run sees: no token, no key, no agent's secret."""
 
 MAX_VALUE_BYTES = 32 * 1024
 """Of one argument: Linux ends a variable at 128 KiB, Windows at 32 Ki characters."""
 MAX_VALUES_BYTES = 256 * 1024
 """Of all arguments: a quarter of what macOS has for arguments and environment."""
 
-# They would ask the network again and again until the time is over; told that there is
-# none, they say at once which package they lack.
+# uv and npm would retry until the timeout; told that there is no network, they say at
+# once which package is missing.
 _OFFLINE = {"UV_OFFLINE": "1", "NPM_CONFIG_OFFLINE": "true"}
 
 _ARGUMENT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
@@ -44,8 +52,42 @@ _NOT_IN_A_VALUE = re.compile("[\0\ud800-\udfff]")
 _NOT_IN_A_NAME = re.compile(r"[^A-Z0-9_]")
 
 
-def require_enabled(rules: Scripts) -> None:
-    """Refuse every script when they are switched off.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptRequest:
+    """A call of `run_script`."""
+
+    skill_path: str
+    file: str
+    args: Mapping[str, str]
+    cwd: str | None = None
+    """The absolute path of a folder; None runs the script in an empty one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandRequest:
+    """A call of `run_skill_command`: a program and its arguments."""
+
+    skill_name: str
+    """A path, or a name that only one skill has."""
+    command: str
+    args: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryRequest:
+    """A call of `run_skill_entry`: the command that the skill itself declares."""
+
+    skill_name: str
+    """A path, or a name that only one skill has."""
+    args: str = ""
+    """More words for the command, split as a shell would."""
+
+
+# --- scripts --------------------------------------------------------------------
+
+
+def require_scripts_enabled(rules: Scripts) -> None:
+    """Refuse every script when scripts are switched off.
 
     Raises:
         ScriptsDisabledError: `scripts.enabled` is false.
@@ -72,7 +114,7 @@ def require_declared(path: str, file: str, located: Located | None) -> Script:
 
 
 def require_server(path: str, script: Script) -> None:
-    """Refuse what the agent is meant to run.
+    """Refuse a script that is declared for the agent's own shell.
 
     Raises:
         AgentScriptError: `execution` is not `server`.
@@ -89,9 +131,9 @@ def require_arguments(script: Script, given: Mapping[str, str]) -> None:
     """Refuse a call whose arguments are not those that the script declares.
 
     Raises:
-        MissingArgumentsError: Naming all that are missing.
+        MissingArgumentsError: Required arguments are missing; all of them are named.
         InvalidArgumentsError: One is not declared, is too long, or holds what no
-            environment can carry.
+            environment variable can hold.
     """
     missing = [a for a in script.args if a.required and a.name not in given]
     if missing:
@@ -102,7 +144,7 @@ def require_arguments(script: Script, given: Mapping[str, str]) -> None:
             f"{script.file!r} needs these arguments, too: {listed}. Pass them in args."
         )
     _require_declared_names(script, given)
-    _require_values(given)
+    _require_values(given, "Put the text into a file below cwd, and pass its name.")
 
 
 def _require_declared_names(script: Script, given: Mapping[str, str]) -> None:
@@ -127,21 +169,21 @@ def _require_declared_names(script: Script, given: Mapping[str, str]) -> None:
         )
 
 
-def _require_values(given: Mapping[str, str]) -> None:
-    unusable = [name for name, value in given.items() if _NOT_IN_A_VALUE.search(value)]
+def _require_values(values: Mapping[str, str], advice: str) -> None:
+    """Refuse values that no process can be given; each has a name for messages."""
+    unusable = [name for name, value in values.items() if _NOT_IN_A_VALUE.search(value)]
     if unusable:
         raise InvalidArgumentsError(
             f"args: {', '.join(map(ascii, unusable))} holds a NUL character or half a "
             "surrogate pair. Remove it."
         )
-    sizes = {name: len(value.encode()) for name, value in given.items()}
+    sizes = {name: len(value.encode()) for name, value in values.items()}
     too_long = [name for name, size in sizes.items() if size > MAX_VALUE_BYTES]
     if too_long or sum(sizes.values()) > MAX_VALUES_BYTES:
         raise InvalidArgumentsError(
-            f"args: {', '.join(too_long) or 'all values together'} too long. One value "
-            f"has at most {MAX_VALUE_BYTES:,} bytes of UTF-8, all have "
-            f"{MAX_VALUES_BYTES:,}. Put the text into a file below cwd, and pass its "
-            "name."
+            f"args: too long: {', '.join(too_long) or 'all values together'}. One "
+            f"value may have {MAX_VALUE_BYTES:,} bytes of UTF-8, all together "
+            f"{MAX_VALUES_BYTES:,}. {advice}"
         )
 
 
@@ -174,19 +216,95 @@ def require_runner(rules: Scripts, file: str) -> tuple[str, ...]:
     return words
 
 
-def derive_environment(
+def _extension(file: str) -> str:
+    return PurePosixPath(file).suffix
+
+
+# --- commands and entries -------------------------------------------------------
+
+
+def require_commands_enabled(rules: Commands) -> None:
+    """Refuse every command when commands are switched off.
+
+    Raises:
+        CommandsDisabledError: `commands.enabled` is false.
+    """
+    if not rules.enabled:
+        raise CommandsDisabledError(
+            "Commands are switched off here (commands.enabled). Run it in your own "
+            "shell, in the folder that load_skill names."
+        )
+
+
+def derive_command(
+    request: CommandRequest | EntryRequest, skill: Skill
+) -> CommandRequest:
+    """Return the program and the arguments that a request stands for.
+
+    Raises:
+        NoEntryError: The skill declares no entry.
+        InvalidArgumentsError: A quote in the arguments of an entry is never closed.
+    """
+    if isinstance(request, CommandRequest):
+        return request
+    if not skill.entry:
+        raise NoEntryError(
+            f"{skill.path} declares no entry. Follow the text that load_skill returns, "
+            "or run one of its files with run_skill_command."
+        )
+    more = split_words(request.args)
+    if more is None:
+        raise InvalidArgumentsError(
+            "args: a quote is never closed, or it ends with a backslash. Write words "
+            "as for a shell: --name 'two words'"
+        )
+    program, *words = skill.entry
+    return CommandRequest(
+        skill_name=request.skill_name, command=program, args=(*words, *more)
+    )
+
+
+def require_command(request: CommandRequest, rules: Commands) -> None:
+    """Refuse a program that the operator does not allow, and unusable arguments.
+
+    Raises:
+        CommandError: The program is not in `commands.allowed`.
+        InvalidArgumentsError: An argument is too long, or holds what no process can be
+            given.
+    """
+    if request.command not in rules.allowed:
+        raise CommandError(
+            f"{shorten(request.command)} may not run here. The operator allows: "
+            f"{', '.join(rules.allowed) or 'nothing'} (commands.allowed)."
+            f"{_explain_line(request.command, rules)}"
+        )
+    values = {f"argument {n}": value for n, value in enumerate(request.args, start=1)}
+    _require_values(values, "Shorten them, or use a file of the skill.")
+
+
+def _explain_line(command: str, rules: Commands) -> str:
+    """Return what to write instead of a whole command line."""
+    program, *words = split_words(command) or [""]
+    if program not in rules.allowed or not words:
+        return ""
+    return f" A command is one word: command={program!r}, args={shorten(words)}"
+
+
+# --- the environment of every run -----------------------------------------------
+
+
+def derive_variables(
     ours: Mapping[str, str], given: Mapping[str, str], rules: Scripts
 ) -> dict[str, str]:
-    """Return what a run sees, but for what names its private folder.
+    """Return the variables of a run, without those that name its private folder.
 
     Args:
         ours: The environment of the server.
         given: Arguments, by their names.
-        rules: The operator's: what is let through besides, and whether there is a
-            network.
+        rules: The operator's further variables, and whether there is a network.
 
     >>> ours = {"PATH": "/bin:.", "AWS_SECRET": "x"}
-    >>> derive_environment(ours, {"client-id": "7"}, Scripts(network=True))
+    >>> derive_variables(ours, {"client-id": "7"}, Scripts(network=True))
     {'PATH': '/bin', 'SKILL_ARG_CLIENT_ID': '7'}
     """
     allowed = {
@@ -202,19 +320,15 @@ def derive_environment(
 
 
 def derive_search_path(path: str) -> str:
-    """Return the folders of a PATH that are the same wherever a program starts.
+    """Return the absolute folders of a PATH.
 
-    An empty one means the current folder, and so would let a skill, or the project
-    that an agent works in, bring a program of its own.
+    An empty or relative one depends on the current folder, so a skill, or the project
+    that an agent works in, could bring a program of its own.
     """
     folders = path.split(os.pathsep)
     return os.pathsep.join(f for f in folders if PurePath(f).is_absolute())
 
 
 def variable_name(argument: str) -> str:
-    """Return the environment variable that carries an argument (001 §8.4)."""
+    """Return the environment variable that carries an argument."""
     return "SKILL_ARG_" + _NOT_IN_A_NAME.sub("_", argument.upper())
-
-
-def _extension(file: str) -> str:
-    return PurePosixPath(file).suffix

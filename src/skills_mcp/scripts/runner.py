@@ -1,52 +1,45 @@
 """Runs commands, a few at a time, each to its end or to its timeout.
 
-Whatever ends a run, its whole tree ends with it: the supervisor sees to that, and the
-runner to a supervisor that does not.
+Rule: every end of a run ends its whole process tree.  The supervisor does it; if the
+supervisor does not answer, the runner kills the tree.  Of the output the beginning and
+the end are kept: what lies between costs no memory.
 """
 
+import itertools
 import os
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import anyio
+from anyio.abc import ByteReceiveStream
 
 from skills_mcp.errors import BusyError
-from skills_mcp.scripts.execution import (
-    PreparedCommand,
-    ProcessLimits,
-    SandboxName,
-    ScriptResult,
-)
-from skills_mcp.scripts.output import KeptOutput
+from skills_mcp.scripts.execution import PreparedCommand, ScriptResult
 from skills_mcp.scripts.sandbox.programs import require_program
 from skills_mcp.scripts.supervision import GRACE_SECONDS, Supervised, start
 
-__all__ = [
-    "TIMEOUT_EXIT_CODE",
-    "TIMEOUT_MESSAGE",
-    "PreparedCommand",
-    "ProcessLimits",
-    "SandboxName",
-    "ScriptResult",
-    "ScriptRunner",
-]
-
 TIMEOUT_EXIT_CODE = 137
-"""128 + SIGKILL, also when SIGTERM was enough (001 §8.4)."""
+"""128 + SIGKILL, also when SIGTERM was enough."""
 TIMEOUT_MESSAGE = "[skills-mcp] Script killed: timeout exceeded."
 
 MOST_RUNNING = 4
-"""An agent that calls tools side by side needs few; a laptop bears few compilers."""
+"""Runs at one time. An agent needs few in parallel; a laptop bears few compilers."""
 MOST_WAITING = 16
-"""More than that is a loop, and each would wait for minutes."""
+"""Runs in the queue. An agent that sends more is in a loop, and would wait minutes."""
 
 # Longer than a supervisor needs to kill a tree that multiplies. A script may have
-# stopped or killed its supervisor: then nobody answers.
+# stopped or killed its supervisor, which then does not answer.
 _PATIENCE_SECONDS = 0.7
 
-# Whoever escaped its supervisor may hold the pipes open.
+# A process that escaped its supervisor may hold the pipes open.
 _DRAIN_SECONDS = 1.0
+
+_CHUNK_BYTES = 64 * 1024  # what a pipe holds: one read never finds more
+_HEAD_SHARE = 0.75  # of the output limit; the rest is for the end
+
+# A character has at most four bytes, so at most three of it are before or behind a cut.
+_MOST_REST_BYTES = 3
 
 
 class ScriptRunner:
@@ -69,7 +62,7 @@ class ScriptRunner:
             when_started: Called when it no longer waits for its turn.
 
         Raises:
-            BusyError: Too many run and wait already, or the server is ending.
+            BusyError: Too many runs are running and waiting, or the server is ending.
             RunnerNotFoundError: The runner is not installed.
             InvalidArgumentsError: The arguments are longer than the system allows.
         """
@@ -80,7 +73,7 @@ class ScriptRunner:
             return await self._run(command, program)
 
     def close(self) -> None:
-        """End every command that runs, and let none of those that wait begin."""
+        """End every command that runs, and start none of those that wait."""
         for scope in tuple(self._waiting):
             scope.cancel()
         for supervised in tuple(self._running):
@@ -88,7 +81,7 @@ class ScriptRunner:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """Wait until it is this command's turn; the longest waiting is next."""
+        """Wait for this command's turn, in the order of arrival."""
         if self._turns is None:  # it belongs to the event loop
             self._turns = anyio.Semaphore(MOST_RUNNING)
         turns = self._turns
@@ -152,7 +145,7 @@ class ScriptRunner:
 
 
 async def _wait(supervised: Supervised, timeout_seconds: float) -> bool:
-    """Wait for the end; return whether it had to be brought about."""
+    """Wait for the end; return whether the timeout ended the command."""
     with anyio.move_on_after(timeout_seconds):
         await supervised.process.wait()
         return False
@@ -163,7 +156,7 @@ async def _wait(supervised: Supervised, timeout_seconds: float) -> bool:
 
 
 async def _end(supervised: Supervised) -> None:
-    """See that nobody is left, if need be without the supervisor."""
+    """End the process tree, if need be without the supervisor."""
     supervised.end()
     with anyio.move_on_after(_PATIENCE_SECONDS):
         await supervised.process.wait()
@@ -172,7 +165,7 @@ async def _end(supervised: Supervised) -> None:
     supervised.close()
 
 
-async def _drain(*streams: KeptOutput) -> None:
+async def _drain(*streams: "KeptOutput") -> None:
     with anyio.move_on_after(_DRAIN_SECONDS):
         for stream in streams:
             await stream.ended.wait()
@@ -181,3 +174,81 @@ async def _drain(*streams: KeptOutput) -> None:
 def _with_timeout(stderr: str) -> str:
     separator = "" if not stderr or stderr.endswith("\n") else "\n"
     return f"{stderr}{separator}{TIMEOUT_MESSAGE}"
+
+
+class KeptOutput:
+    """The head and the tail of a stream, together up to a limit."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._head_bytes = int(limit_bytes * _HEAD_SHARE)
+        self._tail_bytes = limit_bytes - self._head_bytes
+        self._head = bytearray()
+        self._tail = bytearray()
+        self.total_bytes = 0
+        self.ended = anyio.Event()
+
+    async def read(self, stream: ByteReceiveStream | None) -> None:
+        """Read a stream to its end, or until it is closed."""
+        try:
+            while stream is not None:
+                self.add(await stream.receive(_CHUNK_BYTES))
+        except (
+            anyio.EndOfStream,
+            anyio.ClosedResourceError,
+            anyio.BrokenResourceError,
+        ):
+            pass
+        finally:
+            self.ended.set()
+
+    def add(self, chunk: bytes) -> None:
+        """Keep or drop the next bytes of the stream."""
+        self.total_bytes += len(chunk)
+        room = self._head_bytes - len(self._head)
+        self._head += chunk[:room]
+        self._tail += chunk[room:]
+        surplus = len(self._tail) - self._tail_bytes
+        if surplus > 0:
+            del self._tail[:surplus]
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether `text` leaves bytes out."""
+        return self.total_bytes > len(self._head) + len(self._tail)
+
+    def text(self) -> str:
+        """Return what is kept, with a line that says how many bytes are left out."""
+        if not self.is_truncated:
+            return (self._head + self._tail).decode("utf-8", "replace")
+        head, tail = _end_at_a_character(self._head), _begin_at_a_character(self._tail)
+        left_out = self.total_bytes - len(head) - len(tail)
+        said = f"[skills-mcp] Output truncated: {left_out:,} bytes are left out here."
+        before = head.decode("utf-8", "replace")
+        line_end = "\n" if before and not before.endswith("\n") else ""
+        return f"{before}{line_end}{said}\n{tail.decode('utf-8', 'replace')}"
+
+
+def _end_at_a_character(data: bytearray) -> bytearray:
+    """Leave out the first bytes of a character whose last ones were cut off."""
+    for rest in range(1, min(_MOST_REST_BYTES, len(data)) + 1):
+        if not _is_inside_a_character(data[-rest]):
+            return data[:-rest] if rest < _length(data[-rest]) else data
+    return data
+
+
+def _begin_at_a_character(data: bytearray) -> bytearray:
+    """Leave out the last bytes of a character whose first ones were cut off."""
+    inside = itertools.takewhile(_is_inside_a_character, data[:_MOST_REST_BYTES])
+    return data[len(list(inside)) :]
+
+
+def _is_inside_a_character(byte: int) -> bool:
+    return byte & 0b1100_0000 == 0b1000_0000  # noqa: PLR2004 - as UTF-8 has it
+
+
+def _length(first: int) -> int:
+    """Return how many bytes a character has that begins with this one."""
+    for length, least in ((4, 0b1111_0000), (3, 0b1110_0000), (2, 0b1100_0000)):
+        if first >= least:
+            return length
+    return 1

@@ -8,7 +8,7 @@ from mcp_types import ToolAnnotations
 from skills_mcp.library.answers import Guidance
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing.decision import Ambiguous, NoMatch
-from skills_mcp.scripts.permission import ScriptRequest
+from skills_mcp.scripts.policy import ScriptRequest
 from skills_mcp.server import replies
 from skills_mcp.server.arguments import (
     GetAsset,

@@ -1,14 +1,16 @@
-"""The ten outcomes of 001 §8.4: nine refusals, in their order, and a command."""
+"""Nine refusals of a script, in their order, and what runs if there is none."""
 
 import hashlib
 import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+import portalocker
 import pytest
 
 from skills_mcp.config import Scripts
@@ -25,15 +27,18 @@ from skills_mcp.errors import (
     ScriptsDisabledError,
     SkillNotFoundError,
     SkillsError,
+    TemporaryFolderError,
     UndeclaredScriptError,
 )
-from skills_mcp.scripts.permission import (
+from skills_mcp.scripts import preparation
+from skills_mcp.scripts.policy import ScriptRequest
+from skills_mcp.scripts.preparation import (
     MAX_SCRIPT_BYTES,
-    Permitted,
-    PreparedScript,
-    ScriptRequest,
+    PermittedScript,
+    PreparedRun,
     permit,
     prepared_script,
+    private_folder,
 )
 from skills_mcp.scripts.script_environment import ScriptEnvironment
 from skills_mcp.skills.discovery import load_skills
@@ -89,7 +94,7 @@ def ask(
     *,
     rules: Scripts = RULES,
     **fields: Any,
-) -> Permitted:
+) -> PermittedScript:
     index = SkillIndex(load_skills(content).skills)
     return permit(
         request(file, **fields), index, rules, ScriptEnvironment.of(os.environ)
@@ -102,12 +107,12 @@ def request(file: str = "scripts/check.sh", **fields: Any) -> ScriptRequest:
 
 
 def prepare(
-    permitted: Permitted, *, rules: Scripts = OPEN, **environment: str
-) -> AbstractContextManager[PreparedScript]:
+    permitted: PermittedScript, *, rules: Scripts = OPEN, **environment: str
+) -> AbstractContextManager[PreparedRun]:
     script_environment = ScriptEnvironment.of(
         {"PATH": os.environ["PATH"], **environment}
     )
-    return prepared_script(permitted, request(), rules, script_environment)
+    return prepared_script(permitted, rules, script_environment)
 
 
 @pytest.mark.spec("8.4")
@@ -377,7 +382,7 @@ def test_a_folder_that_cannot_be_made_is_said(
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(content / "gone"))
 
-    with pytest.raises(MissingFileError, match="TMPDIR"), prepare(ask(content)):
+    with pytest.raises(TemporaryFolderError, match="TMPDIR"), prepare(ask(content)):
         pass
 
 
@@ -397,3 +402,72 @@ def test_what_a_run_may_reach_is_what_it_was_granted(
         if ready.command.sandbox == "bubblewrap":
             assert (f"--bind {cwd} {cwd}" in told) == is_writable
             assert (f"--ro-bind {cwd} {cwd}" in told) != is_writable
+
+
+# --- what killed servers leave behind ---------------------------------------------
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return a temporary folder of the system in which this server is new."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    preparation._remove_left_behind.cache_clear()
+    yield folder
+    preparation._remove_left_behind.cache_clear()
+
+
+def left(temporary: Path, name: str, *, is_old: bool = True) -> Path:
+    """Return a folder as a run has it."""
+    folder = temporary / name
+    write(folder / "lock")
+    write(folder / "home/deep/file")
+    if is_old:
+        os.utime(folder, (0, 0))
+    return folder
+
+
+def test_what_a_killed_server_has_left_is_removed(temporary: Path) -> None:
+    folder = left(temporary, "skills-mcp-run-abc")
+
+    with private_folder():
+        pass
+
+    assert not folder.exists()
+
+
+def test_what_another_server_uses_stays(temporary: Path) -> None:
+    folder = left(temporary, "skills-mcp-run-abc")
+
+    with portalocker.Lock(folder / "lock", "w", timeout=0), private_folder():
+        pass
+
+    assert folder.exists()
+
+
+def test_what_is_new_or_not_ours_stays(temporary: Path) -> None:
+    new = left(temporary, "skills-mcp-run-new", is_old=False)
+    other = left(temporary, "of-another-program")
+    (other / "lock").unlink()
+    os.utime(other, (0, 0))
+    link = temporary / "skills-mcp-run-link"
+    link.symlink_to(other)
+
+    with private_folder():
+        pass
+
+    assert new.exists()
+    assert other.exists()
+
+
+def test_a_run_holds_its_folder_until_it_is_over(temporary: Path) -> None:
+    with private_folder() as folder:
+        assert folder.path.parent == temporary
+        os.utime(folder.path, (0, 0))
+        preparation._remove_left_behind.cache_clear()
+        with private_folder() as other:
+            assert folder.home.is_dir()
+            assert other.path != folder.path
+
+    assert list(temporary.iterdir()) == []

@@ -1,3 +1,5 @@
+"""What a command runs in: a copy of the skill, its digest, and a sandbox around it."""
+
 import os
 import socket
 import stat
@@ -11,31 +13,18 @@ from typing import Any
 
 import anyio
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from skills_mcp.config import Commands, Config
+from skills_mcp.config import Config
 from skills_mcp.errors import (
     ChangedFileError,
-    CommandError,
-    CommandsDisabledError,
     FileTooLargeError,
-    InvalidArgumentsError,
-    MissingFileError,
-    NoEntryError,
     RunnerNotFoundError,
     SandboxUnavailableError,
-)
-from skills_mcp.scripts.commands import (
-    CommandRequest,
-    EntryRequest,
-    derive_request,
-    derive_words,
-    prepared,
-    require_allowed,
-    require_enabled,
+    TemporaryFolderError,
 )
 from skills_mcp.scripts.execution import PreparedCommand, SandboxName, ScriptResult
+from skills_mcp.scripts.policy import CommandRequest
+from skills_mcp.scripts.preparation import find_words, prepared_command
 from skills_mcp.scripts.runner import ScriptRunner
 from skills_mcp.scripts.sandbox import HOLDING
 from skills_mcp.scripts.script_environment import ScriptEnvironment
@@ -64,7 +53,9 @@ def preparing(
     """Prepare a command under these settings of the operator."""
     rules = Config.model_validate(settings)
     script_environment = ScriptEnvironment.of(environment)
-    with prepared(request or a_request(), skill, rules, script_environment) as ready:
+    with prepared_command(
+        request or a_request(), skill, rules, script_environment
+    ) as ready:
         yield ready.command
 
 
@@ -88,136 +79,11 @@ def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-# May it run
-
-
-def test_commands_are_switched_off_until_the_operator_switches_them_on() -> None:
-    with pytest.raises(CommandsDisabledError, match=r"your own shell.*load_skill"):
-        require_enabled(Commands())
-
-    require_enabled(Commands(enabled=True))
-
-
-@pytest.mark.parametrize(
-    "command", ["python", "python3", "uv", "node", "cat", "ls", "grep"]
-)
-def test_the_programs_of_skillhub_are_allowed_by_default(command: str) -> None:
-    require_allowed(a_request(command), Commands())
-
-
-@pytest.mark.parametrize(
-    "command",
-    ["bash", "", "cat ", "/bin/cat", "./cat", "../bin/cat", "Cat", "cat\0", "cat;ls"],
-)
-def test_any_other_program_is_refused_and_those_that_may_run_are_named(
-    command: str,
-) -> None:
-    with pytest.raises(CommandError) as raised:
-        require_allowed(a_request(command), Commands(allowed=("cat", "ls")))
-
-    assert f"{command!r} may not run here" in str(raised.value)
-    assert "cat, ls (commands.allowed)" in str(raised.value)
-
-
-def test_a_whole_line_is_refused_with_what_to_write_instead() -> None:
-    with pytest.raises(CommandError) as raised:
-        require_allowed(a_request("ls -la 'my docs'"), Commands(allowed=("cat", "ls")))
-
-    assert str(raised.value).endswith("command='ls', args=['-la', 'my docs']")
-
-
-def test_a_long_command_is_shortened_in_the_message() -> None:
-    with pytest.raises(CommandError) as raised:
-        require_allowed(a_request("x" * 9000), Commands())
-
-    assert len(str(raised.value)) < 250
-
-
-def test_an_operator_may_allow_nothing() -> None:
-    with pytest.raises(CommandError, match="allows: nothing"):
-        require_allowed(a_request(), Commands(allowed=()))
-
-
-@pytest.mark.parametrize("argument", ["\0", "a\0b", "\ud800", "a\udfffb"])
-def test_an_argument_that_no_process_can_be_given_is_refused(argument: str) -> None:
-    with pytest.raises(InvalidArgumentsError, match="NUL character or half"):
-        require_allowed(a_request("cat", "fine", argument), Commands())
-
-
-@pytest.mark.parametrize(
-    "arguments, fits",
-    [
-        (["x" * 32_768], True),
-        (["x" * 32_769], False),
-        (["\N{SNOWMAN}" * 10_923], False),
-        (["x" * 32_768] * 8, True),
-        (["x" * 32_768] * 8 + ["y"], False),
-    ],
-)
-def test_arguments_are_bounded_one_by_one_and_together(
-    arguments: list[str], *, fits: bool
-) -> None:
-    request = a_request("cat", *arguments)
-
-    if fits:
-        require_allowed(request, Commands())
-    else:
-        with pytest.raises(InvalidArgumentsError, match=r"32,768 bytes.*262,144"):
-            require_allowed(request, Commands())
-
-
-# What is an entry
-
-ENTERED = make_skill("pdf", entry=("python3", "run.py", "two words"))
-
-
-@pytest.mark.parametrize(
-    "more, args",
-    [
-        ("", ()),
-        ("in.pdf --page 2", ("in.pdf", "--page", "2")),
-        ("'a b' \"c d\" e\\ f", ("a b", "c d", "e f")),
-        ("$HOME `id` *.md ; rm -rf ~ | cat #", None),
-    ],
-)
-def test_the_words_of_a_caller_come_behind_those_of_the_entry(
-    more: str, args: tuple[str, ...] | None
-) -> None:
-    args = args if args is not None else tuple(more.split())
-
-    request = derive_request(EntryRequest(skill_name="pdf", args=more), ENTERED)
-
-    assert request == CommandRequest(
-        skill_name="pdf", command="python3", args=("run.py", "two words", *args)
-    )
-
-
-@pytest.mark.parametrize("more", ["'", '"a', "a\\"])
-def test_words_that_cannot_be_split_are_refused(more: str) -> None:
-    with pytest.raises(InvalidArgumentsError, match="never closed"):
-        derive_request(EntryRequest(skill_name="pdf", args=more), ENTERED)
-
-
-@given(st.text())
-def test_whatever_words_a_caller_sends_the_program_stays(more: str) -> None:
-    try:
-        request = derive_request(EntryRequest(skill_name="pdf", args=more), ENTERED)
-    except InvalidArgumentsError:
-        return
-
-    assert (request.command, request.args[:2]) == ("python3", ("run.py", "two words"))
-
-
-def test_a_skill_without_an_entry_says_what_to_do_instead() -> None:
-    with pytest.raises(NoEntryError, match=r"pdf declares no entry.*load_skill"):
-        derive_request(EntryRequest(skill_name="pdf"), make_skill("pdf"))
-
-
 # What is started
 
 
 def test_a_program_is_started_as_it_was_asked_for() -> None:
-    assert derive_words("grep", ("-n", "a b", "$HOME"), {}) == (
+    assert find_words("grep", ("-n", "a b", "$HOME"), {}) == (
         "grep",
         "-n",
         "a b",
@@ -228,7 +94,7 @@ def test_a_program_is_started_as_it_was_asked_for() -> None:
 @posix
 @pytest.mark.parametrize("command", ["python", "python3"])
 def test_python_is_python3_where_there_is_no_uv(tmp_path: Path, command: str) -> None:
-    words = derive_words(command, ("scripts/fill.py", "in.pdf"), a_path(tmp_path))
+    words = find_words(command, ("scripts/fill.py", "in.pdf"), a_path(tmp_path))
 
     assert words == ("python3", "scripts/fill.py", "in.pdf")
 
@@ -240,9 +106,9 @@ def test_python_runs_through_uv_where_there_is_one(
 ) -> None:
     path = a_path(tmp_path, "uv")
 
-    script = derive_words(command, ("scripts/fill.py", "in.pdf"), path)
-    code = derive_words(command, ("-c", "print(1)"), path)
-    alone = derive_words(command, (), path)
+    script = find_words(command, ("scripts/fill.py", "in.pdf"), path)
+    code = find_words(command, ("-c", "print(1)"), path)
+    alone = find_words(command, (), path)
 
     # Given to uv itself, a script brings its dependencies (PEP 723).
     assert script == ("uv", "run", "--no-project", "scripts/fill.py", "in.pdf")
@@ -252,7 +118,7 @@ def test_python_runs_through_uv_where_there_is_one(
 
 @posix
 def test_uv_itself_is_started_as_it_was_asked_for(tmp_path: Path) -> None:
-    words = derive_words("uv", ("run", "x.py"), a_path(tmp_path, "uv"))
+    words = find_words("uv", ("run", "x.py"), a_path(tmp_path, "uv"))
 
     assert words == ("uv", "run", "x.py")
 
@@ -261,7 +127,7 @@ def test_uv_itself_is_started_as_it_was_asked_for(tmp_path: Path) -> None:
 def test_without_a_path_there_is_no_uv(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.defpath)
 
-    assert derive_words("python", ("x.py",), {}) == ("python3", "x.py")
+    assert find_words("python", ("x.py",), {}) == ("python3", "x.py")
 
 
 def a_path(folder: Path, *programs: str) -> dict[str, str]:
@@ -410,7 +276,7 @@ def test_no_room_for_a_copy_is_told_in_words(
     request = CommandRequest(skill_name="x", command="ls")
 
     with (
-        pytest.raises(MissingFileError, match="TMPDIR"),
+        pytest.raises(TemporaryFolderError, match="TMPDIR"),
         preparing(skill, request),
     ):
         pass
@@ -421,9 +287,9 @@ def test_a_file_that_the_words_name_has_its_digest_told(skill: Skill) -> None:
     fill = (skill.directory or Path()) / "scripts/fill.py"
     script_environment = ScriptEnvironment.of(PLAIN)
 
-    with prepared(named, skill, Config(), script_environment) as ready:
+    with prepared_command(named, skill, Config(), script_environment) as ready:
         digest = ready.sha256
-    with prepared(a_request(), skill, Config(), script_environment) as ready:
+    with prepared_command(a_request(), skill, Config(), script_environment) as ready:
         none = ready.sha256
 
     assert (digest, none) == (sha256(fill.read_bytes()).hexdigest(), None)
@@ -486,7 +352,7 @@ async def run(
     request = a_request(command, *args)
     with (
         anyio.fail_after(PATIENCE_SECONDS),
-        prepared(request, skill, rules, script_environment) as ready,
+        prepared_command(request, skill, rules, script_environment) as ready,
     ):
         return await ScriptRunner().run(ready.command)
 
@@ -572,7 +438,7 @@ def test_where_a_sandbox_is_required_and_there_is_none_nothing_runs(
 
     with (
         pytest.raises(SandboxUnavailableError, match=r"scripts\.sandbox"),
-        prepared(a_request(), skill, rules, script_environment),
+        prepared_command(a_request(), skill, rules, script_environment),
     ):
         pass
 

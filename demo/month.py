@@ -1,4 +1,4 @@
-"""A month of use, made up: what a record looks like when a team asks every day.
+"""A made-up month of events, as a team that asks every day records it.
 
 The same seed makes the same events.  `make demo-report` shows the page that
 `skills-mcp report` makes of them.
@@ -25,7 +25,7 @@ DAYS = 30
 LAST_DAY = date(2026, 11, 22)
 SEED = 7
 
-# What was merged, and on which day of the month.
+# The day of each merge, from 0, and its commit.
 COMMITS = (
     (0, "3f9d2b7c8a1e4f60b5d9c2a7e8f1034b6c5d7e90"),
     (11, "a41c7e0d95b28f36c4e1d7082b9f5a6e3c0d1b84"),
@@ -93,7 +93,7 @@ _SETTLED = (
     0.8,
 )
 
-# Until somebody wrote the skill.
+# Until the skill was written.
 _WRITTEN = ("choose the memory limit of a pod", 11)
 
 _UNSERVED = (
@@ -118,7 +118,7 @@ _PRAISE = ("Exactly what I needed.", "The checklist caught a missing lock.", Non
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """Who calls a tool, and when."""
+    """A person's call of a tool."""
 
     moment: datetime
     person: str
@@ -130,14 +130,14 @@ class _Call:
 
 @dataclass
 class _Month:
-    """Where the making of a month stands."""
+    """The month that is being made."""
 
     chance: random.Random
     first_day: date
     events: list[Event] = field(default_factory=list)
 
     def add(self, kind: EventType, call: _Call, **data: Any) -> None:
-        """Let something happen."""
+        """Add an event."""
         self.events.append(
             Event(
                 type=kind,
@@ -150,7 +150,7 @@ class _Month:
         )
 
     def release_at(self, call: _Call) -> int:
-        """Return which of the commits is served."""
+        """Return the index of the commit that is served."""
         day = (call.moment.date() - self.first_day).days
         return sum(merged <= day for merged, _ in COMMITS) - 1
 
@@ -174,7 +174,7 @@ def simulate(seed: int = SEED, last_day: date = LAST_DAY) -> list[Event]:
 
 
 def _ask(month: _Month, call: _Call) -> None:
-    """Let somebody ask for a task, and see what becomes of it."""
+    """Let a person ask for a task, and get one of three answers."""
     match month.chance.choices(("served", "ambiguous", "no match"), (80, 12, 8))[0]:
         case "served":
             task, path, word = month.chance.choices(_SERVED, _SERVED_WEIGHTS)[0]
@@ -186,7 +186,7 @@ def _ask(month: _Month, call: _Call) -> None:
 
 
 def _miss(month: _Month, call: _Call) -> None:
-    """Let a task find nothing, unless its skill has been written."""
+    """Let a task match no skill, unless its skill has been written."""
     tasks, weights = zip(*_UNSERVED, strict=True)
     [task] = month.chance.choices(tasks, weights)
     if task == _WRITTEN[0] and month.release_at(call) >= _KEYWORDS_MERGED:
@@ -196,7 +196,7 @@ def _miss(month: _Month, call: _Call) -> None:
 
 
 def _hesitate(month: _Month, call: _Call) -> None:
-    """Let an answer be ambiguous, and mostly one of its skills be taken."""
+    """Let an answer be ambiguous; mostly the agent picks one of its skills."""
     is_repaired = month.release_at(call) >= _KEYWORDS_MERGED
     chosen = month.chance.choice((*_AMBIGUOUS, _SETTLED, _SETTLED))
     task, paths, *matched, first_share = chosen
@@ -225,7 +225,7 @@ def _serve(  # noqa: PLR0913 - what a skill that is served is made of
     *,
     was_ambiguous: bool = False,
 ) -> None:
-    """Let a skill be handed out, and be used."""
+    """Let a skill be served, and be used."""
     month.add(
         "skill_served",
         call,
@@ -288,7 +288,7 @@ def _run(month: _Month, call: _Call, path: str) -> None:
 
 
 def _judge(month: _Month, call: _Call, path: str) -> None:
-    """Let somebody say whether it helped; forms got better with a commit."""
+    """Let an agent give feedback; a commit improved the skill about forms."""
     if month.chance.random() > 0.12:  # noqa: PLR2004 - most agents say nothing
         return
     is_repaired = month.release_at(call) >= _KEYWORDS_MERGED
@@ -305,7 +305,7 @@ def _judge(month: _Month, call: _Call, path: str) -> None:
 
 
 def write_month(home: Path, events: list[Event]) -> None:
-    """Write events down where a server of that home would have."""
+    """Write events into the spool of a home folder, as a server does."""
     spool = Spool(home / "spool")
     for event in events:
         spool.append(event.to_json())
@@ -313,12 +313,12 @@ def write_month(home: Path, events: list[Event]) -> None:
 
 
 def write_lines(file: Path, events: list[Event]) -> None:
-    """Write events down as a receiver would."""
+    """Write events into a file, as a receiver does."""
     file.write_text("".join(f"{event.to_json()}\n" for event in events), "utf-8")
 
 
 def main() -> None:
-    """Write a month, and the page that a report makes of it."""
+    """Write a month of events, and the report about it as a page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, help="an empty folder")
     folder = parser.parse_args().folder or Path(tempfile.mkdtemp(prefix="skills-mcp-"))
@@ -326,9 +326,9 @@ def main() -> None:
     page = folder / "report.html"
     command = [sys.executable, "-m", "skills_mcp", "report", "--html", str(page)]
     days = ["--since", f"{DAYS}d", "--until", LAST_DAY.isoformat()]
-    surroundings = os.environ | {"SKILLS_MCP_HOME": str(folder)}
+    variables = os.environ | {"SKILLS_MCP_HOME": str(folder)}
     subprocess.run(
-        [*command, *days, "--skills-dir", str(CONTENT)], check=True, env=surroundings
+        [*command, *days, "--skills-dir", str(CONTENT)], check=True, env=variables
     )
 
 

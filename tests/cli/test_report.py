@@ -41,7 +41,7 @@ def test_the_record_of_a_month_is_a_screen_of_tables(run: Run) -> None:
         "6,548 events of 23 people",
         "Answers by week",
         "send a push notification to the driver app",
-        "Ambiguous: keywords to change",
+        "Ambiguous answers: keywords to change",
         "ui/react/forms",
         "since 2026-11-13",
         "security/incident-response",
@@ -143,7 +143,7 @@ def test_without_a_source_the_report_says_what_it_does_not_know(
 
     assert done.returncode == 0
     assert "bake a cake" in done.stdout
-    assert "Without the skills this report cannot say" in done.stdout
+    assert "The skills could not be loaded, so this report cannot say" in done.stdout
     assert "Set SKILLS_REPO" in done.stdout
 
 
@@ -156,7 +156,7 @@ def test_skills_that_cannot_be_had_are_said_and_not_fatal(
     done = invoke("report", "--from", str(file), *NOVEMBER, "--skills-dir", gone)
 
     assert done.returncode == 0
-    assert "Without the skills" in done.stdout
+    assert "The skills could not be loaded" in done.stdout
     assert gone in done.stdout
 
 
@@ -180,7 +180,7 @@ def test_a_record_of_other_days_says_of_which(invoke: Run, tmp_path: Path) -> No
 
     done = invoke("report", "--from", str(file), "--until", "2026-12-31", *CONTENT)
 
-    assert "the newest of 1 event is of 2026-11-03" in done.stdout
+    assert "the newest of 1 event is from 2026-11-03" in done.stdout
 
 
 def test_hashed_tasks_are_counted_and_the_setting_is_named(
@@ -191,10 +191,10 @@ def test_hashed_tasks_are_counted_and_the_setting_is_named(
     done = invoke("report", "--from", str(file), *NOVEMBER, *CONTENT)
 
     assert "what to write next" not in done.stdout
-    assert "not in the record: 2. Different ones: 1, the most frequent 2 times." in (
+    assert "not recorded: 2. Different tasks: 1; most frequent: 2." in (
         " ".join(done.stdout.split())
     )
-    assert "Set it to redacted" in done.stdout
+    assert "Set analytics.context: redacted" in done.stdout
 
 
 def test_an_empty_record_says_so_to_programs_and_on_the_page_too(
@@ -205,9 +205,9 @@ def test_an_empty_record_says_so_to_programs_and_on_the_page_too(
     done = invoke("report", "--json", "--html", str(page))
 
     [note] = json.loads(done.stdout)["notes"]
-    assert note.startswith("No event: nothing is counted until you turn it on.")
-    assert "nothing is counted until you turn it on" in page.read_text("utf-8")
-    assert "Nobody has asked yet." in page.read_text("utf-8")
+    assert note.startswith("No event: analytics are off.")
+    assert "analytics are off" in page.read_text("utf-8")
+    assert "No task yet." in page.read_text("utf-8")
 
 
 def test_a_record_of_a_newer_version_says_what_was_left_out(
@@ -217,7 +217,7 @@ def test_a_record_of_a_newer_version_says_what_was_left_out(
 
     done = invoke("report", "--from", str(collect(tmp_path, newer)), *CONTENT)
 
-    assert "1 line left out" in done.stdout
+    assert "Left out: 1 line" in done.stdout
 
 
 @pytest.mark.usefixtures("month")

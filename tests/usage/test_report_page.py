@@ -129,10 +129,10 @@ def test_a_month_is_a_page_with_every_section(month: UsageReport) -> None:
         "24 Oct 2026 to 22 Nov 2026, 30 days in UTC",
         "send a push notification to the driver app",
         "api/auth",
-        "fails since here",
+        "failing since this commit",
         "I had to look up the validation messages myself.",
         "Nobody asked for it",
-        "gone since",
+        "removed",
     ):
         assert said in page.text, said
     assert page.tags["section"] == 7
@@ -232,14 +232,14 @@ def test_a_long_table_ends_and_says_how_much_is_left_out() -> None:
     )
 
     assert page.text.count("task number") == MOST_ROWS
-    assert "and 7 more; --json has them all" in page.text
+    assert "and 7 more: skills-mcp report --json lists all" in page.text
 
 
 def test_an_empty_report_is_a_page(month: UsageReport) -> None:
     page = rendered(aggregate([]))
 
     assert page.tags["section"] == rendered(month).tags["section"]
-    assert "Not known: the skills are not here." in page.text
+    assert "Not known: the skills could not be loaded." in page.text
 
 
 def test_the_same_report_is_the_same_page(month: UsageReport) -> None:

@@ -16,7 +16,7 @@ from skills_mcp.usage import (
 from skills_mcp.usage.report_text import (
     describe_commit,
     describe_share,
-    describe_untold,
+    describe_unrecorded,
     fold_weeks,
     pick_feedback,
     pick_gaps,
@@ -53,12 +53,12 @@ def test_tasks_that_nobody_can_read_are_counted_in_one_sentence() -> None:
     report = aggregate([missed("bake a cake"), *hashes, missed("")])
 
     assert [gap.task for gap in pick_gaps(report)] == ["bake a cake"]
-    assert describe_untold(report) == (
-        "Tasks without a skill whose words are not in the record: 4. "
-        "Different ones: 2, the most frequent 2 times."
+    assert describe_unrecorded(report) == (
+        "Unmatched tasks whose text was not recorded: 4. "
+        "Different tasks: 2; most frequent: 2."
     )
-    assert describe_untold(aggregate([missed("")])).endswith("in the record: 1.")
-    assert describe_untold(aggregate([missed("bake a cake")])) == ""
+    assert describe_unrecorded(aggregate([missed("")])).endswith("not recorded: 1.")
+    assert describe_unrecorded(aggregate([missed("bake a cake")])) == ""
 
 
 @given(st.lists(st.integers(0, 50), max_size=40))
@@ -92,10 +92,10 @@ def test_a_report_with_everything_needs_no_note() -> None:
 @pytest.mark.parametrize(
     "event, words",
     [
-        (missed("hmac-sha256:12"), "Set it to redacted"),
-        (torn("", "a", "b"), "1 task without a clear answer"),
+        (missed("hmac-sha256:12"), "Set analytics.context: redacted"),
+        (torn("", "a", "b"), "1 ambiguous or unmatched task"),
         (missed("x", person="dev"), "analytics.identity is none"),
-        (event("events_dropped", count=1200), "1,200 events were lost"),
+        (event("events_dropped", count=1200), "Lost: 1,200 events."),
     ],
 )
 def test_what_is_missing_is_said_with_what_to_do(event: object, words: str) -> None:
@@ -105,13 +105,13 @@ def test_what_is_missing_is_said_with_what_to_do(event: object, words: str) -> N
 def test_lines_that_are_no_events_are_said() -> None:
     [note] = notes(None, 7, missed("x"))
 
-    assert note.startswith("2 lines left out")
+    assert note.startswith("Left out: 2 lines")
 
 
 def test_an_event_that_came_again_is_said() -> None:
     again = missed("x")
 
-    assert notes(again, again) == ("1 event came again; each counts once.",)
+    assert notes(again, again) == ("Repeated: 1 event. Each counts once.",)
 
 
 def test_an_empty_report_misses_nothing() -> None:
@@ -121,7 +121,7 @@ def test_an_empty_report_misses_nothing() -> None:
 def test_without_skills_the_reason_is_said() -> None:
     [note] = notes(missed("x"), without_skills="Set SKILLS_REPO.")
 
-    assert note.startswith("Without the skills")
+    assert note.startswith("The skills could not be loaded")
     assert note.endswith("Set SKILLS_REPO.")
 
 
@@ -142,7 +142,7 @@ def test_an_empty_record_with_analytics_on_says_that_they_are() -> None:
 def test_who_is_not_to_be_tracked_gets_no_advice_that_leads_nowhere() -> None:
     said = empty(aggregate([]), "refused")
 
-    assert said == "No event: DO_NOT_TRACK is set here, so nothing is counted."
+    assert said == "No event: DO_NOT_TRACK is set here, so nothing is recorded."
 
 
 def test_files_without_events_say_so() -> None:
@@ -157,5 +157,5 @@ def test_events_of_other_days_say_of_which() -> None:
 
     said = empty(report, is_collected=True)
 
-    assert "the newest of 2 events is of 2026-11-05" in said
+    assert "the newest of 2 events is from 2026-11-05" in said
     assert "--since" in said

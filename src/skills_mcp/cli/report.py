@@ -37,7 +37,7 @@ from skills_mcp.usage import (
 from skills_mcp.usage.report_text import (
     describe_commit,
     describe_share,
-    describe_untold,
+    describe_unrecorded,
     fold_weeks,
     pick_feedback,
     pick_gaps,
@@ -59,7 +59,7 @@ class ReportOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Content:
-    """What is offered now, or why that cannot be said."""
+    """The skills that are served now, or the reason why they are not known."""
 
     current: CurrentSkills | None
     reason: str = ""
@@ -68,7 +68,7 @@ class _Content:
 def print_report(
     options: Options, environment: Mapping[str, str], wanted: ReportOptions
 ) -> None:
-    """Add the events up, and print or write what came out."""
+    """Add the events up, and print or write the report."""
     span = _parse_span(wanted)
     if wanted.html:
         _check_place(wanted.html)
@@ -101,7 +101,7 @@ def _parse_span(wanted: ReportOptions) -> Span:
 
 
 def _read(environment: Mapping[str, str], wanted: ReportOptions) -> Iterator[object]:
-    """Iterate over what was named, or over the record of this machine."""
+    """Iterate over the events of the named files, or of this machine."""
     if wanted.collected:
         yield from load_event_files(wanted.collected)
         return
@@ -111,7 +111,7 @@ def _read(environment: Mapping[str, str], wanted: ReportOptions) -> Iterator[obj
 
 
 def _look_at_skills(options: Options, environment: Mapping[str, str]) -> _Content:
-    """Return what is offered; a report is of use without that, too."""
+    """Return the skills that are served now; a report can do without them."""
     try:
         return _Content(
             derive_current_skills(load_snapshot(build(options, environment)))
@@ -199,7 +199,7 @@ _Row = Sequence[str]
 
 
 def print_tables(console: Console, report: UsageReport, notes: Iterable[str]) -> None:
-    """Print everything, in the order in which somebody can act on it."""
+    """Print all tables: those that ask for a change come first."""
     console.print(escape(_headline(report)), soft_wrap=True)
     sections = (
         _tabulate_answers(report),
@@ -215,7 +215,7 @@ def print_tables(console: Console, report: UsageReport, notes: Iterable[str]) ->
             console.print()
             console.print(table)
     console.print()
-    for note in filter(None, (describe_untold(report), *notes)):
+    for note in filter(None, (describe_unrecorded(report), *notes)):
         console.print(escape(f"- {note}"), soft_wrap=True)
     console.print(
         "- Days are in UTC. A page with charts: --html FILE; all rows: --json",
@@ -233,7 +233,7 @@ def _headline(report: UsageReport) -> str:
         f"{_plural(tasks, 'task')}: "
         f"{describe_share(answers.served, tasks)} served, "
         f"{describe_share(answers.ambiguous, tasks)} ambiguous, "
-        f"{describe_share(answers.no_match, tasks)} without a skill; "
+        f"{describe_share(answers.no_match, tasks)} without a match; "
         f"{_plural(refreshed, 'refresh')}, {report.refreshes.failures:,} failed"
     )
 
@@ -245,7 +245,7 @@ def _table(
     rows: Sequence[_Row],
     most: int = _MOST_ROWS,
 ) -> Table:
-    """Return a table of escaped texts, which ends before it bores."""
+    """Return a table of escaped texts, with at most `most` rows."""
     table = Table(title=title, title_justify="left", caption_justify="left")
     for column in columns:
         right = column in numbers
@@ -269,12 +269,12 @@ def _tabulate_answers(report: UsageReport) -> Table:
         )
         for start, each in list(answers.items())[-_MOST_PERIODS:]
     ]
-    columns = ("From", "Served", "Ambiguous", "No skill", "Share served")
+    columns = (by.capitalize(), "Served", "Ambiguous", "No match", "Share served")
     return _table(f"Answers by {by}", columns, columns[1:], rows, _MOST_PERIODS)
 
 
 def _fold(report: UsageReport) -> tuple[str, dict[date, Answers]]:
-    """Return what fits a screen: many days as weeks."""
+    """Return the answers by period; many days become weeks, which fit a screen."""
     if report.period == "day" and len(report.periods) > _MOST_DAYS:
         return "week", fold_weeks(report.periods)
     return report.period, {each.start: each.answers for each in report.periods}
@@ -291,14 +291,14 @@ def _tabulate_gaps(report: UsageReport) -> Table:
         )
         for gap in pick_gaps(report)
     ]
-    columns = ("Task", "Times", "People", "Last", "Today")
-    return _table("Found nothing: what to write next", columns, columns[1:3], rows)
+    columns = ("Task", "Asked", "People", "Last asked", "Today")
+    return _table("Unmatched tasks: what to write next", columns, columns[1:3], rows)
 
 
 def _describe_today(gap: Gap) -> str:
     if gap.today is None:
         return _NONE
-    return " or ".join(gap.today) or "nothing"
+    return " or ".join(gap.today) or "no match"
 
 
 def _tabulate_rivalries(report: UsageReport) -> Table:
@@ -313,14 +313,14 @@ def _tabulate_rivalries(report: UsageReport) -> Table:
         )
         for each in report.rivalries
     ]
-    columns = ("Skills", "Times", "Taken", "Keywords of both", "Last", "Today")
-    return _table("Ambiguous: keywords to change", columns, columns[1:3], rows)
+    columns = ("Skills", "Ambiguous", "Picked", "Shared keywords", "Last seen", "Today")
+    return _table("Ambiguous answers: keywords to change", columns, columns[1:3], rows)
 
 
 def _describe_state(each: Rivalry) -> str:
     if each.is_still is None:
         return _NONE
-    return "ambiguous" if each.is_still else "settled"
+    return "ambiguous" if each.is_still else "resolved"
 
 
 def _tabulate_feedback(report: UsageReport) -> Table:
@@ -336,8 +336,11 @@ def _tabulate_feedback(report: UsageReport) -> Table:
         )
         for each in pick_feedback(report)
     ]
-    columns = ("Skill", "Commit", "From", "Served", "Useful", "Not", "Said last")
-    return _table("What helps, commit by commit", columns, columns[3:6], rows)
+    columns = (
+        *("Skill", "Commit", "First seen"),
+        *("Served", "Useful", "Not useful", "Comment"),
+    )
+    return _table("Feedback by commit", columns, columns[3:6], rows)
 
 
 def _tabulate_scripts(report: UsageReport) -> Table:
@@ -353,14 +356,14 @@ def _tabulate_scripts(report: UsageReport) -> Table:
         )
         for each in pick_scripts(report)
     ]
-    columns = ("Script", "Commit", "Runs", "Failed", "Late", "Median", "Broken")
+    columns = ("Script", "Commit", "Runs", "Failed", "Timed out", "Median", "Failing")
     return _table("Scripts", columns, columns[2:6], rows)
 
 
 def _tabulate_skills(report: UsageReport) -> Table:
     rows = [
         (
-            each.skill if each.is_offered is not False else f"{each.skill} (gone)",
+            each.skill if each.is_offered is not False else f"{each.skill} (removed)",
             f"{each.served:,}",
             f"{each.picked:,}",
             f"{each.unchanged:,}",
@@ -369,8 +372,8 @@ def _tabulate_skills(report: UsageReport) -> Table:
         )
         for each in report.skills
     ]
-    columns = ("Skill", "Served", "Of several", "Unchanged", "Files", "Last")
-    return _table("What is used", columns, columns[1:5], rows)
+    columns = ("Skill", "Served", "Picked", "Unchanged", "Files", "Last served")
+    return _table("Skills in use", columns, columns[1:5], rows)
 
 
 def _tabulate_unserved(report: UsageReport) -> Table:
@@ -378,8 +381,8 @@ def _tabulate_unserved(report: UsageReport) -> Table:
         (each.skill, ", ".join(each.keywords) or _NONE, f"{each.candidate:,}")
         for each in report.unserved or ()
     ]
-    columns = ("Skill", "Keywords", "Candidate")
-    return _table("Offered, and nobody got it", columns, columns[2:], rows)
+    columns = ("Skill", "Keywords", "As candidate")
+    return _table("Never served", columns, columns[2:], rows)
 
 
 def _plural(number: int, noun: str) -> str:

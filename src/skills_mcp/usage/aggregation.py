@@ -1,4 +1,4 @@
-"""Adds events up, one at a time and in any order.  Pure.
+"""Adds events up to a report, one at a time and in any order.  Pure.
 
 Memory grows with the different tasks, skills, scripts and people, and by one number for
 each event, which detects repetitions; never with the texts of all events.
@@ -47,14 +47,14 @@ from skills_mcp.usage.usage_rows import (
 
 @dataclass(frozen=True, slots=True)
 class CurrentSkills:
-    """What is offered now, to compare the record with."""
+    """The skills that are served now, to compare the record with."""
 
     skills: tuple[CurrentSkill, ...]
     answer: Answer
 
 
 class Aggregation:
-    """The sums of a span."""
+    """All sums of a span."""
 
     def __init__(self, span: Span) -> None:
         self._span = span
@@ -65,24 +65,24 @@ class Aggregation:
         self._people: defaultdict[date, set[str]] = defaultdict(set)
         self._releases: defaultdict[str, Seen] = defaultdict(Seen)
         self._refreshes: Counter[bool] = Counter()
-        self._gaps = GapTally()
-        self._rivalries = RivalryTally()
-        self._uses = SkillTally()
-        self._verdicts = FeedbackTally()
-        self._scripts = ScriptTally()
+        self._gap_tally = GapTally()
+        self._rivalry_tally = RivalryTally()
+        self._skill_tally = SkillTally()
+        self._feedback_tally = FeedbackTally()
+        self._script_tally = ScriptTally()
         self._adders: Mapping[EventType, Callable[[UsageRow], None]] = {
             "skill_served": self._add_served,
             "ambiguous": self._add_ambiguous,
             "no_match": self._add_no_match,
-            "asset_served": self._uses.add_file,
-            "script_executed": self._scripts.add,
-            "skill_feedback": self._verdicts.add,
+            "asset_served": self._skill_tally.add_file,
+            "script_executed": self._script_tally.add,
+            "skill_feedback": self._feedback_tally.add,
             "refresh": self._add_refresh,
             "events_dropped": self._add_dropped,
         }
 
     def add(self, raw: object) -> None:
-        """Count an event, whatever it is."""
+        """Count an event; anything that is no event counts as unreadable."""
         row = parse_row(raw)
         if row is None:
             self._counts["unreadable"] += 1
@@ -112,21 +112,21 @@ class Aggregation:
         self._adders[row.kind](row)
 
     def _add_served(self, row: UsageRow) -> None:
-        self._uses.add_served(row)
-        self._verdicts.add_served(row)
+        self._skill_tally.add_served(row)
+        self._feedback_tally.add_served(row)
         if row.is_set("was_ambiguous"):  # its task was counted as an ambiguous one
-            self._rivalries.add_pick(row)
+            self._rivalry_tally.add_pick(row)
         else:
             self._answers[row.moment.date()][row.kind] += 1
 
     def _add_no_match(self, row: UsageRow) -> None:
         self._add_task(row)
-        self._gaps.add(row)
+        self._gap_tally.add(row)
 
     def _add_ambiguous(self, row: UsageRow) -> None:
         self._add_task(row)
-        self._rivalries.add_ambiguous(row)
-        self._uses.add_ambiguous(row)
+        self._rivalry_tally.add_ambiguous(row)
+        self._skill_tally.add_ambiguous(row)
 
     def _add_task(self, row: UsageRow) -> None:
         self._answers[row.moment.date()][row.kind] += 1
@@ -139,7 +139,7 @@ class Aggregation:
         self._counts["dropped"] += row.number("count") or 0
 
     def derive(self, current: CurrentSkills | None) -> UsageReport:
-        """Return everything, compared with what is offered now."""
+        """Return the report; `current` adds what today's skills would answer."""
         days = self._answers.keys() | self._people.keys()
         span = self._span.starting(min(days, default=self._span.last))
         answer = current.answer if current else None
@@ -152,12 +152,12 @@ class Aggregation:
             people=len(set().union(*self._people.values())),
             answers=_answers(sum(self._answers.values(), Counter())),
             periods=self._derive_periods(span) if days else (),
-            gaps=self._gaps.derive(answer),
-            rivalries=self._rivalries.derive(span, answer),
-            skills=self._uses.derive(offered),
-            unserved=self._uses.derive_unserved(offered),
-            feedback=self._verdicts.derive(),
-            scripts=self._scripts.derive(),
+            gaps=self._gap_tally.derive(answer),
+            rivalries=self._rivalry_tally.derive(span, answer),
+            skills=self._skill_tally.derive(offered),
+            unserved=self._skill_tally.derive_unserved(offered),
+            feedback=self._feedback_tally.derive(),
+            scripts=self._script_tally.derive(),
             releases=self._derive_releases(),
             refreshes=Refreshes(
                 count=self._refreshes.total(), failures=self._refreshes[False]
@@ -204,18 +204,18 @@ def _answers(counted: Counter[str]) -> Answers:
 
 
 def _identify(raw: object) -> int:
-    """Return what tells an event from every other one; its own identifier, if any."""
+    """Return a hash that identifies an event: of its `event_id`, or of all of it."""
     name = raw.get("event_id") if isinstance(raw, dict) else None
     if isinstance(name, str) and name:
         return hash(name)
     try:
         return hash(json.dumps(raw, sort_keys=True, default=str))
-    except RecursionError:  # nobody who means well nests so deep
+    except RecursionError:  # no real event is nested so deeply
         return hash(type(raw))
 
 
 def derive_current_skills(snapshot: Snapshot) -> CurrentSkills:
-    """Return the skills that are offered, and what they would answer."""
+    """Return the skills of a snapshot, and a function that routes a task to them."""
     skills = (
         CurrentSkill(
             path=tidy(skill.path, MOST_NAME),

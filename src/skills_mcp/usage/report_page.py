@@ -1,4 +1,9 @@
-"""A report as one HTML file: no script, no address, nothing to load."""
+"""A report as one HTML file without scripts, links to hosts, or anything to load.
+
+Charts are drawn by macros of the template, from positions that are computed here. A
+library for charts would bring scripts, fixed colours or a hundred modules for three
+kinds of rectangles.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +15,7 @@ from skills_mcp.usage.report_text import (
     describe_commit,
     describe_day,
     describe_share,
-    describe_untold,
+    describe_unrecorded,
     pick_feedback,
     pick_gaps,
     pick_scripts,
@@ -22,7 +27,7 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 MOST_ROWS = 40
-"""Of a table: nobody reads on, and JSON has them all."""
+"""Of a table; the JSON report has all rows."""
 
 _WIDTH = 880.0
 _HEIGHT = 240.0
@@ -34,7 +39,7 @@ _GAP = 0.22  # of a step stays free between two bars
 _MOST_LABELS = 8  # of days: more would touch each other
 _MOST_RELEASES = 6  # markers: more would hide the bars
 
-_NICE = (1, 2, 3, 4, 5, 6, 8, 10)  # what people count in
+_NICE = (1, 2, 3, 4, 5, 6, 8, 10)  # first digits of round numbers
 
 
 def render_page(report: UsageReport, notes: tuple[str, ...]) -> str:
@@ -72,7 +77,7 @@ def _compose(report: UsageReport, notes: tuple[str, ...]) -> dict[str, Any]:
         "chart": draw_answers(report.periods, report.releases),
         "describe_period": lambda start: describe_period(start, report.period),
         "gaps": pick_gaps(report),
-        "untold": describe_untold(report),
+        "unrecorded": describe_unrecorded(report),
         "feedback": pick_feedback(report),
         "scripts": pick_scripts(report),
         "spark": lambda rivalry: sparkline(rivalry.days, starts),
@@ -85,7 +90,7 @@ def _compose(report: UsageReport, notes: tuple[str, ...]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class BarPiece:
-    """A part of a bar; `kind` names its colour."""
+    """A coloured part of a bar; `kind` names the colour."""
 
     kind: str
     y: float
@@ -94,7 +99,7 @@ class BarPiece:
 
 @dataclass(frozen=True, slots=True)
 class ChartBar:
-    """A period."""
+    """The bar of one period."""
 
     x: float
     width: float
@@ -104,7 +109,7 @@ class ChartBar:
 
 @dataclass(frozen=True, slots=True)
 class ChartLabel:
-    """A text on an axis, or beside a line."""
+    """A text at a position of an axis, or beside a line."""
 
     at: float
     text: str
@@ -112,14 +117,14 @@ class ChartLabel:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Everything that is drawn."""
+    """Bars, axes and lines, in the units of the drawing."""
 
     width: float
     height: float
     left: float
     top: float
     base: float
-    """Where the bars stand."""
+    """The y of the bottom of the bars."""
     bars: tuple[ChartBar, ...]
     levels: tuple[ChartLabel, ...]
     days: tuple[ChartLabel, ...]
@@ -129,7 +134,7 @@ class Chart:
 def draw_answers(
     periods: Sequence[PeriodAnswers], releases: Sequence[Release]
 ) -> Chart | None:
-    """Return bars of answers over time; None if there is nothing to draw."""
+    """Return bars of answers over time; None if there is no answer."""
     highest = max((each.answers.tasks for each in periods), default=0)
     if not highest:
         return None
@@ -165,7 +170,7 @@ def draw_answers(
 
 
 def derive_ceiling(highest: int) -> int:
-    """Return the top of an axis: a number that people count in.
+    """Return the top of an axis: the next round number.
 
     >>> [derive_ceiling(number) for number in (1, 7, 34, 411)]
     [1, 8, 40, 500]
@@ -202,7 +207,7 @@ def _levels(ceiling: int) -> tuple[int, ...]:
 def _mark_releases(
     bars: Sequence[ChartBar], releases: Sequence[Release]
 ) -> tuple[ChartLabel, ...]:
-    """Return where new content came; what was there from the start is not new."""
+    """Return the positions of new commits; the first commit is not new."""
     new = releases[1:]
     if len(new) > _MOST_RELEASES:
         return ()

@@ -24,13 +24,13 @@ _NOTHING = "–"  # noqa: RUF001 - a dash stands for nothing
 _Row = TypeVar("_Row")
 
 Counting = Literal["on", "off", "refused"]
-"""Whether events are written: the operator's choice, or `DO_NOT_TRACK`."""
+"""Whether events are recorded; `refused` if `DO_NOT_TRACK` is set."""
 
 _MOST_REASON = 1000  # characters: an error of Git is that long
 
 
 def describe_share(part: int, whole: int) -> str:
-    """Return a share in per cent; a little is never nothing, and most never all.
+    """Return a share in per cent: only none is 0 %, and only all is 100 %.
 
     >>> [describe_share(part, 1000) for part in (0, 1, 500, 999, 1000)]
     ['0 %', '< 1 %', '50 %', '> 99 %', '100 %']
@@ -44,45 +44,44 @@ def describe_share(part: int, whole: int) -> str:
 
 
 def describe_commit(commit: str) -> str:
-    """Return a commit as people name it."""
+    """Return the short form of a commit."""
     return commit[:_SHORT] or _NOTHING
 
 
 def describe_day(day: date) -> str:
-    """Return a day as people write it."""
+    """Return a day such as 9 Nov 2026."""
     return f"{day.day} {day:%b %Y}"
 
 
 def pick_gaps(report: UsageReport) -> list[Gap]:
-    """Return the tasks without a skill that somebody can read."""
+    """Return the unmatched tasks whose text was recorded."""
     return [gap for gap in report.gaps if gap.task]
 
 
-def describe_untold(report: UsageReport) -> str:
-    """Say how many tasks without a skill nobody can read; empty if there are none."""
-    untold = report.answers.no_match - sum(gap.count for gap in pick_gaps(report))
-    if not untold:
+def describe_unrecorded(report: UsageReport) -> str:
+    """Say how many unmatched tasks have no recorded text; empty if all have one."""
+    unrecorded = report.answers.no_match - sum(gap.count for gap in pick_gaps(report))
+    if not unrecorded:
         return ""
-    said = f"Tasks without a skill whose words are not in the record: {untold:,}"
-    marked = [gap.count for gap in report.gaps if not gap.task]
-    if not marked:
+    said = f"Unmatched tasks whose text was not recorded: {unrecorded:,}"
+    hashed = [gap.count for gap in report.gaps if not gap.task]
+    if not hashed:
         return f"{said}."
-    most = f"the most frequent {marked[0]:,} times"
-    return f"{said}. Different ones: {len(marked):,}, {most}."
+    return f"{said}. Different tasks: {len(hashed):,}; most frequent: {hashed[0]:,}."
 
 
 def pick_feedback(report: UsageReport) -> list[Feedback]:
-    """Return what was said of the newest commits of each skill."""
+    """Return the feedback on the newest commits of each skill."""
     return _keep_newest(report.feedback, lambda each: each.skill)
 
 
 def pick_scripts(report: UsageReport) -> list[ScriptUse]:
-    """Return how the newest commits of each script ran."""
+    """Return the runs of each script at its newest commits."""
     return _keep_newest(report.scripts, lambda each: (each.skill, each.file))
 
 
 def fold_weeks(periods: Sequence[PeriodAnswers]) -> dict[date, Answers]:
-    """Return the answers of days by the Monday of their week."""
+    """Add up the answers of days by week; the key is its Monday."""
     weeks = groupby(
         periods, lambda each: each.start - timedelta(days=each.start.weekday())
     )
@@ -98,17 +97,17 @@ def _add(answers: Sequence[Answers]) -> Answers:
 
 
 def _keep_newest(rows: Sequence[_Row], key: Callable[[_Row], Hashable]) -> list[_Row]:
-    """Return the last rows of each group; they stand together, in time."""
+    """Return the last rows of each group; `rows` are sorted by group and time."""
     groups = (list(each) for _, each in groupby(rows, key))
     return [row for group in groups for row in group[-_MOST_COMMITS:]]
 
 
 def derive_notes(report: UsageReport, *, without_skills: str) -> tuple[str, ...]:
-    """Return a sentence for everything that is missing, and what to do about it.
+    """Return the notes of a report: what it lacks, and what to do about it.
 
     Args:
-        report: Of which the notes are.
-        without_skills: Why the content could not be had; empty if it could.
+        report: The report.
+        without_skills: Why the skills could not be loaded; empty if they were.
     """
     return tuple(_notes(report, tidy(without_skills, _MOST_REASON)))
 
@@ -116,33 +115,33 @@ def derive_notes(report: UsageReport, *, without_skills: str) -> tuple[str, ...]
 def describe_emptiness(
     report: UsageReport, counting: Counting, *, is_collected: bool
 ) -> str:
-    """Say why a report has nothing in it, and how that changes.
+    """Say why a report has no event, and what to do about it.
 
     Args:
         report: An empty one.
-        counting: Whether events are written on this machine.
-        is_collected: Whether the events are from files that somebody named.
+        counting: Whether events are recorded on this machine.
+        is_collected: Whether the events are from files named with `--from`.
     """
     counts = report.counts
     if counts.outside and counts.newest:
         return (
             f"No event from {report.since} to {report.until} (UTC): the newest of "
-            f"{_count(counts.outside, 'event')} is of {counts.newest}. Choose other "
+            f"{_count(counts.outside, 'event')} is from {counts.newest}. Choose other "
             "days with --since and --until."
         )
     if is_collected:
         return "There is no event in these files."
     if counting == "refused":
-        return "No event: DO_NOT_TRACK is set here, so nothing is counted."
+        return "No event: DO_NOT_TRACK is set here, so nothing is recorded."
     if counting == "on":
         return (
-            "No event yet. Analytics are on: servers that start from now on, or that "
-            "have started since, write down what agents ask for."
+            "No event yet. Analytics are on: each server that was started since then "
+            "records what agents ask for."
         )
     return (
-        "No event: nothing is counted until you turn it on. Write into config.yaml in "
-        "~/.skills-mcp\n\nanalytics:\n  enabled: true\n  context: redacted\n\nand "
-        "start your agent again. Tell the people whose work is counted."
+        "No event: analytics are off. Write into ~/.skills-mcp/config.yaml"
+        "\n\nanalytics:\n  enabled: true\n  context: redacted\n\n"
+        "and restart your agent. Tell the people whose work is recorded."
     )
 
 
@@ -150,29 +149,29 @@ def _notes(report: UsageReport, without_skills: str) -> Iterator[str]:
     counts = report.counts
     if counts.untold_tasks:
         yield (
-            f"{_count(counts.untold_tasks, 'task')} without a clear answer can only be "
-            "told apart, or not even that: analytics.context is hashed or none. Set it "
-            "to redacted to read them here from then on."
+            f"The text of {_count(counts.untold_tasks, 'ambiguous or unmatched task')} "
+            "was not recorded. Set analytics.context: redacted to see such tasks from "
+            "now on."
         )
     if counts.events and without_skills:
         yield (
-            "Without the skills this report cannot say which of them were never "
-            f"served, or what a task would get today. {without_skills}"
+            "The skills could not be loaded, so this report cannot say which were "
+            f"never served, or what a task would match today. {without_skills}"
         )
     if counts.events and not report.people:
-        yield "People are not told apart: analytics.identity is none."
+        yield "People are not counted: analytics.identity is none."
     if counts.dropped:
         yield (
-            f"{_count(counts.dropped, 'event')} were lost: more waited to be sent than "
+            f"Lost: {_count(counts.dropped, 'event')}. More waited to be sent than "
             "analytics.max_spool_bytes allows, or the disk was full."
         )
     if counts.unreadable:
         yield (
-            f"{_count(counts.unreadable, 'line')} left out: no event, or one that this "
-            "version does not know."
+            f"Left out: {_count(counts.unreadable, 'line')} without an event, or with "
+            "one of an unknown type."
         )
     if counts.repeated:
-        yield f"{_count(counts.repeated, 'event')} came again; each counts once."
+        yield f"Repeated: {_count(counts.repeated, 'event')}. Each counts once."
 
 
 def _count(number: int, noun: str) -> str:

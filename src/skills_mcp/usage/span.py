@@ -1,4 +1,4 @@
-"""The days that a report is about, and how they are put together. All days are UTC."""
+"""The days of a report, and the periods that they are counted in.  Days are UTC."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import Literal
 
 Period = Literal["day", "week", "month"]
 
-# More bars than these cannot be told apart on a telephone.
+# More bars than these cannot be distinguished on a telephone.
 _MOST_DAYS = 45
 _MOST_WEEKED_DAYS = 366
 
@@ -18,25 +18,25 @@ _DAYS = {"d": 1, "w": 7}
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From the first to the last day, both of them included."""
+    """The days from the first to the last, both included."""
 
     first: date
     last: date
 
     @property
     def days(self) -> int:
-        """How many."""
+        """The number of days."""
         return (self.last - self.first).days + 1
 
     @property
     def period(self) -> Period:
-        """What is counted together."""
+        """The unit in which the span is counted: by day, week or month."""
         if self.days <= _MOST_DAYS:
             return "day"
         return "week" if self.days <= _MOST_WEEKED_DAYS else "month"
 
     def starting(self, day: date) -> "Span":
-        """Return what is left of it from a day on."""
+        """Return the part of the span from a day on."""
         return Span(min(max(self.first, day), self.last), self.last)
 
     def periods(self) -> Iterator[date]:

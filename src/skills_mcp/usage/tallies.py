@@ -22,50 +22,50 @@ from skills_mcp.usage.usage_report import (
 )
 from skills_mcp.usage.usage_rows import MOST_TEXT, AskedTask, UsageRow, parse_task
 
-_MOST_COMMENTS = 5  # of a skill at a commit: what is wrong is said by then
+_MOST_COMMENTS = 5  # of a skill at a commit: more of them repeat each other
 
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 _LATEST = datetime.max.replace(tzinfo=UTC)
 
-_BROKEN = 0.5  # of the runs: a script that fails less often may have a reason
+_BROKEN = 0.5  # of the runs: a script may have a reason to fail less often
 
 Answer = Callable[[str], tuple[str, ...]]
-"""From a task to the skills that would be its answer now; several are candidates."""
+"""Returns the paths that answer a task now: one skill, several candidates or none."""
 
 Pair = tuple[str, str]
 
 _MOST_KEYWORDS = 8  # of a pair: the first of them are those to change
-_MOST_TRIED = 200  # tasks that are routed again: nobody reads further down
+_MOST_TRIED = 200  # tasks that are routed again: lists are shown to 40 rows
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class CurrentSkill:
-    """What a report needs to know of a skill that is offered."""
+    """The part of a served skill that a report uses."""
 
     path: str
     description: str
     keywords: tuple[str, ...]
     is_above_others: bool = False
-    """Whether it reaches agents with the skills below it, and seldom by itself."""
+    """Whether it is an index, which reaches agents with the skills below it."""
 
 
 @dataclass(slots=True)
 class Seen:
-    """When something was seen for the first and for the last time."""
+    """The first and the last moment of some events."""
 
     first: datetime = _LATEST
     last: datetime = _EARLIEST
 
     def add(self, moment: datetime) -> None:
-        """Count a moment in."""
+        """Widen the range to a moment."""
         self.first, self.last = min(self.first, moment), max(self.last, moment)
 
 
 @dataclass(slots=True)
-class _Used:
-    """How often a skill was handed out."""
+class _SkillCounts:
+    """How often a skill was served."""
 
     served: int = 0
     unchanged: int = 0
@@ -75,28 +75,28 @@ class _Used:
 
 
 class SkillTally:
-    """How often each skill was handed out, or almost."""
+    """How often each skill was served, or was a candidate."""
 
     def __init__(self) -> None:
-        self._used: defaultdict[str, _Used] = defaultdict(_Used)
+        self._used: defaultdict[str, _SkillCounts] = defaultdict(_SkillCounts)
         self._candidates: Counter[str] = Counter()
 
     def add_served(self, row: UsageRow) -> None:
-        """Count a skill."""
+        """Count a served skill."""
         used = self._use(row)
         used.served += 1
         used.unchanged += row.is_set("unchanged")
         used.picked += row.is_set("was_ambiguous")
 
     def add_file(self, row: UsageRow) -> None:
-        """Count a file of a skill."""
+        """Count a served file of a skill."""
         self._use(row).files += 1
 
     def add_ambiguous(self, row: UsageRow) -> None:
-        """Count those that almost were."""
+        """Count the candidates of an ambiguous answer."""
         self._candidates.update(set(row.texts("candidates")))
 
-    def _use(self, row: UsageRow) -> _Used:
+    def _use(self, row: UsageRow) -> _SkillCounts:
         used = self._used[row.text("skill_path")]
         used.seen.add(row.moment)
         return used
@@ -104,7 +104,7 @@ class SkillTally:
     def derive(
         self, offered: Mapping[str, CurrentSkill] | None
     ) -> tuple[SkillUse, ...]:
-        """Return them, the most frequent first."""
+        """Return the served skills, the most frequent first."""
         order = sorted(self._used.items(), key=lambda item: (-item[1].served, item[0]))
         return tuple(
             SkillUse(
@@ -122,7 +122,7 @@ class SkillTally:
     def derive_unserved(
         self, offered: Mapping[str, CurrentSkill] | None
     ) -> tuple[Unserved, ...] | None:
-        """Return the skills that nobody got, in the order of their paths."""
+        """Return the skills that were never served, by path; None if none is known."""
         if offered is None:
             return None
         served = {path for path, used in self._used.items() if used.served}
@@ -139,25 +139,25 @@ class SkillTally:
 
 
 @dataclass(slots=True)
-class _Judged:
-    """What agents thought of one state of a skill."""
+class _FeedbackCounts:
+    """The feedback on a skill at one commit."""
 
     served: int = 0
     useful: int = 0
     not_useful: int = 0
     comments: dict[tuple[bool, str], datetime] = field(default_factory=dict)
-    """When each was written last, and whether it is a complaint."""
+    """From a comment, and whether it is a complaint, to when it was written last."""
     seen: Seen = field(default_factory=Seen)
 
     def comment(self, text: str, moment: datetime, *, is_complaint: bool) -> None:
-        """Keep a comment, if it is among the first to be read."""
+        """Add a comment, and drop the least important one if there are too many."""
         key = is_complaint, text
         self.comments[key] = max(moment, self.comments.get(key, moment))
         if len(self.comments) > _MOST_COMMENTS:
             del self.comments[self.order()[-1]]
 
     def order(self) -> list[tuple[bool, str]]:
-        """Return the comments: complaints first, and the newest of them."""
+        """Return the comments: complaints first, the newest first."""
         return sorted(
             self.comments,
             key=lambda key: (key[0], self.comments[key], key[1]),
@@ -166,17 +166,19 @@ class _Judged:
 
 
 class FeedbackTally:
-    """What agents thought of skills, commit by commit."""
+    """The feedback on skills, commit by commit."""
 
     def __init__(self) -> None:
-        self._judged: defaultdict[tuple[str, str], _Judged] = defaultdict(_Judged)
+        self._judged: defaultdict[tuple[str, str], _FeedbackCounts] = defaultdict(
+            _FeedbackCounts
+        )
 
     def add_served(self, row: UsageRow) -> None:
-        """Count who could have said something."""
+        """Count a served skill, to which an agent could have given feedback."""
         self._judge(row).served += 1
 
     def add(self, row: UsageRow) -> None:
-        """Count what somebody said."""
+        """Count a feedback."""
         judged = self._judge(row)
         is_useful = row.is_set("useful")
         judged.useful += is_useful
@@ -184,13 +186,13 @@ class FeedbackTally:
         if text := row.text("comment", MOST_TEXT):
             judged.comment(text, row.moment, is_complaint=not is_useful)
 
-    def _judge(self, row: UsageRow) -> _Judged:
+    def _judge(self, row: UsageRow) -> _FeedbackCounts:
         judged = self._judged[row.text("skill_path"), row.commit]
         judged.seen.add(row.moment)
         return judged
 
     def derive(self) -> tuple[Feedback, ...]:
-        """Return what was said: most complaints first, and each skill's in time."""
+        """Return the feedback: most complaints first, and per skill by time."""
         complaints: Counter[str] = Counter()
         for (path, _), judged in self._judged.items():
             complaints[path] += judged.not_useful
@@ -214,8 +216,8 @@ class FeedbackTally:
 
 
 @dataclass(slots=True)
-class _Ran:
-    """How one state of a script ran."""
+class _RunCounts:
+    """The runs of a script at one commit."""
 
     runs: int = 0
     failures: int = 0
@@ -226,10 +228,12 @@ class _Ran:
 
 
 class ScriptTally:
-    """How scripts and commands ran, commit by commit."""
+    """The runs of scripts and commands, commit by commit."""
 
     def __init__(self) -> None:
-        self._ran: defaultdict[tuple[str, str, str], _Ran] = defaultdict(_Ran)
+        self._ran: defaultdict[tuple[str, str, str], _RunCounts] = defaultdict(
+            _RunCounts
+        )
 
     def add(self, row: UsageRow) -> None:
         """Count a run."""
@@ -246,7 +250,7 @@ class ScriptTally:
             ran.durations.append(duration)
 
     def derive(self) -> tuple[ScriptUse, ...]:
-        """Return them, those with most failures first, and each script's in time."""
+        """Return the runs: most failures first, and per script in order of time."""
         order = sorted(
             self._ran.items(), key=lambda item: (item[0][:2], item[1].seen.first)
         )
@@ -259,7 +263,7 @@ class ScriptTally:
         return tuple(use for each in scripts for use in each)
 
 
-def _derive_use(skill: str, file: str, commit: str, ran: _Ran) -> ScriptUse:
+def _derive_use(skill: str, file: str, commit: str, ran: _RunCounts) -> ScriptUse:
     return ScriptUse(
         skill=skill,
         file=file,
@@ -275,7 +279,7 @@ def _derive_use(skill: str, file: str, commit: str, ran: _Ran) -> ScriptUse:
 
 
 def _mark_break(uses: list[ScriptUse]) -> list[ScriptUse]:
-    """Mark the first of the newest commits that all fail."""
+    """Mark the commit since which all newer commits fail."""
     broken = len(list(takewhile(_is_broken, reversed(uses))))
     if broken:
         uses[-broken] = replace(uses[-broken], is_broken_since=True)
@@ -289,19 +293,19 @@ def _is_broken(use: ScriptUse) -> bool:
 
 @dataclass(slots=True)
 class Newest:
-    """The newest words for something, whatever order they come in."""
+    """The newest of some texts, which may come in any order."""
 
     moment: datetime = _NEVER
     text: str = ""
 
     def add(self, moment: datetime, text: str) -> None:
-        """Keep them, if they are newer."""
+        """Keep a text if it is newer."""
         self.moment, self.text = max((self.moment, self.text), (moment, text))
 
 
 @dataclass(slots=True)
-class _Found:
-    """How often a task found nothing."""
+class _TaskCounts:
+    """How often a task matched no skill."""
 
     count: int = 0
     people: set[str] = field(default_factory=set)
@@ -309,13 +313,13 @@ class _Found:
 
 
 class GapTally:
-    """Tasks that found nothing, together if they have the same words."""
+    """Tasks that matched no skill; tasks of the same words count as one."""
 
     def __init__(self) -> None:
-        self._found: defaultdict[str, _Found] = defaultdict(_Found)
+        self._found: defaultdict[str, _TaskCounts] = defaultdict(_TaskCounts)
 
     def add(self, row: UsageRow) -> None:
-        """Count a task without a skill."""
+        """Count an unmatched task."""
         task = parse_task(row)
         if not task.mark:
             return
@@ -325,7 +329,7 @@ class GapTally:
         found.newest.add(row.moment, task.text)
 
     def derive(self, answer: Answer | None) -> tuple[Gap, ...]:
-        """Return them, the most frequent first."""
+        """Return the unmatched tasks, the most frequent first."""
         order = sorted(
             self._found.values(),
             key=lambda found: (-found.count, found.newest.text, found.newest.moment),
@@ -343,16 +347,16 @@ class GapTally:
 
 
 @dataclass(slots=True)
-class _Asked:
-    """What became of one task of one person that was ambiguous."""
+class _AmbiguousTask:
+    """The ambiguous answers to one task of one person, and the skills picked then."""
 
     candidates: Counter[tuple[str, ...]] = field(default_factory=Counter)
     picks: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
-class _Met:
-    """How often two skills were candidates of the same answer."""
+class _PairCounts:
+    """How often two skills were candidates of the same ambiguous answer."""
 
     days: Counter[date] = field(default_factory=Counter)
     keywords: Counter[str] = field(default_factory=Counter)
@@ -363,8 +367,8 @@ class RivalryTally:
     """Pairs of skills that were candidates of the same ambiguous answers."""
 
     def __init__(self) -> None:
-        self._met: defaultdict[Pair, _Met] = defaultdict(_Met)
-        self._asked: defaultdict[int, _Asked] = defaultdict(_Asked)
+        self._met: defaultdict[Pair, _PairCounts] = defaultdict(_PairCounts)
+        self._asked: defaultdict[int, _AmbiguousTask] = defaultdict(_AmbiguousTask)
 
     def add_ambiguous(self, row: UsageRow) -> None:
         """Count an ambiguous answer."""
@@ -379,13 +383,13 @@ class RivalryTally:
             met.newest.add(row.moment, task.text)
 
     def add_pick(self, row: UsageRow) -> None:
-        """Count a skill that an agent took from several candidates."""
+        """Count a skill that an agent picked from several candidates."""
         task = parse_task(row)
         if task.mark:
             self._asked[_key(row, task)].picks[row.text("skill_path")] += 1
 
     def derive(self, span: Span, answer: Answer | None) -> tuple[Rivalry, ...]:
-        """Return them, the most frequent first."""
+        """Return the pairs, the most frequent first."""
         picks = self._count_picks()
         order = sorted(
             self._met.items(), key=lambda item: (-item[1].days.total(), item[0])
@@ -397,7 +401,7 @@ class RivalryTally:
         )
 
     def _count_picks(self) -> dict[Pair, Counter[str]]:
-        """Return how often each of two was taken after they had been candidates."""
+        """Return how often each skill of a pair was picked afterwards."""
         counted: defaultdict[Pair, Counter[str]] = defaultdict(Counter)
         for asked in self._asked.values():
             pairs: Counter[Pair] = Counter()
@@ -413,7 +417,7 @@ class RivalryTally:
 
 def _rivalry(
     pair: Pair,
-    met: _Met,
+    met: _PairCounts,
     picks: Counter[str] | None,
     span: Span,
     today: tuple[str, ...] | None,
@@ -437,7 +441,7 @@ def _rivalry(
 def _pairs(
     candidates: tuple[str, ...], matched: tuple[tuple[str, ...], ...]
 ) -> Iterator[tuple[Pair, set[str]]]:
-    """Yield every two of the candidates, and the keywords that both matched by."""
+    """Yield each pair of candidates, and the keywords by which both matched."""
     is_told = len(matched) == len(candidates)
     words = dict(zip(candidates, map(set, matched), strict=True)) if is_told else {}
     for first, second in combinations(sorted(set(candidates)), 2):
@@ -445,7 +449,7 @@ def _pairs(
 
 
 def _key(row: UsageRow, task: AskedTask) -> int:
-    """Return what stands for a task of a person; the text would take much room."""
+    """Return a hash for a task of a person; the text would take much memory."""
     return hash((row.person, task.mark))
 
 
@@ -454,7 +458,7 @@ def _ask(answer: Answer | None, text: str, place: int) -> tuple[str, ...] | None
 
 
 def derive_mark(task: AskedTask) -> str:
-    """Return the same for tasks of the same words, in whatever order and form."""
+    """Return the same mark for tasks of the same words, in any order and form."""
     return _words(task.text) if task.text else task.mark
 
 

@@ -1,4 +1,4 @@
-"""What a report says: values, for `--json`, for tables and for pages."""
+"""The values of a report, for JSON, tables and pages."""
 
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import date
@@ -12,13 +12,13 @@ class Answers:
     """How tasks were answered."""
 
     served: int
-    """By one skill."""
+    """Tasks that were answered with one skill."""
     ambiguous: int
     no_match: int
 
     @property
     def tasks(self) -> int:
-        """All of them."""
+        """The number of all tasks."""
         return self.served + self.ambiguous + self.no_match
 
 
@@ -33,20 +33,20 @@ class PeriodAnswers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """A task that found nothing, in whatever words of the same meaning."""
+    """A task that matched no skill; tasks of the same words are one."""
 
     task: str
-    """As it was written last; empty if the operator does not let it be known."""
+    """Its newest wording; empty if it was not recorded."""
     count: int
     people: int
     last_seen: date
     today: tuple[str, ...] | None
-    """The skills that would be the answer now; None if that is not known."""
+    """The skills that would be the answer now; None if the skills are not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeywordCount:
-    """A keyword, and in how many ambiguous answers it spoke for both skills."""
+    """A keyword, and in how many ambiguous answers both skills matched it."""
 
     keyword: str
     count: int
@@ -59,65 +59,65 @@ class Rivalry:
     skills: tuple[str, str]
     count: int
     picks: tuple[int, int] | None
-    """How often each of them was taken then; None if tasks cannot be told apart."""
+    """How often each was picked afterwards; None if tasks were not recorded."""
     keywords: tuple[KeywordCount, ...]
-    """What both matched by, the most frequent first."""
+    """The keywords by which both matched, the most frequent first."""
     days: tuple[tuple[date, int], ...]
-    """How often in each period that had any."""
+    """The first day of each period with ambiguous answers, and how many it had."""
     last_seen: date
     task: str
-    """The newest of these tasks; empty if the operator does not let it be known."""
+    """The newest of these tasks; empty if it was not recorded."""
     is_still: bool | None
-    """Whether that task still has both as candidates; None if that is not known."""
+    """Whether that task has both as candidates now; None if that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillUse:
-    """A skill that was handed out."""
+    """A skill that was served."""
 
     skill: str
     served: int
     unchanged: int
-    """How often of these the agent had the text already and got a reminder."""
+    """How often of these the agent had the text already and got only a reminder."""
     picked: int
-    """How often of these the agent took it from several candidates."""
+    """How often of these the agent picked it from several candidates."""
     files: int
-    """How often a file of it was handed out."""
+    """How often a file of it was served."""
     last_seen: date
     is_offered: bool | None
-    """Whether it is still offered; None if the skills are not known."""
+    """Whether it still exists; None if the skills are not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unserved:
-    """A skill that is offered and was not handed out."""
+    """A skill that exists and was never served."""
 
     skill: str
     description: str
     keywords: tuple[str, ...]
     candidate: int
-    """How often it was a candidate all the same."""
+    """How often it was a candidate of an ambiguous answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback:
-    """What agents thought of a skill, as one commit had it."""
+    """The feedback on a skill at one commit."""
 
     skill: str
     commit: str
-    """Empty if the events do not say."""
+    """Empty if the events do not name it."""
     served: int
     useful: int
     not_useful: int
     comments: tuple[str, ...]
-    """The newest, of those that say why it did not help, before others."""
+    """Complaints first, the newest first."""
     first_seen: date
     last_seen: date
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptUse:
-    """A script, as one commit had it."""
+    """The runs of a script at one commit."""
 
     skill: str
     file: str
@@ -129,12 +129,12 @@ class ScriptUse:
     median_ms: int | None
     first_seen: date
     is_broken_since: bool
-    """Whether it fails in at least half of its runs from this commit on."""
+    """Whether at least half of the runs fail since this commit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """A commit, and when it was seen for the first time."""
+    """A commit, and the day on which it was first served."""
 
     commit: str
     first_seen: date
@@ -142,7 +142,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refreshes:
-    """How often somebody asked for the newest content, and how often that failed."""
+    """Calls of `refresh_skills`, and how many of them failed."""
 
     count: int
     failures: int
@@ -150,27 +150,27 @@ class Refreshes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """What was read, and what of it is in the report."""
+    """How many events were read, and how many of them are in the report."""
 
     events: int
-    """In the report."""
+    """Events in the report."""
     repeated: int
-    """The same event again."""
+    """Events that were read again."""
     outside: int
-    """Before or after the days of the report."""
+    """Events before or after the days of the report."""
     unreadable: int
-    """No event, or of a type that this version does not know; or a whole file."""
+    """Lines that are no events, or of an unknown type, and unreadable files."""
     dropped: int
-    """Lost on the way: too many were waiting to be sent, or the disk was full."""
+    """Events that were lost: too many waited to be sent, or the disk was full."""
     untold_tasks: int
-    """Ambiguous answers and tasks without a skill whose text is not in the record."""
+    """Ambiguous and unmatched tasks whose text was not recorded."""
     newest: date | None
-    """The day of the newest event of all, in the report or not."""
+    """The day of the newest event, in the report or not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageReport:
-    """Everything."""
+    """All values of a report."""
 
     since: date
     until: date
@@ -191,7 +191,7 @@ class UsageReport:
 
 
 def render_report(report: UsageReport) -> dict[str, Any]:
-    """Return a report as JSON has it."""
+    """Return a report as values for JSON."""
     rendered: dict[str, Any] = _render(report)
     return rendered
 

@@ -18,13 +18,13 @@ from skills_mcp.analytics.privacy import HASH_PREFIX
 
 _SUFFIX = ".jsonl"
 
-# A request of ours has half a megabyte at most; a longer line is no event.
+# The publisher posts half a megabyte at most; a longer line is no event.
 _MOST_LINE_BYTES = 4 * 1024 * 1024
 
 UNREADABLE = None
-"""Stands for a line that holds no JSON."""
+"""Stands for a line that is not JSON."""
 
-# Without these an event of its kind says nothing.
+# An event without these data is useless.
 _NEEDED: Mapping[EventType, tuple[str, ...]] = {
     "no_match": (),
     "ambiguous": (),
@@ -39,32 +39,33 @@ _NEEDED: Mapping[EventType, tuple[str, ...]] = {
 _KINDS: Mapping[str, EventType] = {kind: kind for kind in _NEEDED}
 
 MOST_NAME = 200
-"""Characters of a path, a name or a keyword; none that is meant well has more."""
+"""Characters of a path, a name or a keyword; real ones are shorter."""
 
 MOST_TEXT = 500
-"""Characters of a task or a comment: enough to see what somebody wanted."""
+"""Characters of a task or a comment: enough to understand it."""
 
 _MOST_ITEMS = 20  # of a list; an ambiguous answer names a few candidates
 
 _MOST_NUMBER = 1 << 53  # what every reader of JSON has as a whole number
 
-_NOBODY = "dev"
-"""What stands in `server_id` where the operator wants nobody told apart."""
+_ANONYMOUS = "dev"
+"""The `server_id` of all servers with `analytics.identity: none`."""
 
 _JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"  # spelling needs them
 
 
 class EventFilesError(Exception):
-    """A file of events is not there or must not be read; the message says which."""
+    """A file of events is missing or cannot be read; the message names it."""
 
 
 def load_event_files(places: Iterable[Path]) -> Iterator[object]:
     """Iterate over the events of files, and of folders with all below them.
 
-    What is no event is among them, to be counted. Blocking; one line at a time.
+    Values that are no events are among them, to be counted. A line holds an event, or
+    a whole request: `{"events": […]}`. Blocking; reads one line at a time.
 
     Raises:
-        EventFilesError: A file or folder is not there, or must not be read.
+        EventFilesError: A file or folder is missing, or cannot be read.
     """
     for place in places:
         for file in _find_files(place):
@@ -111,18 +112,18 @@ def _parse_line(line: bytes) -> Iterator[object]:
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
-    """An event whose head is understood; its data are read field by field."""
+    """An event whose type and time are valid; its data are checked field by field."""
 
     kind: EventType
     moment: datetime
     person: str
-    """Who counts; empty if people are not told apart."""
+    """The pseudonym of a person; empty if people are not recorded."""
     commit: str
-    """What was served then; empty if that is not told."""
+    """The commit that was served; empty if the event does not name it."""
     data: Mapping[str, Any]
 
     def text(self, name: str, most: int = MOST_NAME) -> str:
-        """Return a text of the data, fit to show; empty if there is none."""
+        """Return a text of the data, safe to show; empty if there is none."""
         return tidy(self.data.get(name), most)
 
     def is_set(self, name: str) -> bool:
@@ -148,16 +149,16 @@ class UsageRow:
 
 @dataclass(frozen=True, slots=True)
 class AskedTask:
-    """What somebody wanted, as far as the operator lets that be known."""
+    """The task of an event, as far as it was recorded."""
 
     text: str
-    """Empty if it may only be told apart, or was left out."""
+    """Empty if only a hash was recorded, or nothing."""
     mark: str
-    """The same for the same task; empty if it was left out."""
+    """The text or its hash; empty if nothing was recorded."""
 
 
 def parse_row(raw: object) -> UsageRow | None:
-    """Return an event, or None for what is none, or is of an unknown type."""
+    """Return a checked event; None if it is no event, or of an unknown type."""
     if not isinstance(raw, Mapping):
         return None
     name, data = raw.get("type"), raw.get("data")
@@ -169,11 +170,11 @@ def parse_row(raw: object) -> UsageRow | None:
         return None
     person = tidy(raw.get("server_id"), MOST_NAME)
     commit = tidy(raw.get("content_commit"), MOST_NAME)
-    return UsageRow(kind, moment, "" if person == _NOBODY else person, commit, data)
+    return UsageRow(kind, moment, "" if person == _ANONYMOUS else person, commit, data)
 
 
 def parse_task(row: UsageRow) -> AskedTask:
-    """Return what the task of an event was."""
+    """Return the task of an event."""
     text = row.text("context", MOST_TEXT)
     return (
         AskedTask("", text) if text.startswith(HASH_PREFIX) else AskedTask(text, text)
@@ -181,7 +182,7 @@ def parse_task(row: UsageRow) -> AskedTask:
 
 
 def tidy(value: object, most: int) -> str:
-    r"""Return a text in one line, without what a terminal or a page could obey.
+    r"""Return a text in one line, without control characters.
 
     >>> tidy("write a\n\x1b[31mskill\u202e", 80)
     'write a �[31mskill�'
@@ -215,7 +216,7 @@ def _is_list(value: object) -> TypeGuard[list[object]]:
 
 
 def _parse_moment(value: object) -> datetime | None:
-    """Return a time in UTC; one that names no zone is meant so (001 §10.1)."""
+    """Return a time in UTC; a time without a zone is in UTC."""
     if not isinstance(value, str):
         return None
     try:

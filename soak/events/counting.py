@@ -12,10 +12,9 @@ from pathlib import Path
 
 import anyio
 
-from skills_mcp.analytics.outbox import Outbox
+from skills_mcp.analytics.outbox import Outbox, Record
 from skills_mcp.analytics.privacy import Privacy
 from skills_mcp.analytics.publisher import Publisher
-from skills_mcp.analytics.record import Record
 from skills_mcp.analytics.tracker import Tracker
 from skills_mcp.config import Analytics
 from soak.events.receivers import Answer, Receiver, receiving

@@ -1,13 +1,17 @@
 import json
+import os
+import re
+import stat
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from skills_mcp.analytics.outbox import Outbox
-from skills_mcp.analytics.record import Record
-from skills_mcp.analytics.spool import Segment
-from tests.support import run_python, spooled, write
+from skills_mcp.analytics.outbox import Ledger, Outbox, Record
+from skills_mcp.analytics.spool import Line, Segment, parse_line
+from tests.support import run_python, running_python, spooled, write
 
 SETTLE_ON_A_SMALL_DISK = """
 import logging, resource, sys
@@ -162,3 +166,231 @@ def test_a_full_disk_keeps_what_is_still_to_be_sent(outbox: Outbox, ours: Path) 
     run_python(SETTLE_ON_A_SMALL_DISK, ours)
 
     assert waiting(outbox) == [0, 1, 2, 3]
+
+
+APPEND_TO_LEDGER = """
+import sys
+from pathlib import Path
+from skills_mcp.analytics.outbox import Ledger
+from skills_mcp.analytics.spool import parse_line
+ledger = Ledger(Path(sys.argv[1]), max_bytes=1 << 20, max_file_bytes=4096)
+sys.stdin.readline()
+for number in range(200):
+    line = '{"n": %d, "window": "%s"}' % (number, sys.argv[2])
+    ledger.append([parse_line(line.encode())])
+print("done", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    return tmp_path / "archive"
+
+
+def a_ledger(archive: Path, max_bytes: int = 1 << 20) -> Ledger:
+    return Ledger(archive, max_bytes=max_bytes, max_file_bytes=max_bytes // 4)
+
+
+def a_line(number: int, size: int = 0) -> Line:
+    line = parse_line(b'{"n": %d, "text": "%s"}' % (number, b"x" * size))
+    assert line is not None
+    return line
+
+
+def text_of(archive: Path) -> str:
+    return "".join(path.read_text() for path in sorted(archive.glob("*.jsonl")))
+
+
+def ledger_numbers(archive: Path) -> list[int]:
+    return [int(found) for found in re.findall(r'"n": (\d+)', text_of(archive))]
+
+
+def test_what_is_kept_is_in_a_file_of_today(archive: Path) -> None:
+    a_ledger(archive).append([a_line(1), a_line(2)])
+    a_ledger(archive).append([a_line(3)])
+
+    [file] = archive.iterdir()
+    assert file.name == f"{datetime.now(UTC).date()}-0000.jsonl"
+    assert ledger_numbers(archive) == [1, 2, 3]
+
+
+def test_nothing_is_made_for_nothing(archive: Path) -> None:
+    a_ledger(archive).append([])
+    a_ledger(archive).prune(1)
+
+    assert not archive.exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes of POSIX")
+def test_it_is_for_its_user_alone(archive: Path) -> None:
+    a_ledger(archive).append([a_line(1)])
+
+    [file] = archive.iterdir()
+    assert stat.S_IMODE(archive.stat().st_mode) == 0o700
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_the_oldest_go_when_there_is_no_more_room(archive: Path) -> None:
+    ledger = a_ledger(archive, max_bytes=40_000)
+
+    for number in range(100):
+        ledger.append([a_line(number, size=1000)])
+
+    left = ledger_numbers(archive)
+    assert left == list(range(left[0], 100))
+    assert 20_000 < len(text_of(archive)) <= 40_000
+
+
+def test_a_line_that_was_cut_off_costs_no_other(archive: Path) -> None:
+    ledger = a_ledger(archive)
+    ledger.append([a_line(1)])
+    [file] = archive.iterdir()
+    file.write_bytes(file.read_bytes() + b'{"n": 2, "te')
+
+    ledger.append([a_line(3)])
+
+    assert text_of(archive).splitlines()[1:] == ['{"n": 2, "te', '{"n": 3, "text": ""}']
+
+
+def test_days_that_are_over_are_forgotten(archive: Path) -> None:
+    today = datetime.now(UTC).date()
+    for days in (0, 1, 6, 7, 8, 400):
+        write(archive / f"{today - timedelta(days=days)}-0000.jsonl", "{}\n")
+    write(archive / "notes.jsonl", "{}\n")
+
+    a_ledger(archive).prune(7)
+
+    left = {path.name[:10] for path in archive.iterdir()}
+    kept = {str(today - timedelta(days=days)) for days in (0, 1, 6)}
+    assert left == kept | {"notes.json"}
+
+
+def test_with_0_days_nothing_is_left(archive: Path) -> None:
+    ledger = a_ledger(archive)
+    ledger.append([a_line(1)])
+
+    ledger.prune(0)
+
+    assert list(archive.iterdir()) == []
+
+
+def test_windows_append_in_turn(archive: Path) -> None:
+    with (
+        running_python(APPEND_TO_LEDGER, archive, "one") as one,
+        running_python(APPEND_TO_LEDGER, archive, "two") as two,
+    ):
+        for window in (one, two):
+            assert window.stdin is not None
+            window.stdin.write(b"go\n")
+            window.stdin.flush()
+        for window in (one, two):
+            assert window.stdout is not None
+            assert window.stdout.readline() == b"done\n"
+
+    assert sorted(ledger_numbers(archive)) == sorted([*range(200), *range(200)])
+    assert all(parse_line(line.encode()) for line in text_of(archive).splitlines())
+
+
+def test_a_disk_that_does_not_take_it_is_told(tmp_path: Path) -> None:
+    blocked = write(tmp_path / "blocked", "a file, no folder")
+
+    with pytest.raises(OSError):  # noqa: PT011 - each system says it differently
+        a_ledger(blocked).append([a_line(1)])
+
+
+MOVE = """
+import sys
+from pathlib import Path
+from skills_mcp.analytics.outbox import Outbox
+outbox = Outbox(Path(sys.argv[1]))
+for number in range(300):
+    outbox.spool.append('{"event_id": "%d", "n": %d}' % (number, number))
+print("there", flush=True)
+sys.stdin.readline()
+for number in range(300, 600):
+    outbox.spool.append('{"event_id": "%d", "n": %d}' % (number, number))
+    outbox.keep_all(90)
+print("done", flush=True)
+sys.stdin.readline()
+"""
+
+
+def an_event(number: int, **more: Any) -> str:
+    return json.dumps({"event_id": str(number), "n": number, **more}) + "\n"
+
+
+def record_numbers(record: Record) -> list[int]:
+    return [event["n"] for event in record.events()]
+
+
+def test_a_home_without_events_has_none(ours: Path) -> None:
+    record = Record(ours)
+
+    assert list(record.events()) == []
+    assert record.skipped == 0
+
+
+def test_each_event_is_met_once_wherever_it_is(ours: Path) -> None:
+    write(ours / "spool/1.jsonl", an_event(1) + an_event(2))
+    write(ours / "archive/2026-11-01-0000.jsonl", an_event(2) + an_event(3))
+    write(ours / "dead-letters/2026-11-01-0000.jsonl", an_event(4) + an_event(1))
+
+    assert sorted(record_numbers(Record(ours))) == [1, 2, 3, 4]
+
+
+def test_events_without_an_identifier_are_all_met(ours: Path) -> None:
+    write(ours / "spool/1.jsonl", '{"n": 1}\n{"n": 1, "event_id": 7}\n{"n": 1}\n')
+
+    assert record_numbers(Record(ours)) == [1, 1, 1]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="files of POSIX")
+def test_what_cannot_be_read_is_counted(ours: Path) -> None:
+    write(ours / "spool/1.jsonl", an_event(1) + "nonsense\n" + an_event(2) + '{"n":')
+    os.mkfifo(ours / "spool/2.jsonl")
+    (ours / "spool/3.jsonl").mkdir()
+    write(ours / "archive/nonsense.jsonl", an_event(3))
+    record = Record(ours)
+
+    assert sorted(record_numbers(record)) == [1, 2, 3]
+    assert record.skipped == 4
+
+
+def test_nothing_is_missed_while_events_move_on(ours: Path) -> None:
+    with running_python(MOVE, ours) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"there\n"
+        other.stdin.write(b"go\n")
+        other.stdin.flush()
+        rounds = [record_numbers(Record(ours)) for _ in range(20)]
+        assert other.stdout.readline() == b"done\n"
+
+    assert all(set(range(300)) <= set(found) for found in rounds)
+    assert all(len(found) == len(set(found)) for found in rounds)
+    assert sorted(record_numbers(Record(ours))) == list(range(600))
+
+
+def test_what_moves_on_between_two_events_is_met_where_it_went(ours: Path) -> None:
+    write(ours / "archive/2026-11-01-0000.jsonl", an_event(1))
+    waiting = [write(ours / f"spool/{n}.jsonl", an_event(n)) for n in (2, 3)]
+    events = iter(Record(ours).events())
+
+    first = next(events)["n"]
+    for path in waiting:
+        path.rename(ours / "archive" / f"2026-11-01-000{path.name}")
+
+    assert sorted([first, *(event["n"] for event in events)]) == [1, 2, 3]
+
+
+def test_to_read_changes_nothing(ours: Path) -> None:
+    outbox = Outbox(ours)
+    outbox.spool.append(an_event(1).strip())
+
+    found = record_numbers(Record(ours))
+
+    outbox.spool.append(an_event(2).strip())
+    outbox.spool.rotate()
+    assert found == [1]
+    assert len(list((ours / "spool").iterdir())) == 1

@@ -11,11 +11,18 @@ import anyio.lowlevel
 import httpx
 import pytest
 
-from skills_mcp.analytics.outbox import Outbox
+from skills_mcp.analytics.outbox import Outbox, Record
 from skills_mcp.analytics.privacy import Privacy
-from skills_mcp.analytics.publisher import INTERVAL_SECONDS, Publisher
-from skills_mcp.analytics.record import Record
-from skills_mcp.analytics.spool import Spool
+from skills_mcp.analytics.publisher import (
+    INTERVAL_SECONDS,
+    MAX_BATCH_BYTES,
+    Publisher,
+    compose_body,
+    derive_idempotency_key,
+    is_safe_endpoint,
+    split_batches,
+)
+from skills_mcp.analytics.spool import Line, Spool, parse_line
 from skills_mcp.analytics.tracker import Tracker
 from skills_mcp.config import Analytics
 from tests.support import running_python, spooled, until, write
@@ -778,3 +785,96 @@ async def test_dead_letters_can_be_sent_again(
     endpoint.status = 200
 
     assert await publisher.publish() == 1
+
+
+def make_line(number: int, size: int = 0) -> Line:
+    line = parse_line(json.dumps({"n": number, "text": "x" * size}).encode())
+    assert line is not None
+    return line
+
+
+@pytest.mark.parametrize("count", [0, 1, 499, 500, 501, 1700])
+def test_a_request_has_no_more_than_500_events(count: int) -> None:
+    lines = [make_line(number) for number in range(count)]
+
+    batches = list(split_batches(lines))
+
+    assert [line for batch in batches for line in batch] == lines
+    assert all(0 < len(batch) <= 500 for batch in batches)
+
+
+def test_a_request_is_no_larger_than_receivers_take() -> None:
+    lines = [make_line(number, size=100_000) for number in range(9)]
+
+    batches = list(split_batches(lines))
+
+    assert [line for batch in batches for line in batch] == lines
+    assert max(len(compose_body(batch)) for batch in batches) <= MAX_BATCH_BYTES + 20
+
+
+def test_an_event_larger_than_that_goes_alone() -> None:
+    lines = [make_line(1), make_line(2, size=MAX_BATCH_BYTES), make_line(3)]
+
+    assert [len(batch) for batch in split_batches(lines)] == [1, 1, 1]
+
+
+@pytest.mark.spec("10.3")
+def test_the_body_is_that_of_the_specification() -> None:
+    lines = [make_line(1), make_line(2)]
+
+    body = json.loads(compose_body(lines))
+
+    assert body == {"events": [line.event for line in lines]}
+
+
+def test_the_same_events_have_the_same_key_and_others_another() -> None:
+    assert derive_idempotency_key(
+        [make_line(1), make_line(2)]
+    ) == derive_idempotency_key([make_line(1), make_line(2)])
+    assert derive_idempotency_key(
+        [make_line(1), make_line(2)]
+    ) != derive_idempotency_key([make_line(1)])
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "https://example.com/events",
+        "https://example.com:8443/events?project=a",
+        "http://localhost:8000/",
+        "http://127.0.0.1/events",
+        "http://127.255.1.2:80",
+        "http://[::1]:8000/events",
+    ],
+)
+def test_an_address_that_is_safe(endpoint: str) -> None:
+    assert is_safe_endpoint(endpoint)
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "",
+        "http://example.com/events",
+        "http://127.0.0.1.example.com/",
+        "http://localhost.example.com/",
+        "http://localhost@example.com/",
+        "http://127.0.0.1@example.com/",
+        "http://user:password@localhost/",
+        "https://user:password@example.com/",
+        "https://token@example.com/",
+        "https://example.com/\nX: y",
+        "https://example.com/\n",
+        "https://",
+        "HTTP://EXAMPLE.COM",
+        "ftp://localhost/",
+        "file:///etc/passwd",
+        "//example.com/",
+        "localhost:8000",
+        "http://0.0.0.0/",
+        "http://[::1].example.com/",
+        "http://[::ffff:10.0.0.1]/",
+    ],
+)
+def test_an_address_that_is_not(endpoint: str) -> None:
+    assert not is_safe_endpoint(endpoint)

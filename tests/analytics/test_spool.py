@@ -1,4 +1,5 @@
 import errno
+import io
 import json
 import os
 import stat
@@ -11,8 +12,13 @@ from typing import Any
 import portalocker
 import pytest
 
-from skills_mcp.analytics.lines import MAX_LINE_BYTES
-from skills_mcp.analytics.spool import MAX_BATCH_EVENTS, Segment, Spool
+from skills_mcp.analytics.spool import (
+    MAX_BATCH_EVENTS,
+    MAX_LINE_BYTES,
+    Segment,
+    Spool,
+    read_lines,
+)
 from tests.support import running_python, spooled, write
 
 APPEND = """
@@ -222,7 +228,7 @@ def test_a_line_that_was_cut_off_by_a_crash_is_counted_and_skipped(
 
     assert segment.events == ({"n": 1},)
     assert segment.skipped == 2
-    assert "1.jsonl: lines that are no events: 2" in caplog.text
+    assert "1.jsonl: lines that are not events: 2" in caplog.text
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="files of POSIX")
@@ -464,3 +470,48 @@ def test_the_bound_holds_while_many_windows_write(folder: Path) -> None:
     dropped = sum(int(line.split()[1]) for line in said)
     assert largest <= 400_000
     assert dropped + len(take(Spool(folder))) == 4 * 400
+
+
+def event_numbers(data: bytes) -> list[int | None]:
+    lines = read_lines(io.BytesIO(data))
+    return [line.event["n"] if line else None for line in lines]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"{",
+        b'{"n": 2',
+        b"\xff\xfe",
+        b"null",
+        b"[1]",
+        b'"text"',
+        b'{"n": NaN}',
+        b'{"n": -Infinity}',
+        b"[" * 100_000,
+        b"\0" * 100,
+        b'{"n": "\xed\xa0\x80"}',
+        b'{"n": ' + b"9" * 5000 + b"}",
+        b"x" * (MAX_LINE_BYTES + 1),
+        b"x" * (3 * MAX_LINE_BYTES),
+    ],
+    ids=range(14),
+)
+def test_a_line_that_is_no_event_is_told_and_hides_no_other(broken: bytes) -> None:
+    assert event_numbers(b'{"n": 1}\n' + broken + b'\n{"n": 3}\n') == [1, None, 3]
+
+
+@pytest.mark.parametrize("blank", [b"\n", b"  \r\n", b""])
+def test_a_blank_line_is_nothing(blank: bytes) -> None:
+    assert event_numbers(blank + b'{"n": 1}\n' + blank) == [1]
+
+
+def test_an_event_is_kept_as_it_was_written() -> None:
+    [line] = read_lines(io.BytesIO('{"n":1.0, "t": "日本"}\r\n'.encode()))
+
+    assert line is not None
+    assert line.raw == '{"n":1.0, "t": "日本"}'.encode()
+
+
+def test_the_last_line_needs_no_end() -> None:
+    assert event_numbers(b'{"n": 1}\n{"n": 2}') == [1, 2]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from demo.month import DAYS, LAST_DAY, simulate, write_lines, write_month
-from skills_mcp.analytics.record import ARCHIVE
+from skills_mcp.analytics.outbox import ARCHIVE
 from tests.cli.conftest import Run
 from tests.support import SKILLS_CONTENT, write
 from tests.usage.happenings import missed, served, torn

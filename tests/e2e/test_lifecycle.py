@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.analytics.record import Record
+from skills_mcp.analytics.outbox import Record
 from tests.clients import HangingRemote, Lifeline, ServerProcess
 from tests.e2e.conftest import Start
 from tests.support import SKILLS_CONTENT, write, write_skill

@@ -1,1 +1,1 @@
-"""Count what is used, and lose nothing (001 §10)."""
+"""Analytics: events of what is used, none of them lost."""

@@ -1,4 +1,4 @@
-"""What an event is (001 §10.1, §10.2)."""
+"""What an event is, and its form as a line of JSON."""
 
 import json
 import uuid
@@ -23,7 +23,7 @@ EventType = Literal[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened, in the words of 001 §10.2."""
+    """Something that happened, with the fields that every event has."""
 
     type: EventType
     timestamp: datetime
@@ -32,7 +32,7 @@ class Event:
     event_id: str
     """Unique, so that a receiver can tell a repetition from a second event."""
     content_commit: str | None = None
-    """What was served then; None for a folder, which has no commits."""
+    """The commit that was served; None for a folder, which has no commits."""
 
     def to_json(self) -> str:
         """Return the event as one line."""

@@ -1,6 +1,6 @@
-"""How much of a person's words and name an event may hold: the operator decides.
+"""How much of a user's words and name an event may hold, as the operator decides.
 
-Rule: what is decided here is decided before anything touches the disk.
+Rule: everything is taken out before an event is written to the disk.
 """
 
 import hmac
@@ -17,18 +17,18 @@ from skills_mcp.files.durable import append, open_private, open_regular
 from skills_mcp.text.redaction import HIDDEN, redact, redact_remembered
 
 HASH_PREFIX = "hmac-sha256:"
-"""What a text begins with that can only be told apart."""
+"""How a text begins that was hashed: equal texts stay equal, and cannot be read."""
 
-_KEY_BYTES = 32  # as long as what SHA-256 returns; RFC 2104 asks for no more
-_NAME_DIGITS = 12  # told apart among millions of people, and short enough for a chart
+_KEY_BYTES = 32  # as long as a SHA-256 digest, as RFC 2104 recommends
+_NAME_DIGITS = 12  # unique among millions of people, and short enough for a chart
 
-# No start inside of an address, so that a long word is read once and not once for
+# Never starts inside of an address, so that a long word is read once and not once for
 # each of its letters.
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 _HIDDEN_EMAIL = "***@***"
 
-# `redact` leaves what looks like no secret, so that messages stay readable. A text that
-# leaves the machine may lose a word too many.
+# `redact` keeps what does not look like a secret, so that messages stay readable. An
+# event that leaves the machine may lose a word too many.
 _NAMED = re.compile(
     r"""((?:\b|_)(?:passw(?:or)?d|passphrase|pwd|secret|token|credentials?|api[_-]?key
           |(?:access|private|auth|signing|encryption)[_-]?key)(?:s|\b)["'\]]{0,2}
@@ -43,16 +43,16 @@ _SHORTEST_HOME = 3  # to take `/` out of a text would take every path apart
 
 
 class Text(str):
-    """What somebody may have written himself, in a field that usually has no words."""
+    """Text that a user may have written, in a field that usually has none."""
 
     __slots__ = ()
 
 
 class Privacy:
-    """Takes out of an event what the operator does not want in it.
+    """Takes out of an event what the operator does not allow in it.
 
     Args:
-        key_file: Keeps the key of this installation, made when it is first needed.
+        key_file: Holds the key of this installation; made when it is first needed.
         environment: Names the user and the home.
     """
 
@@ -62,7 +62,7 @@ class Privacy:
         self._key = b""
 
     def name(self, rules: Analytics) -> str:
-        """Return who counts, for `server_id` (001 §10.1)."""
+        """Return the name of this user for `server_id`."""
         user = derive_user(self._environment)
         if rules.identity == "user":
             return f"dev-{user}"
@@ -71,7 +71,7 @@ class Privacy:
         return f"dev-{self._digest('user', user)[:_NAME_DIGITS]}"
 
     def hide(self, data: Mapping[str, Any], rules: Analytics) -> dict[str, Any]:
-        """Return the fields of an event (001 §10.2) as they may be written down."""
+        """Return the fields of an event as they may be written."""
         return dict(self._hidden(data, rules))
 
     def _hidden(
@@ -88,7 +88,7 @@ class Privacy:
                 yield name, _hide_remembered(value)
 
     def _hide_comment(self, text: str | None, rules: Analytics) -> str | None:
-        """A comment that is only told apart says nothing, so there is none."""
+        """Return a comment; None if texts are hashed, as its hash says nothing."""
         if text is None or rules.context in {"hashed", "none"}:
             return None
         return self._hide_text(text, rules)
@@ -114,7 +114,7 @@ class Privacy:
         return text
 
     def _digest(self, purpose: str, text: str) -> str:
-        """Return the same for the same text, and nothing that leads back to it."""
+        """Return a keyed hash (HMAC-SHA256) of a text."""
         self._key = self._key or load_key(self._key_file)
         message = f"{purpose}\0{text}".encode("utf-8", "surrogatepass")
         return hmac.digest(self._key, message, "sha256").hex()
@@ -126,7 +126,7 @@ def _hide_named(found: re.Match[str]) -> str:
 
 
 def derive_user(environment: Mapping[str, str]) -> str:
-    """Return the name that the user has on this machine (001 §10.1).
+    """Return the name of the user on this machine.
 
     >>> derive_user({"USER": "ada"})
     'ada'
@@ -137,8 +137,8 @@ def derive_user(environment: Mapping[str, str]) -> str:
 def load_key(path: Path) -> bytes:
     """Return the key of this installation; the first of several windows makes it.
 
-    A key that can be neither read nor kept lasts as long as the process: hashes differ
-    from window to window then, and none is easier to guess.
+    If the key can be neither read nor written, it lasts as long as the process: hashes
+    then differ between processes, and are no easier to guess.
     """
     with suppress(OSError):
         if found := _read_key(path):
@@ -151,7 +151,7 @@ def load_key(path: Path) -> bytes:
 
 
 def _read_key(path: Path) -> bytes | None:
-    """Return the key in a file; None if there is no whole one."""
+    """Return the key in a file; None if there is none, or not a complete one."""
     try:
         handle = open_regular(path)
     except FileNotFoundError:
@@ -168,7 +168,7 @@ def _read_key(path: Path) -> bytes | None:
 
 
 def _keep_key(path: Path, key: bytes) -> bytes:
-    """Keep a key, and return the one that is kept: another window may be first."""
+    """Write a key, and return the one in the file: another process may be first."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     new = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:
@@ -176,11 +176,11 @@ def _keep_key(path: Path, key: bytes) -> bytes:
             append(handle, key.hex().encode("ascii"))
             os.fsync(handle.fileno())
         try:
-            os.link(new, path)  # unlike a rename, it never replaces another's key
+            os.link(new, path)  # unlike a rename, it never replaces another key
         except FileExistsError:
             if kept := _read_key(path):
                 return kept
-            new.replace(path)  # what is there is damaged, or no file of ours
+            new.replace(path)  # the file is damaged, or not ours
     finally:
         new.unlink(missing_ok=True)
     return key

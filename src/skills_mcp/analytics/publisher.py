@@ -1,12 +1,14 @@
-"""Posts spooled events to the operator's endpoint (001 §10.3).  The only HTTP here.
+"""Posts spooled events to the operator's endpoint.  The only HTTP of analytics.
 
-An event is settled when the receiver has answered for it, and only then: accepted, or
-refused for what is in it. Everything else stays where it is, for a later round, of
-whichever window. Files are read, moved and locked on threads, never on the event loop.
+An event is settled only when the receiver has accepted it, or refused it for its
+content. All others stay where they are, for a later round of any process. Files are
+read, moved and locked on threads, never on the event loop.
 """
 
+import hashlib
 import logging
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,13 +17,11 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 import anyio.to_thread
 
-from skills_mcp.analytics.attempts import Attempts
-from skills_mcp.analytics.batches import compose, derive_key, is_safe, split
-from skills_mcp.analytics.lines import Line
 from skills_mcp.analytics.outbox import Outbox
-from skills_mcp.analytics.spool import Segment
-from skills_mcp.analytics.verdict import Meaning, Verdict, decide
+from skills_mcp.analytics.receiver import Meaning, ReceiverState, Verdict, decide
+from skills_mcp.analytics.spool import MAX_BATCH_EVENTS, Line, Segment
 from skills_mcp.config import Analytics
+from skills_mcp.config.values import SAFE_ADDRESS
 
 if TYPE_CHECKING:  # imported late: nothing is sent before the first answer
     import httpx
@@ -32,13 +32,18 @@ INTERVAL_SECONDS = 30.0
 TIMEOUT_SECONDS = 5.0
 _CONNECT_SECONDS = 2.0
 
-# What a receiver says beside its status is not for us. Little of it is read, so that
-# the connection can be used again.
+MAX_BATCH_BYTES = 475_000
+"""As much as usual receivers of events take in one request."""
+
+_KEY_DIGITS = 32
+
+# The text of an answer is not used. A little of it is read, so that the connection can
+# be used again.
 _MAX_ANSWER_BYTES = 4096
 _ANSWER_SECONDS = 0.5
 
-# One bad event among 500 is found with 18 requests. A receiver that refuses whatever
-# it is sent is not asked about each of them.
+# One bad event among 500 is found with 18 requests. A receiver that refuses all events
+# is not asked about each of them.
 _MAX_DIVISIONS = 64
 
 _Result = TypeVar("_Result")
@@ -46,7 +51,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(slots=True)
 class _Round:
-    """One round of requests, and what came of it."""
+    """One round of requests, and its result."""
 
     client: "httpx.AsyncClient"
     endpoint: str
@@ -64,14 +69,14 @@ class _Tally:
 
 
 class Publisher:
-    """Sends what waits, and forgets only what a receiver has answered for.
+    """Sends events, and forgets only those that a receiver has accepted or refused.
 
     Args:
         outbox: Where the events are, and where they go.
         rules: Read before every round; without an endpoint events are only kept.
-        is_offline: Read likewise; nothing is sent while it is true.
+        is_offline: Read before every round; nothing is sent while it is true.
         transport: Stands in for the network in tests.
-        interval_seconds: Between two rounds (001 §10.3).
+        interval_seconds: Between two rounds.
     """
 
     def __init__(
@@ -89,7 +94,7 @@ class Publisher:
         self._is_offline = is_offline
         self._transport = transport
         self._interval_seconds = interval_seconds
-        self._attempts = Attempts(outbox.spool.directory)
+        self._receiver = ReceiverState(outbox.spool.directory)
 
     async def run(self) -> None:
         """Publish now and again until cancelled."""
@@ -106,14 +111,14 @@ class Publisher:
         It may be cancelled at any moment, and loses nothing by that.
         """
         rules = self._rules()
-        # Also while nothing is counted: what was counted before is not kept longer.
+        # Also while nothing is counted: older events are not kept longer.
         await _in_thread(lambda: self.outbox.prune(rules.keep_days))
         if not rules.enabled or self._is_offline():
             return 0
         if not rules.endpoint:
             await _in_thread(lambda: self.outbox.keep_all(rules.keep_days))
             return 0
-        if not is_safe(rules.endpoint):
+        if not is_safe_endpoint(rules.endpoint):
             logger.error(
                 "analytics.endpoint is not https:// and not on this machine, or holds "
                 "a password: nothing is sent there"
@@ -125,7 +130,7 @@ class Publisher:
 
     def _begin(self, endpoint: str) -> bool:
         """Whether there is something to send, and it may be sent.  Blocking."""
-        if self.outbox.spool.is_empty or not self._attempts.claim(endpoint):
+        if self.outbox.spool.is_empty or not self._receiver.claim(endpoint):
             return False
         self.outbox.spool.rotate()
         return True
@@ -145,14 +150,14 @@ class Publisher:
                         break
                     await self._send(segment, current, rules.keep_days)
         finally:
-            with suppress(ValueError):  # a thread that nobody waits for is still at it
+            with suppress(ValueError):  # an abandoned thread still runs in it
                 segments.close()
         await _in_thread(lambda: self._end(rules.endpoint, current.ended_by))
         return current.sent
 
     def _end(self, endpoint: str, ended_by: Verdict | None) -> None:
-        """Remember how it went.  Blocking."""
-        pause = self._attempts.settle(endpoint, ended_by)
+        """Record how the round ended.  Blocking."""
+        pause = self._receiver.settle(endpoint, ended_by)
         if ended_by:
             logger.warning(
                 "Events stay here for now, and are sent in %.0f seconds at the "
@@ -163,7 +168,7 @@ class Publisher:
 
     async def _send(self, segment: Segment, current: _Round, keep_days: int) -> None:
         tally = _Tally()
-        for lines in split(segment.lines):
+        for lines in split_batches(segment.lines):
             await self._deliver(lines, current, tally)
         current.sent += len(tally.accepted)
         await _in_thread(
@@ -175,7 +180,7 @@ class Publisher:
     async def _deliver(
         self, lines: Sequence[Line], current: _Round, tally: _Tally
     ) -> None:
-        """Send events together, and in halves if one of them is in the way."""
+        """Send events together, and in halves if one of them is refused."""
         if current.ended_by:
             return
         verdict = await _post(current.client, current.endpoint, lines)
@@ -203,7 +208,7 @@ class Publisher:
     def _open(self, endpoint: str) -> "httpx.AsyncClient | Verdict":
         """Return a client, or why there can be none.  Blocking: certificates are read.
 
-        What stays on this machine goes through no proxy of the environment.
+        A request to this machine goes through no proxy of the environment.
         """
         import httpx
 
@@ -228,20 +233,55 @@ class Publisher:
         )
 
 
+def split_batches(lines: Sequence[Line]) -> Iterator[Sequence[Line]]:
+    """Yield events in their order, as many together as one request may hold.
+
+    An event that is larger than a request goes alone: whether it is too large is for
+    the receiver to decide.
+    """
+    begin = size = 0
+    for number, line in enumerate(lines):
+        more = len(line.raw) + 1
+        if number > begin and (
+            size + more > MAX_BATCH_BYTES or number - begin >= MAX_BATCH_EVENTS
+        ):
+            yield lines[begin:number]
+            begin, size = number, 0
+        size += more
+    if lines:
+        yield lines[begin:]
+
+
+def compose_body(lines: Sequence[Line]) -> bytes:
+    """Return the body of a request: the events exactly as they were written."""
+    return b'{"events": [%s]}' % b",".join(line.raw for line in lines)
+
+
+def derive_idempotency_key(lines: Sequence[Line]) -> str:
+    """Return the same key for the same events, so that a repetition is recognised."""
+    digest = hashlib.sha256(b"\n".join(line.raw for line in lines))
+    return digest.hexdigest()[:_KEY_DIGITS]
+
+
+def is_safe_endpoint(endpoint: str) -> bool:
+    """Return whether events may be sent there: https, or this machine."""
+    return bool(endpoint) and re.fullmatch(SAFE_ADDRESS, endpoint) is not None
+
+
 async def _post(
     client: "httpx.AsyncClient", endpoint: str, lines: Sequence[Line]
 ) -> Verdict:
-    """Send events, and return what the receiver says.  No answer is a verdict, too."""
+    """Send events, and return what the answer means, or why there is none."""
     import httpx
 
     headers = {
         "Content-Type": "application/json",
-        "Idempotency-Key": derive_key(lines),
+        "Idempotency-Key": derive_idempotency_key(lines),
     }
     try:
         with anyio.fail_after(TIMEOUT_SECONDS):
             async with client.stream(
-                "POST", endpoint, content=compose(lines), headers=headers
+                "POST", endpoint, content=compose_body(lines), headers=headers
             ) as answer:
                 verdict = decide(
                     answer.status_code,
@@ -257,7 +297,7 @@ async def _post(
 
 
 async def _skim(answer: "httpx.Response") -> None:
-    """Read the beginning of what a receiver says, if it comes at once."""
+    """Read the beginning of an answer, if it comes at once."""
     import httpx
 
     read = 0
@@ -270,10 +310,10 @@ async def _skim(answer: "httpx.Response") -> None:
 
 
 async def _in_thread(work: Callable[[], _Result]) -> _Result:
-    """Do what touches files; the end of the process does not wait for it."""
+    """Run work that touches files; the end of the process does not wait for it."""
     return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
 
 
 def _describe(error: Exception) -> str:
-    """One line; some of httpx's errors have an empty message."""
+    """Return one line about an error; some of httpx have an empty message."""
     return " ".join(str(error).split()) or type(error).__name__

@@ -1,14 +1,16 @@
-"""Events on disk until somebody has accepted them (001 §10.4).
+"""Events on disk until a receiver has accepted them: segments of JSON lines.
 
-Each process appends to a segment of its own, the moment an event happens, and
-holds a lock on it. A sender takes only segments that nobody holds: its own after
-`rotate()`, and those of processes that have ended. So an event is never lost
-with a process, and never sent by two.
+Each process appends to a segment of its own, the moment an event happens, and holds a
+lock on it. A sender takes only segments that no other process holds: its own after
+`rotate()`, and those of processes that have ended. So an event is never lost with a
+process, and never sent by two.
 """
 
 import errno
+import json
 import logging
 import os
+import stat
 import threading
 import time
 import uuid
@@ -19,39 +21,47 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
-from skills_mcp.analytics.lines import (
-    MAX_FILE_BYTES,
-    MAX_LINE_BYTES,
-    Line,
-    is_plain,
-    read_lines,
-)
 from skills_mcp.files.durable import NEW_PREFIX, append, open_private, open_regular
 from skills_mcp.files.locks import lock_file
 
 logger = logging.getLogger(__name__)
 
+MAX_LINE_BYTES = 256 * 1024
+"""Longer lines are not our events: the longest task has 10,000 characters."""
+
+MAX_FILE_BYTES = 8 * 1024 * 1024
+"""Larger files are not ours; reading one could take for ever."""
+
 MAX_BATCH_EVENTS = 500
-"""As many as one request has; no segment of ours needs two."""
+"""The most events of one request, and so of one segment."""
 
 DEFAULT_MAX_BYTES = 10 * 1024 * 1024
 
 # Small enough for one request, large enough that a day of work is a few files.
 _MAX_SEGMENT_BYTES = 256 * 1024
 
-# As many windows as somebody has open. Each may fill its segment before the next look
-# at what all of them have, so that much room is left.
-_WINDOWS = 10
-_SEGMENTS = 4 * _WINDOWS  # what the bound holds; a quarter of it is that room
+# As many processes as a user has windows open. Each may fill its segment before the
+# size of all segments is looked at again, so that much room is left.
+_PROCESSES = 10
+_SEGMENTS = 4 * _PROCESSES  # what the bound holds; a quarter of it is that room
 
-# A sender leaves an empty segment alone for so long: it has nothing to send, and to
-# lock it would take it from its writer.
+# A sender leaves an empty segment alone for so long: it has nothing to send, and
+# locking it would take it from its writer.
 _NEW_SECONDS = 60.0
 
 _DROPPED = ".dropped"
 _NEW = ".new"
-_STALE_SECONDS = 60 * 60.0  # nobody takes that long to write a segment
-_NAME_LENGTH = 40  # of a name; what was divided again and again gets no longer one
+_STALE_SECONDS = 60 * 60.0  # writing a segment never takes that long
+_NAME_LENGTH = 40  # a segment that is divided again and again keeps a short name
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One event, as it stands in a file."""
+
+    raw: bytes
+    """Valid JSON in UTF-8, without the end of the line."""
+    event: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +71,12 @@ class Segment:
     path: Path
     lines: tuple[Line, ...]
     skipped: int
-    """Lines that are no events."""
+    """Lines that are not events."""
     handle: IO[bytes]
 
     @property
     def events(self) -> tuple[dict[str, Any], ...]:
-        """What happened."""
+        """The events of the lines."""
         return tuple(line.event for line in self.lines)
 
 
@@ -81,18 +91,18 @@ class Spool:
         self._guard = threading.Lock()  # events also happen on worker threads
 
     def append(self, line: str, max_bytes: int = DEFAULT_MAX_BYTES) -> bool:
-        """Write one event down; tell whether that began a segment.
+        """Write an event; return whether it is the first of a new segment.
 
         Args:
             line: The event, as JSON.
-            max_bytes: What all segments together may have; see `drop_oldest`.
+            max_bytes: How large all segments together may be; see `drop_oldest`.
 
         Raises:
             OSError: The disk does not take it, or it is longer than `MAX_LINE_BYTES`.
         """
         data = line.encode("utf-8", "replace") + b"\n"  # half a surrogate pair: "?"
         if len(data) > MAX_LINE_BYTES:
-            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))  # nobody reads it
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))  # it is never read
         with self._guard:
             if self._is_full(len(data), max_bytes):
                 self._finish()
@@ -110,7 +120,7 @@ class Spool:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to send, by whichever process.  Blocking."""
+        """Whether no process has anything to send.  Blocking."""
         return next(self.directory.glob("*.jsonl"), None) is None
 
     def rotate(self) -> None:
@@ -119,7 +129,7 @@ class Spool:
             self._finish()
 
     def take(self) -> Generator[Segment, None, None]:
-        """Iterate over what can be sent, oldest first.  Blocking.
+        """Iterate over the segments that can be sent, oldest first.  Blocking.
 
         A segment that is not removed before the next one is asked for stays.
         """
@@ -129,7 +139,7 @@ class Spool:
                 yield from _locked(path)
 
     def remove(self, segment: Segment, rest: Sequence[Line] = ()) -> None:
-        """Forget a segment that was taken, apart from what is still to be sent.
+        """Delete a segment that was taken, except for what is still to be sent.
 
         Raises:
             OSError: There is no room to keep the rest; the segment is as it was.
@@ -144,10 +154,10 @@ class Spool:
         _delete(segment)
 
     def drop_oldest(self, max_bytes: int) -> Iterator[int]:
-        """Make room; yield how many events that costs, before they are gone.  Blocking.
+        """Make room; yield how many events are dropped, before they are.  Blocking.
 
-        Nothing is yielded if nothing has to go. Segments in use are left alone, but
-        the room that they may still take is counted.
+        Nothing is yielded if no event has to be dropped. Segments in use stay, and the
+        room that they may still take is counted.
         """
         self._mark(max_bytes)
         dropped = []
@@ -161,8 +171,8 @@ class Spool:
             _delete(segment)
 
     def _mark(self, max_bytes: int) -> None:
-        """Take the oldest segments out of the spool that there is no room for."""
-        room = max_bytes - _WINDOWS * _segment_bytes(max_bytes)
+        """Take the oldest segments out of the spool, until the others fit."""
+        room = max_bytes - _PROCESSES * _segment_bytes(max_bytes)
         sizes = dict(_sizes(self.directory))
         total = sum(sizes.values())
         for path in sorted(sizes):
@@ -174,7 +184,7 @@ class Spool:
                     total -= sizes[path]
 
     def _sweep(self) -> None:
-        """Delete what a process was killed over."""
+        """Delete files that a killed process has left unfinished."""
         unfinished = (f"*{_NEW}", f"{NEW_PREFIX}*")
         for path in chain.from_iterable(map(self.directory.glob, unfinished)):
             with suppress(OSError):
@@ -205,12 +215,45 @@ class Spool:
         return handle
 
 
+def read_lines(handle: IO[bytes]) -> Iterator[Line | None]:
+    """Iterate over the events of a file; None stands for a line that is not one.
+
+    A line that was cut off or is garbage never hides the others, and a line that is too
+    long is not held in memory.
+    """
+    for raw in split_lines(handle, MAX_LINE_BYTES):
+        yield raw if raw is None else parse_line(raw)
+
+
+def split_lines(handle: IO[bytes], most_bytes: int) -> Iterator[bytes | None]:
+    """Iterate over the lines of a file that are not blank, without line ends.
+
+    None stands for a longer line, which is never held in memory.
+    """
+    while data := handle.readline(most_bytes + 1):
+        if len(data) > most_bytes:
+            while data and not data.endswith(b"\n"):
+                data = handle.readline(most_bytes)
+            yield None
+        elif raw := data.strip():
+            yield raw
+
+
+def parse_line(raw: bytes) -> Line | None:
+    """Return the event of a line; None if it is not a JSON object."""
+    try:
+        event = json.loads(raw.decode("utf-8"), parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return Line(raw, event) if isinstance(event, dict) else None
+
+
 def _locked(path: Path) -> Iterator[Segment]:
-    """Yield a segment, if there is one that nobody else holds."""
+    """Yield a segment, if it is one and no other process holds it."""
     with suppress(OSError):
         handle = open_regular(path, max_bytes=MAX_FILE_BYTES, is_writing=True)
         if handle is None:
-            logger.debug("%s is none of our segments", path.name)
+            logger.debug("%s is not a segment of ours", path.name)
             return
         with closing(handle):
             lock_file(handle)
@@ -220,12 +263,12 @@ def _locked(path: Path) -> Iterator[Segment]:
 
 
 def _read(handle: IO[bytes], path: Path) -> Segment:
-    """Return all whole lines; one that is broken never blocks the others."""
+    """Return all valid lines; a broken one never blocks the others."""
     found = list(read_lines(handle))
     lines = tuple(line for line in found if line)
     skipped = len(found) - len(lines)
     if skipped:
-        logger.warning("%s: lines that are no events: %d", path.name, skipped)
+        logger.warning("%s: lines that are not events: %d", path.name, skipped)
     return Segment(path, lines, skipped, handle)
 
 
@@ -238,7 +281,7 @@ def _delete(segment: Segment) -> None:
 
 
 def _count(segment: Segment) -> int:
-    """Return how many events are lost with a segment, with those it told to be lost."""
+    """Return how many events a segment stands for, dropped ones included."""
     return sum(map(_weigh, segment.events))
 
 
@@ -253,7 +296,7 @@ def _sizes(directory: Path) -> Iterator[tuple[Path, int]]:
     for path in directory.glob("*.jsonl"):
         with suppress(OSError):
             status = path.lstat()
-            if is_plain(status):
+            if stat.S_ISREG(status.st_mode) and status.st_size <= MAX_FILE_BYTES:
                 yield path, status.st_size
 
 
@@ -262,7 +305,7 @@ def _segment_bytes(max_bytes: int) -> int:
 
 
 def _is_just_made(path: Path) -> bool:
-    """Whether the writer of a segment may be about to lock it."""
+    """Whether a segment is so new that its writer may not have locked it yet."""
     with suppress(OSError):
         status = path.stat()
         return status.st_size == 0 and time.time() - status.st_mtime < _NEW_SECONDS
@@ -271,3 +314,8 @@ def _is_just_made(path: Path) -> bool:
 
 def _unique() -> str:
     return uuid.uuid4().hex[:8]
+
+
+def _refuse(constant: str) -> None:
+    """Refuse `NaN`, which is not JSON and could not be posted."""
+    raise ValueError(constant)

@@ -1,4 +1,4 @@
-"""Writes events down as they happen; never in the way of an answer (001 §10.1)."""
+"""Writes events as they happen, without delaying or failing an answer."""
 
 import logging
 import threading
@@ -18,9 +18,9 @@ class Tracker:
     """Takes events from the library.
 
     Args:
-        spool: Where they are written down.
-        rules: Read for every event; a no-op while `enabled` is false.
-        privacy: Takes out what the rules do not want written down.
+        spool: Where events are written.
+        rules: Read for every event; nothing is written while `enabled` is false.
+        privacy: Takes out what the rules do not allow to be written.
     """
 
     def __init__(
@@ -36,15 +36,15 @@ class Tracker:
     def track(
         self, kind: EventType, *, content_commit: str | None = None, **data: Any
     ) -> None:
-        """Write an event down; when this returns, it outlives the process.
+        """Write an event; when this returns, the event survives the process.
 
-        A disk that is full costs the event, not the answer.
+        If the disk is full, the event is lost, and the answer is not affected.
 
         Args:
             kind: What happened.
             content_commit: The commit of what was served.
-            data: The fields of 001 §10.2, as they are; what an agent has written in
-                another field than `context` and `comment` is a `privacy.Text`.
+            data: The fields of the type; text of an agent in another field than
+                `context` and `comment` is a `privacy.Text`.
         """
         rules = self._rules()
         if not rules.enabled:
@@ -56,7 +56,7 @@ class Tracker:
             self._refuse(kind, error)
         else:
             if self._refused:
-                self._tell_refused(rules)
+                self._count_refused(rules)
 
     def _append(
         self,
@@ -76,7 +76,7 @@ class Tracker:
         return self._spool.append(event.to_json(), rules.max_spool_bytes)
 
     def _make_room(self, rules: Analytics) -> None:
-        """Keep the bound. What is dropped is told before it is gone."""
+        """Keep the bound. Dropped events are counted before they are deleted."""
         for count in self._spool.drop_oldest(rules.max_spool_bytes):
             if not self._has_dropped:
                 logger.warning(
@@ -85,7 +85,7 @@ class Tracker:
                     count,
                 )
             self._has_dropped = True
-            self._tell_dropped(count, "limit", rules)
+            self._count_dropped(count, "limit", rules)
 
     def _refuse(self, kind: EventType, error: OSError) -> None:
         with self._guard:
@@ -93,25 +93,25 @@ class Tracker:
             is_first = self._refused == 1
         if is_first:
             logger.warning(
-                "An event of type %s was not written, nor will others be until the "
-                "disk takes them: %s",
+                "An event of type %s was not written, and no other will be until the "
+                "disk accepts them: %s",
                 kind,
                 error,
             )
 
-    def _tell_refused(self, rules: Analytics) -> None:
+    def _count_refused(self, rules: Analytics) -> None:
         with self._guard:
             count, self._refused = self._refused, 0
         if not count:
-            return  # another thread has told it
+            return  # another thread has counted them
         try:
-            self._tell_dropped(count, "disk", rules)
+            self._count_dropped(count, "disk", rules)
         except OSError:
             with self._guard:
                 self._refused += count
         else:
             logger.warning("Events are written again; not written were: %d", count)
 
-    def _tell_dropped(self, count: int, reason: str, rules: Analytics) -> None:
+    def _count_dropped(self, count: int, reason: str, rules: Analytics) -> None:
         data = {"count": count, "reason": reason}
         self._append("events_dropped", data, None, rules)

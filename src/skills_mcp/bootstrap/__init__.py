@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from skills_mcp.analytics.outbox import Outbox
+from skills_mcp.analytics.outbox import Outbox, Record
 from skills_mcp.analytics.privacy import Privacy
 from skills_mcp.analytics.publisher import Publisher
-from skills_mcp.analytics.record import Record
 from skills_mcp.analytics.tracker import Tracker
 from skills_mcp.bootstrap.sources import DEFAULT_BRANCH, Origin, choose_mounts
 from skills_mcp.config import (

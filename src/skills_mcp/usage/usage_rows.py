@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import IO, Any, TypeGuard
 
 from skills_mcp.analytics.events import EventType
-from skills_mcp.analytics.lines import split_lines
 from skills_mcp.analytics.privacy import HASH_PREFIX
+from skills_mcp.analytics.spool import split_lines
 
 _SUFFIX = ".jsonl"
 

@@ -1,42 +1,106 @@
-"""When a receiver may be asked again: all processes of a machine share it.
+"""The receiver of events: what its answers mean, and when it may be asked again.
 
-The state is a hint in a small file: without it events are sent too early, never lost.
+All processes of a machine share that time in a small file. It is a hint: without it
+events are sent too early, never lost.
 """
 
 import hashlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from datetime import datetime
+from enum import Enum, auto
+from http import HTTPStatus
 from pathlib import Path
 from uuid import uuid4
 
-from skills_mcp.analytics.verdict import Meaning, Verdict
 from skills_mcp.files.durable import read_regular, replace_text
 from skills_mcp.files.locks import acquire_lock
-from skills_mcp.processes.retry import MAX_PAUSE_SECONDS, derive_pause, is_resting
+from skills_mcp.processes.retry import (
+    MAX_PAUSE_SECONDS,
+    derive_pause,
+    is_resting,
+    parse_retry_after,
+)
 
-# As long as one round of requests may take; a window that was stopped in the middle of
-# one keeps the others back no longer.
+# As long as one round of requests may take. A process that was stopped in the middle of
+# a round keeps the others back no longer.
 _CLAIM_SECONDS = 60.0
 
 _FIRST_PAUSE_SECONDS = 60.0  # two intervals of the publisher
 _LONGEST_PAUSE_SECONDS = 15 * 60.0  # a repaired receiver should not wait much longer
 
 
+class Meaning(Enum):
+    """What an answer means for the events that were sent."""
+
+    ACCEPTED = auto()
+    REFUSED = auto()
+    """One of them, or all of them, will never be accepted."""
+    TOO_LARGE = auto()
+    """They will not be accepted together."""
+    LATER = auto()
+    """They may be accepted later."""
+    CLOSED = auto()
+    """They are accepted only after an operator has given permission."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a receiver has answered, or why there is no answer."""
+
+    meaning: Meaning
+    reason: str
+    retry_after_seconds: float | None = None
+    """When the receiver wants to be asked again; None if it does not say."""
+
+
+_MEANINGS: Mapping[int, Meaning] = {
+    HTTPStatus.UNAUTHORIZED: Meaning.CLOSED,
+    HTTPStatus.FORBIDDEN: Meaning.CLOSED,
+    HTTPStatus.REQUEST_TIMEOUT: Meaning.LATER,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: Meaning.TOO_LARGE,
+    HTTPStatus.TOO_EARLY: Meaning.LATER,
+    HTTPStatus.TOO_MANY_REQUESTS: Meaning.LATER,
+}
+_CLASSES = {2: Meaning.ACCEPTED, 4: Meaning.REFUSED}
+"""What the other statuses mean, by their first digit."""
+
+_REDIRECTS = 3
+
+
+def decide(status: int, retry_after: str | None, now: datetime) -> Verdict:
+    """Return what an HTTP status means, and when the receiver wants to be asked again.
+
+    Args:
+        status: The status.
+        retry_after: The header of that name, as it was sent.
+        now: With a time zone.
+    """
+    meaning = _MEANINGS.get(status) or _CLASSES.get(status // 100, Meaning.LATER)
+    reason = _describe(status)
+    if status // 100 == _REDIRECTS:
+        reason += "; no redirect is followed: set analytics.endpoint to where it leads"
+    if meaning is Meaning.CLOSED:
+        reason += "; the operator of the receiver has to permit events from here"
+    asked = retry_after if meaning is Meaning.LATER else None
+    return Verdict(meaning, reason, parse_retry_after(asked, now))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _State:
     endpoint: str = ""
-    """A digest: another receiver has another state, and addresses may be secret."""
+    """A digest, because an address may hold a secret."""
     failures: int = 0
     next_attempt_at: float = 0.0
     """In seconds since the epoch."""
     claimed_by: str = ""
 
 
-class Attempts:
-    """What all windows know about one receiver.
+class ReceiverState:
+    """When a receiver may be asked again, shared by all processes.
 
     Args:
         directory: Keeps the file.
@@ -51,9 +115,9 @@ class Attempts:
         self._own: _State | None = None  # what could not be written down
 
     def claim(self, endpoint: str) -> bool:
-        """Tell whether a round of requests may begin now, by us.  Blocking.
+        """Return whether this process may begin a round of requests now.  Blocking.
 
-        Nobody else begins one until it is over, or has taken too long.
+        No other process begins one until it is over, or has taken too long.
         """
         try:
             lock = acquire_lock(self._directory / "attempts.lock")
@@ -65,10 +129,10 @@ class Attempts:
             return self._claim(endpoint)
 
     def settle(self, endpoint: str, verdict: Verdict | None) -> float:
-        """Say how a round ended, and return the pause until the next.  Blocking.
+        """Record how a round ended, and return the pause until the next.  Blocking.
 
         Args:
-            endpoint: Who was asked.
+            endpoint: The address of the receiver.
             verdict: Why it was ended; None if all went well.
         """
         before = self._load(endpoint)
@@ -99,7 +163,7 @@ class Attempts:
         return True
 
     def _load(self, endpoint: str) -> _State:
-        """Return what is known; nothing, if it is about another receiver."""
+        """Return the state of this receiver; the default if there is none."""
         state = self._own or _load(self._file)
         return state if state.endpoint == _digest(endpoint) else _State()
 
@@ -125,7 +189,7 @@ def _choose_pause(verdict: Verdict, failures: int) -> float:
 
 
 def _load(path: Path) -> _State:
-    """Return what a file says; nothing, if that cannot be understood."""
+    """Return the state in a file; the default if it cannot be understood."""
     with suppress(
         OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError
     ):
@@ -141,3 +205,10 @@ def _load(path: Path) -> _State:
 
 def _digest(endpoint: str) -> str:
     return hashlib.sha256(endpoint.encode("utf-8", "replace")).hexdigest()[:16]
+
+
+def _describe(status: int) -> str:
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)

@@ -1,10 +1,15 @@
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from skills_mcp.analytics.attempts import Attempts
-from skills_mcp.analytics.verdict import Meaning, Verdict
+from skills_mcp.analytics.receiver import (
+    Meaning,
+    ReceiverState,
+    Verdict,
+    decide,
+)
 from tests.support import write
 
 URL = "https://example.com/events"
@@ -29,16 +34,18 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def window(tmp_path: Path, clock: Clock) -> Attempts:
-    return Attempts(tmp_path / "spool", clock)
+def window(tmp_path: Path, clock: Clock) -> ReceiverState:
+    return ReceiverState(tmp_path / "spool", clock)
 
 
 @pytest.fixture
-def other(tmp_path: Path, clock: Clock) -> Attempts:
-    return Attempts(tmp_path / "spool", clock)
+def other(tmp_path: Path, clock: Clock) -> ReceiverState:
+    return ReceiverState(tmp_path / "spool", clock)
 
 
-def test_one_window_sends_at_a_time(window: Attempts, other: Attempts) -> None:
+def test_one_window_sends_at_a_time(
+    window: ReceiverState, other: ReceiverState
+) -> None:
     assert window.claim(URL)
     assert not other.claim(URL)
     assert window.claim(URL)
@@ -49,7 +56,7 @@ def test_one_window_sends_at_a_time(window: Attempts, other: Attempts) -> None:
 
 
 def test_a_window_that_was_stopped_does_not_keep_the_others_back_for_ever(
-    window: Attempts, other: Attempts, clock: Clock
+    window: ReceiverState, other: ReceiverState, clock: Clock
 ) -> None:
     window.claim(URL)
 
@@ -59,7 +66,7 @@ def test_a_window_that_was_stopped_does_not_keep_the_others_back_for_ever(
 
 
 def test_all_windows_leave_a_receiver_alone_that_has_failed(
-    window: Attempts, other: Attempts, clock: Clock
+    window: ReceiverState, other: ReceiverState, clock: Clock
 ) -> None:
     window.claim(URL)
 
@@ -73,7 +80,7 @@ def test_all_windows_leave_a_receiver_alone_that_has_failed(
 
 
 def test_pauses_double_up_to_a_quarter_of_an_hour_and_are_by_chance(
-    window: Attempts, clock: Clock
+    window: ReceiverState, clock: Clock
 ) -> None:
     longest = []
     for _ in range(60):
@@ -86,7 +93,7 @@ def test_pauses_double_up_to_a_quarter_of_an_hour_and_are_by_chance(
     assert len(set(longest)) == 60
 
 
-def test_success_forgets_the_failures(window: Attempts, clock: Clock) -> None:
+def test_success_forgets_the_failures(window: ReceiverState, clock: Clock) -> None:
     for _ in range(9):
         window.claim(URL)
         clock.now += window.settle(URL, LATER) + 1
@@ -97,14 +104,14 @@ def test_success_forgets_the_failures(window: Attempts, clock: Clock) -> None:
     assert window.settle(URL, LATER) <= 60
 
 
-def test_what_a_receiver_asks_for_is_the_least(window: Attempts) -> None:
+def test_what_a_receiver_asks_for_is_the_least(window: ReceiverState) -> None:
     window.claim(URL)
 
     assert window.settle(URL, Verdict(Meaning.LATER, "429", 2000.0)) == 2000
 
 
 def test_who_wants_nothing_is_left_alone_for_an_hour(
-    window: Attempts, other: Attempts, clock: Clock
+    window: ReceiverState, other: ReceiverState, clock: Clock
 ) -> None:
     window.claim(URL)
 
@@ -116,7 +123,9 @@ def test_who_wants_nothing_is_left_alone_for_an_hour(
     assert other.claim(URL)
 
 
-def test_another_address_is_tried_at_once(window: Attempts, other: Attempts) -> None:
+def test_another_address_is_tried_at_once(
+    window: ReceiverState, other: ReceiverState
+) -> None:
     window.claim(URL)
     window.settle(URL, CLOSED)
 
@@ -124,7 +133,7 @@ def test_another_address_is_tried_at_once(window: Attempts, other: Attempts) -> 
 
 
 def test_a_clock_that_was_wrong_keeps_nobody_back(
-    window: Attempts, other: Attempts, clock: Clock
+    window: ReceiverState, other: ReceiverState, clock: Clock
 ) -> None:
     clock.now += 10 * HOUR
     window.claim(URL)
@@ -135,7 +144,7 @@ def test_a_clock_that_was_wrong_keeps_nobody_back(
     assert other.claim(URL)
 
 
-def test_the_address_is_not_written_down(window: Attempts, tmp_path: Path) -> None:
+def test_the_address_is_not_written_down(window: ReceiverState, tmp_path: Path) -> None:
     window.claim("https://example.com/events?key=canary")
 
     files = [path.read_text() for path in (tmp_path / "spool").iterdir()]
@@ -159,7 +168,7 @@ def test_the_address_is_not_written_down(window: Attempts, tmp_path: Path) -> No
     ids=range(9),
 )
 def test_garbage_is_nothing(
-    garbage: bytes, window: Attempts, other: Attempts, tmp_path: Path
+    garbage: bytes, window: ReceiverState, other: ReceiverState, tmp_path: Path
 ) -> None:
     write(tmp_path / "spool" / "attempts.json", garbage)
 
@@ -168,7 +177,7 @@ def test_garbage_is_nothing(
 
 
 def test_a_time_that_is_none_keeps_nobody_back(
-    window: Attempts, other: Attempts, tmp_path: Path
+    window: ReceiverState, other: ReceiverState, tmp_path: Path
 ) -> None:
     window.claim(URL)
     file = tmp_path / "spool" / "attempts.json"
@@ -181,8 +190,46 @@ def test_a_time_that_is_none_keeps_nobody_back(
 def test_without_a_disk_every_window_remembers_for_itself(
     tmp_path: Path, clock: Clock
 ) -> None:
-    window = Attempts(write(tmp_path / "blocked", "a file, no folder"), clock)
+    window = ReceiverState(write(tmp_path / "blocked", "a file, no folder"), clock)
 
     assert window.claim(URL)
     assert window.settle(URL, CLOSED) == HOUR
     assert not window.claim(URL)
+
+
+NOW = datetime(2026, 2, 18, 14, 30, tzinfo=UTC)
+
+
+@pytest.mark.spec("10.3")
+@pytest.mark.parametrize(
+    "meaning, statuses",
+    [
+        (Meaning.ACCEPTED, [200, 201, 202, 204, 299]),
+        (Meaning.LATER, [301, 302, 303, 307, 308]),
+        (Meaning.CLOSED, [401, 403]),
+        (Meaning.TOO_LARGE, [413]),
+        (Meaning.REFUSED, [400, 422, 402, 404, 405, 409, 410, 415, 418, 451, 499]),
+        (Meaning.LATER, [408, 425, 429, 500, 502, 503, 504, 599, 600, 999, 199]),
+    ],
+)
+def test_every_status_has_a_meaning(meaning: Meaning, statuses: list[int]) -> None:
+    assert {decide(status, None, NOW).meaning for status in statuses} == {meaning}
+
+
+def test_a_verdict_says_what_the_status_is_called() -> None:
+    assert decide(503, None, NOW).reason == "503 Service Unavailable"
+    assert decide(599, None, NOW).reason == "599"
+
+
+def test_a_redirect_says_what_to_change() -> None:
+    assert "set analytics.endpoint to where it leads" in decide(307, None, NOW).reason
+
+
+def test_a_receiver_may_say_when_it_wants_to_be_asked_again() -> None:
+    assert decide(429, "120", NOW).retry_after_seconds == 120
+    assert decide(429, "soon", NOW).retry_after_seconds is None
+
+
+@pytest.mark.parametrize("status", [200, 400, 404])
+def test_who_has_answered_is_not_waited_for(status: int) -> None:
+    assert decide(status, "120", NOW).retry_after_seconds is None

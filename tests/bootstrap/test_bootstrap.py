@@ -13,6 +13,7 @@ from skills_mcp.config import Analytics
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
+from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.policy import Signers, SyncPolicy
 from skills_mcp.content.source import ContentSource, Freshness, accept_all
 from skills_mcp.errors import ConfigError, SyncError
@@ -32,9 +33,14 @@ from tests.support import (
 )
 
 
+def mounts_of(application: Application) -> Mounts:
+    """Return the sources that bootstrap has wired; only its tests look behind."""
+    return application.library._mounts
+
+
 def only(application: Application) -> ContentSource:
     """Return the one source that is served, which stands at the top."""
-    [mount] = application.mounts.mounts
+    [mount] = mounts_of(application).mounts
     assert (mount.at, mount.scope) == ("", "org")
     return mount.source
 
@@ -51,7 +57,7 @@ def test_a_folder_is_served_as_it_is() -> None:
     application = build(LOCAL, {})
 
     assert isinstance(only(application), LocalFolder)
-    assert application.mounts.name == str(SKILLS_CONTENT)
+    assert application.library.source_name == str(SKILLS_CONTENT)
 
 
 @pytest.mark.spec("3.1")
@@ -68,7 +74,7 @@ def test_without_a_folder_the_repository_is_followed() -> None:
     application = build(Options(repo="https://example.com/a.git", branch="next"), {})
 
     assert isinstance(only(application), RemoteBranch)
-    assert application.mounts.name == "https://example.com/a.git (next)"
+    assert application.library.source_name == "https://example.com/a.git (next)"
 
 
 @pytest.mark.parametrize("empty", [Options(), Options(skills_dir="", repo="")])
@@ -83,7 +89,7 @@ def test_neither_is_an_error_that_says_what_to_set(empty: Options) -> None:
 def test_a_tilde_is_the_home_of_the_user(home: Path) -> None:
     application = build(Options(skills_dir="~/skills"), {})
 
-    assert application.mounts.name == str(home / "skills")
+    assert application.library.source_name == str(home / "skills")
 
 
 def test_a_relative_folder_is_made_absolute(
@@ -93,7 +99,7 @@ def test_a_relative_folder_is_made_absolute(
 
     application = build(Options(skills_dir="content"), {})
 
-    assert application.mounts.name == str(tmp_path / "content")
+    assert application.library.source_name == str(tmp_path / "content")
 
 
 def test_nothing_is_read_but_the_operators_file(tmp_path: Path) -> None:
@@ -187,9 +193,9 @@ def test_two_branches_never_share_a_cache(tmp_path: Path) -> None:
     main.commit({"one.md": skill_text(keywords=["one"])})
     main.commit({"one.md": skill_text(keywords=["two"])})
 
-    first = build(Options(repo=main.url), {}).mounts
+    first = mounts_of(build(Options(repo=main.url), {}))
     first.sync(Freshness(0.0), accept_all)
-    other = build(Options(repo=main.url, branch="other"), {}).mounts
+    other = mounts_of(build(Options(repo=main.url, branch="other"), {}))
 
     assert first.open() is not None
     assert other.open() is None
@@ -270,7 +276,7 @@ def test_the_token_of_the_environment_is_not_part_of_any_name() -> None:
 
     application = build(Options(repo=url), {"GITHUB_TOKEN": "ghp_canary"})
 
-    assert "secret" not in application.mounts.name
+    assert "secret" not in application.library.source_name
     assert "ghp_canary" not in repr(application)
 
 
@@ -281,12 +287,12 @@ def configure(home: Path, **settings: Any) -> Path:
 
 def places(application: Application) -> dict[str, str]:
     """Return the name of each source, by the place where it stands."""
-    return {mount.at: mount.source.name for mount in application.mounts.mounts}
+    return {mount.at: mount.source.name for mount in mounts_of(application).mounts}
 
 
 def branches(application: Application) -> dict[str, RemoteBranch]:
     """Return the repositories, by the place where they stand."""
-    every = {mount.at: mount.source for mount in application.mounts.mounts}
+    every = {mount.at: mount.source for mount in mounts_of(application).mounts}
     return {at: each for at, each in every.items() if isinstance(each, RemoteBranch)}
 
 
@@ -326,7 +332,7 @@ def test_the_sources_of_the_file_are_served_together(
     application = build(Options(), {})
 
     assert served(application) == ["db", "mine/notes", "teams/two/ui", "ui"]
-    assert application.mounts.mode == "git"
+    assert mounts_of(application).mode == "git"
 
 
 @pytest.mark.spec("8.6")
@@ -435,7 +441,7 @@ def test_two_folders_of_one_repository_are_of_one_commit(
 
     application = build(Options(), {})
 
-    assert len({id(mount.source) for mount in application.mounts.mounts}) == 1
+    assert len({id(mount.source) for mount in mounts_of(application).mounts}) == 1
     assert served(application) == ["x/a", "y/b"]
     parts = application.library.snapshot.content.parts
     assert [part.checkout.revision for part in parts] == [commit, commit]
@@ -810,7 +816,7 @@ def test_a_rewritten_history_can_be_followed_once(form: str, home: Path) -> None
 def test_a_ref_wins_over_the_branch_of_the_short_form() -> None:
     application = build(Options(repo=FAR, branch="next", pin="v1"), {})
 
-    assert application.mounts.name == f"{FAR} (v1)"
+    assert application.library.source_name == f"{FAR} (v1)"
 
 
 def test_a_ref_that_would_pin_nothing_stops_the_start(home: Path) -> None:
@@ -958,7 +964,7 @@ def test_the_file_switches_discovery_and_the_command_line_decides(
 
     application = build(options, {})
 
-    is_on = len(application.mounts.mounts) > 1
+    is_on = len(mounts_of(application).mounts) > 1
     assert is_on is (setting is not False)
     assert application.library.config.discover is is_on
 
@@ -1047,7 +1053,7 @@ def test_a_working_directory_that_is_gone_has_no_project(
     with pytest.raises(ConfigError, match="the working directory is gone"):
         build(DISCOVERING, {})
 
-    assert build(LOCAL, {}).mounts.name == str(SKILLS_CONTENT)
+    assert build(LOCAL, {}).library.source_name == str(SKILLS_CONTENT)
 
 
 @pytest.mark.spec("11.3")

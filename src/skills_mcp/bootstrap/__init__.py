@@ -12,7 +12,7 @@ from skills_mcp.analytics.outbox import Outbox, Record
 from skills_mcp.analytics.privacy import Privacy
 from skills_mcp.analytics.publisher import Publisher
 from skills_mcp.analytics.tracker import Tracker
-from skills_mcp.bootstrap.sources import DEFAULT_BRANCH, Origin, choose_mounts
+from skills_mcp.bootstrap.mounting import DEFAULT_BRANCH, ShortForm, choose_mounts
 from skills_mcp.config import (
     Config,
     Embedding,
@@ -23,7 +23,6 @@ from skills_mcp.config import (
     refuses_tracking,
 )
 from skills_mcp.config.values import AlgorithmSetting
-from skills_mcp.content.mounts import Mounts
 from skills_mcp.embeddings import open_embedding
 from skills_mcp.errors import ConfigError
 from skills_mcp.library.skill_library import SkillLibrary
@@ -38,7 +37,7 @@ __all__ = ["DEFAULT_BRANCH", "Application", "Options", "build", "open_record"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options(Origin):
+class Options(ShortForm):
     """Where the skills are, and where the operator's own file is (001 §11.1)."""
 
     offline: bool | None = None
@@ -60,7 +59,6 @@ class Application:
 
     library: SkillLibrary
     publisher: Publisher
-    mounts: Mounts
 
 
 def build(options: Options, environment: Mapping[str, str]) -> Application:
@@ -102,7 +100,7 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
         lambda: library.config.analytics,
         is_offline=lambda: library.config.sync.offline,
     )
-    return Application(library, publisher, mounts)
+    return Application(library, publisher)
 
 
 def load_rules(options: Options, environment: Mapping[str, str]) -> Config:

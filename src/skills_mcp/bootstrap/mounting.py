@@ -25,7 +25,7 @@ _HERE = Path()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class ShortForm:
     """What the command line and the environment name (001 §11.1)."""
 
     skills_dir: str | None = None
@@ -38,7 +38,7 @@ class Origin:
 
 
 def choose_mounts(
-    options: Origin,
+    options: ShortForm,
     config: Config,
     environment: Mapping[str, str],
     *,
@@ -163,7 +163,7 @@ def _open_branch(
 
 
 def _short_form(
-    options: Origin, demands: _Demands, secret: _Secret, cache: Path
+    options: ShortForm, demands: _Demands, secret: _Secret, cache: Path
 ) -> tuple[Mount, ...]:
     """Return the one source; a folder wins over a repository (001 §3.1)."""
     if options.skills_dir:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from skills_mcp.config import Visibility
 from skills_mcp.library.catalog import (
-    Catalog,
+    SkillCatalog,
     build_catalog,
     render_available_skills,
     render_skills_context,
@@ -18,7 +18,7 @@ from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Asset, Script, Skill, Stamp
 from tests.support import make_skill
 
-Render = Callable[[Catalog], str]
+Render = Callable[[SkillCatalog], str]
 
 both_formats = pytest.mark.parametrize(
     "render", [render_skills_context, render_available_skills]
@@ -31,7 +31,7 @@ def index(*paths: str) -> SkillIndex:
     return SkillIndex(map(make_skill, paths))
 
 
-def names(catalog: Catalog) -> list[str]:
+def names(catalog: SkillCatalog) -> list[str]:
     return [entry.name for entry in catalog.entries]
 
 
@@ -390,7 +390,7 @@ def test_no_skill_is_dropped_that_would_fit(sizes: list[int], max_bytes: int) ->
     number = len(catalog.entries)
     assert catalog.entries == everything[:number]
     if catalog.truncated:
-        more = Catalog(everything[: number + 1], catalog.total)
+        more = SkillCatalog(everything[: number + 1], catalog.total)
         assert len(render_skills_context(more)) > max_bytes
 
 

@@ -4,15 +4,21 @@ The only module that chooses implementations.
 """
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from skills_mcp.analytics.outbox import Outbox, Record
 from skills_mcp.analytics.privacy import Privacy
 from skills_mcp.analytics.publisher import Publisher
 from skills_mcp.analytics.tracker import Tracker
-from skills_mcp.bootstrap.mounting import DEFAULT_BRANCH, ShortForm, choose_mounts
+from skills_mcp.bootstrap.mounting import (
+    DEFAULT_BRANCH,
+    ShortForm,
+    choose_mounts,
+    find_secret,
+)
 from skills_mcp.config import (
     Config,
     Embedding,
@@ -24,8 +30,8 @@ from skills_mcp.config import (
 )
 from skills_mcp.config.values import AlgorithmSetting
 from skills_mcp.embeddings import open_embedding
-from skills_mcp.errors import ConfigError
-from skills_mcp.library.skill_library import SkillLibrary
+from skills_mcp.errors import ConfigError, SyncError
+from skills_mcp.library import SkillLibrary
 from skills_mcp.scripts.audit import AuditFile
 from skills_mcp.scripts.runner import ScriptRunner
 from skills_mcp.scripts.script_environment import ScriptEnvironment
@@ -33,7 +39,16 @@ from skills_mcp.snapshots.shelf import Shelf
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["DEFAULT_BRANCH", "Application", "Options", "build", "open_record"]
+__all__ = [
+    "DEFAULT_BRANCH",
+    "Application",
+    "Options",
+    "build",
+    "find_secret",
+    "load_rules",
+    "open_record",
+    "opened_baseline",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +116,49 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
         is_offline=lambda: library.config.sync.offline,
     )
     return Application(library, publisher)
+
+
+@contextmanager
+def opened_baseline(
+    options: Options, environment: Mapping[str, str], ref: str
+) -> Iterator[SkillLibrary]:
+    """Serve the same content at another commit, with the same settings.
+
+    Args:
+        options: With a folder in a work tree of Git, or with a repository.
+        environment: As for `build`.
+        ref: A branch, a tag or a commit.
+
+    Raises:
+        SyncError: There is no such commit. What an earlier sync has left will not do.
+    """
+    if not options.skills_dir:
+        yield _sync_baseline(options, environment, ref)
+        return
+    from skills_mcp.content.revision import checked_out
+
+    with checked_out(Path(options.skills_dir).expanduser(), ref) as folder:
+        there = replace(options, skills_dir=str(folder), keeps_index=False)
+        library = build(there, environment).library
+        library.sync()
+        yield library
+
+
+def _sync_baseline(
+    options: Options, environment: Mapping[str, str], ref: str
+) -> SkillLibrary:
+    """Fetch a branch, a tag or a commit; a remote says only by trying which it is."""
+    pinned = build(replace(options, pin=ref), environment).library
+    try:
+        pinned.sync()
+    except SyncError as error:
+        branch = build(replace(options, branch=ref, pin=""), environment).library
+        try:
+            branch.sync()
+        except SyncError:
+            raise SyncError(f"--baseline {ref}: {error}") from error
+        return branch
+    return pinned
 
 
 def load_rules(options: Options, environment: Mapping[str, str]) -> Config:

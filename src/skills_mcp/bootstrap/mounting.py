@@ -37,6 +37,11 @@ class ShortForm:
     """Whether a rewritten history is followed this once, whatever is configured."""
 
 
+def find_secret(repo: str | None) -> str | None:
+    """Return the secret that a person wrote into a URL, if any."""
+    return Remote.parse(repo, DEFAULT_BRANCH).token if repo else None
+
+
 def choose_mounts(
     options: ShortForm,
     config: Config,

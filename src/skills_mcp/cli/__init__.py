@@ -9,7 +9,7 @@ import sys
 from dataclasses import fields
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -32,6 +32,9 @@ from skills_mcp.processes.memory import (
 from skills_mcp.skills.index import SCOPES
 from skills_mcp.skills.model import Scope
 from skills_mcp.skills.scoping import Scoping
+
+if TYPE_CHECKING:
+    from skills_mcp.library.catalog import CatalogStyle
 
 _HELLO = (
     "Waiting for an MCP client on standard input; Ctrl-C ends it. To see the skills "
@@ -139,7 +142,7 @@ def tree(*, as_json: bool, problems: bool, **given: Any) -> None:
 )
 def catalog(
     *,
-    style: str,
+    style: "CatalogStyle",
     scope: Scope | None,
     max_entries: int | None,
     max_bytes: int | None,

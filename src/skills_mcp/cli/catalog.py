@@ -1,7 +1,6 @@
 """`skills-mcp catalog`: the list of skills for a system prompt (002 §6.1, 004 §5.1)."""
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import click
@@ -9,25 +8,15 @@ import click
 from skills_mcp.bootstrap import Application
 from skills_mcp.cli.sync import load_snapshot
 from skills_mcp.errors import ConfigError
-from skills_mcp.library.catalog import (
-    Catalog,
-    build_catalog,
-    render_available_skills,
-    render_skills_context,
-)
+from skills_mcp.library.catalog import CatalogStyle, SkillCatalog
 from skills_mcp.skills.model import Scope
-
-STYLES: dict[str, Callable[[Catalog], str]] = {
-    "skills_context": render_skills_context,
-    "available_skills": render_available_skills,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogOptions:
     """Which skills to list and how; None takes the limit of the settings."""
 
-    style: str
+    style: CatalogStyle
     scope: Scope | None = None
     max_entries: int | None = None
     max_bytes: int | None = None
@@ -40,18 +29,16 @@ def print_catalog(application: Application, wanted: CatalogOptions) -> None:
         SyncError: There is no content, old or new.
         ConfigError: The limit is too low for any list.
     """
-    snapshot = load_snapshot(application)
-    limits = snapshot.config.catalog
-    max_bytes = wanted.max_bytes or limits.max_bytes
-    render = STYLES[wanted.style]
-    catalog = build_catalog(
-        snapshot.index,
-        render=render,
+    load_snapshot(application)
+    library = application.library
+    catalog = library.compose_catalog(
+        wanted.style,
         scope=wanted.scope,
-        max_entries=wanted.max_entries or limits.max_entries,
-        max_bytes=max_bytes,
+        max_entries=wanted.max_entries,
+        max_bytes=wanted.max_bytes,
     )
-    text = render(catalog)
+    text = catalog.text
+    max_bytes = wanted.max_bytes or library.config.catalog.max_bytes
     _require_room(len(text.encode("utf-8")), max_bytes)
     # XML may escape what this output cannot carry; it stays the same XML.
     encoding = sys.stdout.encoding or "utf-8"
@@ -69,7 +56,7 @@ def _require_room(size_bytes: int, max_bytes: int) -> None:
         )
 
 
-def _describe(catalog: Catalog) -> str:
+def _describe(catalog: SkillCatalog) -> str:
     return (
         f"The list has {len(catalog.entries)} of {catalog.total} skills. For more, "
         "raise --max-entries or --max-bytes."

@@ -10,10 +10,15 @@ from typing import Any, get_args
 import click
 from click.core import ParameterSource
 
-from skills_mcp.bootstrap import DEFAULT_BRANCH, Application, Options, build
+from skills_mcp.bootstrap import (
+    DEFAULT_BRANCH,
+    Application,
+    Options,
+    build,
+    find_secret,
+)
 from skills_mcp.cli.logs import LEVELS, configure_logging, shared_level
 from skills_mcp.config.values import AlgorithmSetting
-from skills_mcp.content.git.remote import Remote
 from skills_mcp.errors import ConfigError, ContentError, SkillsError
 
 Command = Callable[..., None]
@@ -209,7 +214,7 @@ def read_options(*, log_level: str, **given: Any) -> tuple[Options, Mapping[str,
     if not _is_given("log_level"):
         log_level = shared_level(environment) or log_level
     keys = (environment.get(name) for name in ("OPENAI_API_KEY", "GEMINI_API_KEY"))
-    secrets = (environment.get("GITHUB_TOKEN"), _secret_in(given["repo"]), *keys)
+    secrets = (environment.get("GITHUB_TOKEN"), find_secret(given["repo"]), *keys)
     configure_logging(log_level, secrets=secrets)
     if _only_repo_is_typed():
         given["skills_dir"] = None
@@ -237,11 +242,6 @@ def _only_repo_is_typed() -> bool:
             "out, or give --repo."
         )
     return repo
-
-
-def _secret_in(repo: str | None) -> str | None:
-    """Return the secret that a person wrote into the URL, if any."""
-    return Remote.parse(repo, DEFAULT_BRANCH).token if repo else None
 
 
 @contextmanager

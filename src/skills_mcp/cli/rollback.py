@@ -6,8 +6,8 @@ import click
 
 from skills_mcp.bootstrap import Application
 from skills_mcp.cli.status import compose_resume
-from skills_mcp.content.source import SourceState
 from skills_mcp.errors import SyncError
+from skills_mcp.library import SourceState
 
 
 def print_rollback(

@@ -12,9 +12,7 @@ import click
 from skills_mcp.bootstrap import Application
 from skills_mcp.cli.terminal import print_json
 from skills_mcp.config import Scripts, refuses_tracking
-from skills_mcp.content.source import SourceState
-from skills_mcp.library.answers import render_state
-from skills_mcp.scripts.sandbox import HOLDING, Choice
+from skills_mcp.library import HOLDING, Choice, SourceState, render_state
 
 _NEEDS_CARE = 1
 

@@ -12,8 +12,7 @@ from rich.markup import escape
 from skills_mcp.bootstrap import Application
 from skills_mcp.cli.status import describe_state
 from skills_mcp.cli.terminal import print_json
-from skills_mcp.library.answers import render_state
-from skills_mcp.snapshots.snapshot import Snapshot
+from skills_mcp.library import Snapshot, render_state
 
 _FAILED = 4
 _GLANCE_SECONDS = 0.2

@@ -1,8 +1,7 @@
 """`skills-mcp test`: which prompts do not find their skill, and why."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +24,12 @@ from skills_mcp.authoring.evaluation import (
     measure,
     score_outcomes,
 )
-from skills_mcp.bootstrap import Application, Options, build
+from skills_mcp.bootstrap import Options, build, opened_baseline
 from skills_mcp.cli.sync import load_snapshot
 from skills_mcp.cli.terminal import open_console, print_json, showing_progress
-from skills_mcp.content.revision import checked_out
-from skills_mcp.errors import SyncError
+from skills_mcp.library import Snapshot
 from skills_mcp.routing.explanation import list_answers, name_decision
 from skills_mcp.routing.remedies import describe_number
-from skills_mcp.snapshots.snapshot import Snapshot
 
 _FAILED_EXIT = 1
 _USAGE_EXIT = 2
@@ -142,45 +139,11 @@ def _compare(
 ) -> tuple[Change, ...] | None:
     if ref is None:
         return None
-    prompts = [outcome.prompt for outcome in outcomes]
-    with _opened_baseline(options, environment, ref) as snapshot:
-        return tuple(compare(_measure(prompts, snapshot), outcomes))
-
-
-@contextmanager
-def _opened_baseline(
-    options: Options, environment: Mapping[str, str], ref: str
-) -> Iterator[Snapshot]:
-    """Open the same content at another commit, with the same settings."""
-    if options.skills_dir:
-        with checked_out(Path(options.skills_dir).expanduser(), ref) as folder:
-            there = replace(options, skills_dir=str(folder), keeps_index=False)
-            yield load_snapshot(build(there, environment))
-    elif options.repo:
-        yield _fetch_baseline(options, environment, ref)
-    else:
+    if not (options.skills_dir or options.repo):
         raise click.UsageError("--baseline needs --skills-dir or --repo.")
-
-
-def _fetch_baseline(
-    options: Options, environment: Mapping[str, str], ref: str
-) -> Snapshot:
-    """Fetch a branch, a tag or a commit; a remote says only by trying which it is."""
-    pinned = build(replace(options, pin=ref), environment)
-    try:
-        return _load_exactly(pinned)
-    except SyncError as error:
-        branch = build(replace(options, branch=ref, pin=""), environment)
-        try:
-            return _load_exactly(branch)
-        except SyncError:
-            raise SyncError(f"--baseline {ref}: {error}") from error
-
-
-def _load_exactly(application: Application) -> Snapshot:
-    """Sync and load; what an earlier sync has left is no baseline."""
-    application.library.sync()
-    return application.library.snapshot
+    prompts = [outcome.prompt for outcome in outcomes]
+    with opened_baseline(options, environment, ref) as library:
+        return tuple(compare(_measure(prompts, library.snapshot), outcomes))
 
 
 def _decide_exit(tested: _Tested, min_accuracy: float | None) -> int:

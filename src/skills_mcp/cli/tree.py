@@ -10,10 +10,9 @@ from rich.tree import Tree
 from skills_mcp.bootstrap import Application
 from skills_mcp.cli.sync import load_snapshot
 from skills_mcp.cli.terminal import open_console, print_json, render_problem
-from skills_mcp.content.source import SourceState
+from skills_mcp.library import Snapshot, SourceState
 from skills_mcp.skills.model import Problem
 from skills_mcp.skills.tree import TreeNode, render_node
-from skills_mcp.snapshots.snapshot import Snapshot
 
 
 def print_tree(application: Application, *, as_json: bool, with_problems: bool) -> None:

@@ -1,1 +1,57 @@
-"""Every use case, free of any protocol."""
+"""Every use case, free of any protocol: a library, what is asked, what it answers.
+
+Rule: the rooms above import from here, and not from the rooms that content, snapshots
+and scripts are made in.
+"""
+
+from skills_mcp.content.source import SourceState
+from skills_mcp.library.answers import (
+    FoundFiles,
+    Guidance,
+    LoadedSkill,
+    RanScript,
+    ReadFile,
+    ServedExamples,
+    ServedFile,
+)
+from skills_mcp.library.provenance import Provenance, derive_provenance, derive_sha256
+from skills_mcp.library.reply_parts import render_error, render_state
+from skills_mcp.library.skill_library import (
+    MAX_EXAMPLES,
+    MAX_LISTED_FILES,
+    SkillLibrary,
+)
+from skills_mcp.scripts.execution import ScriptResult
+from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
+from skills_mcp.scripts.sandbox import HOLDING, Choice
+from skills_mcp.snapshots.changes import SkillChanges
+from skills_mcp.snapshots.refreshed import Refreshed
+from skills_mcp.snapshots.snapshot import Snapshot
+
+__all__ = [
+    "HOLDING",
+    "MAX_EXAMPLES",
+    "MAX_LISTED_FILES",
+    "Choice",
+    "CommandRequest",
+    "EntryRequest",
+    "FoundFiles",
+    "Guidance",
+    "LoadedSkill",
+    "Provenance",
+    "RanScript",
+    "ReadFile",
+    "Refreshed",
+    "ScriptRequest",
+    "ScriptResult",
+    "ServedExamples",
+    "ServedFile",
+    "SkillChanges",
+    "SkillLibrary",
+    "Snapshot",
+    "SourceState",
+    "derive_provenance",
+    "derive_sha256",
+    "render_error",
+    "render_state",
+]

@@ -3,12 +3,9 @@
 import hashlib
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from fractions import Fraction
-from typing import Any
 
-from skills_mcp.content.source import Content, SourceState
-from skills_mcp.errors import SkillsError
+from skills_mcp.content.source import Content
 from skills_mcp.library.provenance import Provenance, derive_provenance
 from skills_mcp.routing.decision import Candidate
 from skills_mcp.scripts.execution import ScriptResult
@@ -24,8 +21,6 @@ from skills_mcp.skills.inheritance import (
 from skills_mcp.skills.model import Asset, Script, Skill, SkillPath
 from skills_mcp.skills.reading import FilePart
 from skills_mcp.skills.section_headers import escape_headers
-from skills_mcp.text.redaction import redact
-from skills_mcp.text.rendering import render_time
 
 # 64 bits: it tells an old text from a new one, and guards nothing.
 _DIGEST_CHARACTERS = 16
@@ -177,32 +172,3 @@ def derive_digest(index: SkillIndex, skill: Skill) -> str:
 def _said_by(skill: Skill) -> tuple[object, ...]:
     sizes = {file: stamp.size_bytes for file, stamp in skill.files.items()}
     return skill.file, skill.body, tuple(map(repr, skill.entries())), sizes
-
-
-def render_state(state: SourceState) -> dict[str, Any]:
-    """Return how a source is doing, as JSON has it; without what nobody knows."""
-    age = state.age_seconds
-    data: dict[str, Any] = {
-        "mount": state.mount,
-        "name": state.name,
-        "mode": state.mode,
-        "commit": state.commit,
-        "last_sync": render_time(state.synced_at) if state.synced_at else None,
-        "age_seconds": None if age is None else int(age),
-        "stale": state.is_stale,
-    }
-    if state.error:
-        data["error"] = render_error(state.error)
-    moments = {"failed_at": state.failed_at, "next_attempt_at": state.next_attempt_at}
-    data |= {name: render_time(moment) for name, moment in moments.items() if moment}
-    if state.verified_by:
-        data["verified_by"] = state.verified_by
-    if state.hold:
-        since = render_time(datetime.fromtimestamp(state.hold.since, UTC))
-        data["held"] = {"since": since, "instead_of": state.hold.instead_of}
-    return data
-
-
-def render_error(error: SkillsError) -> dict[str, str]:
-    """Return an error as every reply shows it, without any secret."""
-    return {"code": error.code, "message": redact(str(error))}

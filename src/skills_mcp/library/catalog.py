@@ -5,8 +5,7 @@ asked for, and no skill in it is cut in the middle.
 
 A program that talks to a model puts it at the end of its system prompt:
 
-    catalog = build_catalog(library.snapshot.index, max_bytes=8_192)
-    prompt += render_skills_context(catalog)
+    prompt += library.compose_catalog(max_bytes=8_192).text
 
 The same skills give the same bytes, so a prompt cache holds.
 """
@@ -15,9 +14,10 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import PurePosixPath
+from typing import Literal
 from xml.sax.saxutils import escape, quoteattr
 
 from skills_mcp.config import Catalog as Limits
@@ -25,6 +25,9 @@ from skills_mcp.errors import SkillsError
 from skills_mcp.skills.index import INDEX, ROOT, SCOPES, SkillIndex
 from skills_mcp.skills.model import Scope, Skill
 from skills_mcp.text.unicode import HIDING
+
+CatalogStyle = Literal["skills_context", "available_skills"]
+"""The form of the list: that of 002, or that of 004."""
 
 _LIMITS = Limits()
 
@@ -54,7 +57,7 @@ unless its text says that the server runs them.
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CatalogEntry:
     """A skill, and what a tool takes for its name."""
 
     skill: Skill
@@ -63,12 +66,14 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Catalog:
+class SkillCatalog:
     """The skills that fit into a prompt."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[CatalogEntry, ...]
     total: int
-    """How many there would be without any limit."""
+    """The number of skills without any limit."""
+    text: str = ""
+    """What goes into the prompt."""
 
     @property
     def truncated(self) -> bool:
@@ -79,11 +84,11 @@ class Catalog:
 def build_catalog(
     index: SkillIndex,
     *,
-    render: Callable[[Catalog], str] | None = None,
+    render: Callable[[SkillCatalog], str] | None = None,
     scope: Scope | None = None,
     max_entries: int = _LIMITS.max_entries,
     max_bytes: int = _LIMITS.max_bytes,
-) -> Catalog:
+) -> SkillCatalog:
     """Choose the skills for a prompt: the organisation's, the project's, the user's.
 
     Within a scope they are in the order of their paths. `_root` and `_index` are
@@ -104,8 +109,8 @@ def build_catalog(
     draw = render or render_skills_context
     entries = tuple(_entries(index, scope))
 
-    def fits(chosen: Sequence[Entry]) -> bool:
-        text = draw(Catalog(tuple(chosen), len(entries)))
+    def fits(chosen: Sequence[CatalogEntry]) -> bool:
+        text = draw(SkillCatalog(tuple(chosen), len(entries)))
         return len(text.encode("utf-8")) <= max_bytes
 
     chosen = entries[:max_entries]
@@ -113,10 +118,11 @@ def build_catalog(
         chosen = tuple(islice((e for e in entries if fits([e])), max_entries))
         counts = range(1, len(chosen) + 1)
         chosen = chosen[: bisect_right(counts, 0, key=lambda n: not fits(chosen[:n]))]
-    return Catalog(chosen, len(entries))
+    catalog = SkillCatalog(chosen, len(entries))
+    return replace(catalog, text=draw(catalog))
 
 
-def render_skills_context(catalog: Catalog) -> str:
+def render_skills_context(catalog: SkillCatalog) -> str:
     """Return the `<skills_context>` of 002 §6.1: names, descriptions and places."""
     rules = "".join(f"  <rule>{escape(rule)}</rule>\n" for rule in _rules(catalog))
     skills = "".join(map(_render_skill, catalog.entries))
@@ -127,7 +133,7 @@ def render_skills_context(catalog: Catalog) -> str:
     )
 
 
-def render_available_skills(catalog: Catalog) -> str:
+def render_available_skills(catalog: SkillCatalog) -> str:
     """Return the `<available_skills>` of 004 §5.1, with files, and how to use them."""
     skills = "".join(map(_render_available, catalog.entries))
     listed = f"<available_skills>\n{skills}</available_skills>\n"
@@ -135,10 +141,16 @@ def render_available_skills(catalog: Catalog) -> str:
     return f"{listed}\n{_USAGE}{more}"
 
 
-def _entries(index: SkillIndex, scope: Scope | None) -> Iterator[Entry]:
+RENDERERS: dict[CatalogStyle, Callable[[SkillCatalog], str]] = {
+    "skills_context": render_skills_context,
+    "available_skills": render_available_skills,
+}
+
+
+def _entries(index: SkillIndex, scope: Scope | None) -> Iterator[CatalogEntry]:
     """Yield the skills in order, each with a name that leads to it alone."""
     for skill in sorted(_listed(index, scope), key=_order):
-        yield Entry(skill, skill.name if _leads_to(index, skill) else skill.path)
+        yield CatalogEntry(skill, skill.name if _leads_to(index, skill) else skill.path)
 
 
 def _leads_to(index: SkillIndex, skill: Skill) -> bool:
@@ -178,13 +190,13 @@ def _order(skill: Skill) -> tuple[int, str]:
     return SCOPES.index(skill.scope), skill.path
 
 
-def _rules(catalog: Catalog) -> Iterator[str]:
+def _rules(catalog: SkillCatalog) -> Iterator[str]:
     yield from _RULES.splitlines()
     if catalog.truncated:
         yield _count(catalog)
 
 
-def _count(catalog: Catalog) -> str:
+def _count(catalog: SkillCatalog) -> str:
     return (
         f"The list is not complete: it has {len(catalog.entries)} of {catalog.total} "
         "skills. Find the others with search_skills."
@@ -195,7 +207,7 @@ def _flag(value: bool) -> str:  # noqa: FBT001 - it is the value, not a choice
     return "true" if value else "false"
 
 
-def _render_skill(entry: Entry) -> str:
+def _render_skill(entry: CatalogEntry) -> str:
     skill = entry.skill
     path = str(skill.location or skill.path)
     return (
@@ -208,7 +220,7 @@ def _render_skill(entry: Entry) -> str:
     )
 
 
-def _render_available(entry: Entry) -> str:
+def _render_available(entry: CatalogEntry) -> str:
     skill = entry.skill
     folder = f"{skill.directory}/" if skill.directory else skill.location or skill.path
     path = _UNFIT.sub("", str(folder))

@@ -8,6 +8,7 @@ two commits.
 import logging
 from collections.abc import Callable
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from skills_mcp.analytics.privacy import Text
 from skills_mcp.analytics.tracker import Tracker
@@ -61,7 +62,7 @@ from skills_mcp.skills.examples import (
     read_examples,
 )
 from skills_mcp.skills.inheritance import files_in_chain, find_in_chain
-from skills_mcp.skills.model import Asset, Skill, SkillPath
+from skills_mcp.skills.model import Asset, Scope, Skill, SkillPath
 from skills_mcp.skills.reading import (
     FilePart,
     Lines,
@@ -74,6 +75,9 @@ from skills_mcp.skills.tree import TreeNode, build_tree, find_node
 from skills_mcp.snapshots.refreshed import Refreshed
 from skills_mcp.snapshots.shelf import Shelf
 from skills_mcp.snapshots.snapshot import Snapshot
+
+if TYPE_CHECKING:  # only prompts need it, and not the first answer
+    from skills_mcp.library.catalog import CatalogStyle, SkillCatalog
 
 logger = logging.getLogger(__name__)
 
@@ -550,6 +554,33 @@ class SkillLibrary:
             is_line_cut=part.is_line_cut,
             resolved_from=source,
             provenance=place,
+        )
+
+    def compose_catalog(
+        self,
+        style: "CatalogStyle" = "skills_context",
+        *,
+        scope: Scope | None = None,
+        max_entries: int | None = None,
+        max_bytes: int | None = None,
+    ) -> "SkillCatalog":
+        """Choose the skills to list in a system prompt; its `text` is the list.
+
+        Args:
+            style: The form of the list.
+            scope: Only these skills.
+            max_entries: The most skills; without it, `catalog.max_entries`.
+            max_bytes: The most bytes of the text; without it, `catalog.max_bytes`.
+        """
+        from skills_mcp.library.catalog import RENDERERS, build_catalog
+
+        limits = self.config.catalog
+        return build_catalog(
+            self.snapshot.index,
+            render=RENDERERS[style],
+            scope=scope,
+            max_entries=max_entries or limits.max_entries,
+            max_bytes=max_bytes or limits.max_bytes,
         )
 
     # What may be run

@@ -18,7 +18,7 @@ from mcp_types import (
 )
 
 from skills_mcp.about import __version__
-from skills_mcp.library.skill_library import SkillLibrary
+from skills_mcp.library import SkillLibrary
 from skills_mcp.server.arguments import NOT_AN_OBJECT, parse
 from skills_mcp.server.errors import answered
 from skills_mcp.server.notices import Notices

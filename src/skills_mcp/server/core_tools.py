@@ -5,10 +5,8 @@ from typing import assert_never
 import anyio.to_thread
 from mcp_types import ToolAnnotations
 
-from skills_mcp.library.answers import Guidance
-from skills_mcp.library.skill_library import SkillLibrary
+from skills_mcp.library import Guidance, ScriptRequest, SkillLibrary
 from skills_mcp.routing.decision import Ambiguous, NoMatch
-from skills_mcp.scripts.policy import ScriptRequest
 from skills_mcp.server import replies
 from skills_mcp.server.arguments import (
     GetAsset,

@@ -15,7 +15,7 @@ from skills_mcp.errors import (
     SkillsError,
     UndeclaredFileError,
 )
-from skills_mcp.library.answers import render_error
+from skills_mcp.library import render_error
 from skills_mcp.server.replies import Reply
 
 _NOT_FOUND_BEFORE_2026 = -32002

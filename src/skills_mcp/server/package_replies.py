@@ -4,15 +4,15 @@ import base64
 import shlex
 from typing import Any
 
-from skills_mcp.library.answers import (
+from skills_mcp.library import (
+    MAX_LISTED_FILES,
     FoundFiles,
     LoadedSkill,
     RanScript,
     ReadFile,
     ServedExamples,
+    derive_sha256,
 )
-from skills_mcp.library.provenance import derive_sha256
-from skills_mcp.library.skill_library import MAX_LISTED_FILES
 from skills_mcp.routing.search import Found, Hit
 from skills_mcp.server.replies import Reply, inventory, origin, reminder
 from skills_mcp.skills.examples import FittingExample

@@ -2,8 +2,7 @@
 
 import anyio.to_thread
 
-from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.scripts.policy import CommandRequest, EntryRequest
+from skills_mcp.library import CommandRequest, EntryRequest, SkillLibrary
 from skills_mcp.server import package_replies
 from skills_mcp.server.arguments import (
     FindSkillFiles,

@@ -9,22 +9,23 @@ from typing import Any, Literal
 
 from mcp_types import CallToolResult, TextContent
 
-from skills_mcp.content.source import SourceState
-from skills_mcp.library.answers import (
+from skills_mcp.library import (
+    MAX_LISTED_FILES,
     Guidance,
+    Provenance,
     RanScript,
+    Refreshed,
     ServedFile,
+    SkillChanges,
+    SourceState,
+    derive_sha256,
     render_error,
     render_state,
 )
-from skills_mcp.library.provenance import Provenance, derive_sha256
-from skills_mcp.library.skill_library import MAX_LISTED_FILES
 from skills_mcp.routing.decision import Ambiguous, Candidate
 from skills_mcp.routing.explanation import Explanation, render_explanation
 from skills_mcp.skills.model import Asset, Inventory, Script, Skill
 from skills_mcp.skills.tree import TreeNode, render_node
-from skills_mcp.snapshots.changes import SkillChanges
-from skills_mcp.snapshots.refreshed import Refreshed
 from skills_mcp.text.rendering import render_time, shorten
 
 MAX_LISTED_CHANGES = 50

@@ -27,15 +27,24 @@ from mcp_types import (
     TextResourceContents,
 )
 
-from skills_mcp.errors import SkillDisabledError, SkillNotFoundError, SkillsError
-from skills_mcp.library.answers import LoadedSkill, ServedFile
-from skills_mcp.library.provenance import Provenance, derive_provenance, derive_sha256
-from skills_mcp.library.skill_library import SkillLibrary
+from skills_mcp.errors import (
+    SkillDisabledError,
+    SkillNotFoundError,
+    SkillsError,
+)
+from skills_mcp.library import (
+    LoadedSkill,
+    Provenance,
+    ServedFile,
+    SkillLibrary,
+    Snapshot,
+    derive_provenance,
+    derive_sha256,
+)
 from skills_mcp.server.errors import derive_protocol_error
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Skill
 from skills_mcp.skills.walk import MAX_DEPTH
-from skills_mcp.snapshots.snapshot import Snapshot
 from skills_mcp.text.rendering import shorten
 
 PAGE_SIZE = 100

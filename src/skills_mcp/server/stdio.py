@@ -17,7 +17,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from skills_mcp.analytics.publisher import Publisher
-from skills_mcp.library.skill_library import SkillLibrary
+from skills_mcp.library import SkillLibrary
 from skills_mcp.server.wire import Wire
 
 logger = logging.getLogger(__name__)

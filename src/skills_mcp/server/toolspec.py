@@ -6,7 +6,7 @@ from typing import Any
 
 from mcp_types import Tool, ToolAnnotations
 
-from skills_mcp.library.skill_library import SkillLibrary
+from skills_mcp.library import SkillLibrary
 from skills_mcp.server.arguments import Arguments, input_schema
 from skills_mcp.server.replies import Reply
 

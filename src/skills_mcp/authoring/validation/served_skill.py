@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from skills_mcp.authoring.validation.markdown import Markdown
 from skills_mcp.authoring.validation.rules import Finding, enumerate_shortly
 from skills_mcp.authoring.validation.unsafe_text import check_fields
+from skills_mcp.library import Snapshot
 from skills_mcp.routing.choosing import choose
 from skills_mcp.routing.explanation import list_answers
 from skills_mcp.routing.tokens import fold
@@ -15,7 +16,6 @@ from skills_mcp.skills.index import INDEX, ROOT, SkillIndex, derive_parent_path
 from skills_mcp.skills.inheritance import compose
 from skills_mcp.skills.model import Skill
 from skills_mcp.skills.package import has_program_suffix
-from skills_mcp.snapshots.snapshot import Snapshot
 from skills_mcp.text.rendering import shorten
 
 MAX_SKILLS = 3000

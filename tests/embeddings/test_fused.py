@@ -4,17 +4,18 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from skills_mcp.embeddings.fused import FusedMatcher
-from skills_mcp.embeddings.meanings import Meanings
-from skills_mcp.embeddings.questions import Questions
-from skills_mcp.embeddings.reply import EmbeddingError, Vector, parse_vectors
-from skills_mcp.embeddings.texts import compose_text
+from skills_mcp.embeddings.client import EmbeddingError, Matrix, Vector, parse_vectors
+from skills_mcp.embeddings.fused import MILLION, FusedMatcher, Meanings, find_nearest
+from skills_mcp.embeddings.skill_vectors import compose_skill_text
+from skills_mcp.embeddings.task_vectors import TaskVectors
 from skills_mcp.routing.decision import Candidate
 from skills_mcp.routing.matcher import Matcher
 from skills_mcp.routing.ranked import RankedMatcher, derive_document
 from skills_mcp.routing.text_index.inverted_index import TextIndex
-from skills_mcp.skills.model import Skill
+from skills_mcp.skills.model import Skill, SkillPath
 from tests.embeddings.embedding_server import (
     example_skills,
     vector_of,
@@ -34,7 +35,7 @@ def embed(text: str) -> Vector:
 
 
 def meanings_of(skills: Sequence[Skill]) -> Meanings:
-    vectors = np.stack([embed(compose_text(skill)) for skill in skills])
+    vectors = np.stack([embed(compose_skill_text(skill)) for skill in skills])
     return Meanings.of([skill.path for skill in skills], vectors)
 
 
@@ -51,7 +52,7 @@ def fuse(
         lexical or LexicalMatcher(skills),
         skills,
         meanings=lambda: meanings if is_ready else None,
-        questions=Questions(ask, timeout_seconds=20, clock=lambda: 0.0),
+        task_vectors=TaskVectors(ask, timeout_seconds=20, clock=lambda: 0.0),
         weight=Fraction(weight),
         model="model",
     )
@@ -291,3 +292,69 @@ def test_the_ranked_algorithm_finds_a_paraphrase_with_it_and_none_without() -> N
         for skill in skills:
             worth = sum(each.worth for each in fused.explain(words, skill))
             assert worth == pytest.approx(float(scores.get(skill.path, 0)), abs=1e-5)
+
+
+def meanings(vectors: Matrix) -> Meanings:
+    return Meanings.of([SkillPath(f"s{n}") for n in range(len(vectors))], vectors)
+
+
+def unit(*numbers: float) -> Vector:
+    vector: Vector = np.array(numbers, np.float32)
+    normal: Vector = vector / np.linalg.norm(vector)
+    return normal
+
+
+def test_the_same_direction_is_a_million_and_the_average_is_nothing() -> None:
+    vectors = np.eye(20, dtype=np.float32)
+
+    likeness = meanings(vectors).compare(vectors[3])
+
+    assert likeness[3] == MILLION
+    assert likeness.sum() == MILLION
+
+
+def test_a_model_that_finds_everything_alike_is_read_like_one_that_does_not() -> None:
+    plain = np.eye(20, dtype=np.float32)
+    alike = np.stack([unit(*(row + 0.5)) for row in plain])
+    task = unit(*(plain[0] + plain[1]))
+    cosines = alike @ unit(*(task + 0.5))
+
+    likeness = meanings(alike).compare(unit(*(task + 0.5)))
+
+    assert cosines.min() > 0.6
+    assert likeness[2:].max() < 100_000
+    assert likeness[:2].min() > 200_000
+
+
+def test_a_single_skill_can_be_like_a_task() -> None:
+    likeness = meanings(np.stack([unit(1, 0)])).compare(unit(1, 1))
+
+    assert likeness[0] > 500_000
+
+
+def test_a_vector_of_another_model_is_refused_and_the_remedy_named() -> None:
+    with pytest.raises(EmbeddingError, match=r"3 dimensions.*2.*delete cache/emb"):
+        meanings(np.eye(2, dtype=np.float32)).compare(unit(1, 2, 3))
+
+
+LIKENESS = st.lists(st.integers(0, 5), min_size=1, max_size=30)
+
+
+@given(
+    numbers=LIKENESS, most=st.integers(1, 8), least=st.integers(0, 4), data=st.data()
+)
+def test_the_nearest_are_those_of_a_plain_sort(
+    numbers: list[int], most: int, least: int, data: st.DataObject
+) -> None:
+    size = len(numbers)
+    within = data.draw(
+        st.none() | st.lists(st.booleans(), min_size=size, max_size=size)
+    )
+    mask = None if within is None else np.array(within)
+
+    found = find_nearest(np.array(numbers), most, least, mask)
+
+    eligible = [
+        n for n in range(size) if numbers[n] >= least and (within is None or within[n])
+    ]
+    assert found == sorted(eligible, key=lambda n: (-numbers[n], n))[:most]

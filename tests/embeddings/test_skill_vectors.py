@@ -8,9 +8,13 @@ import numpy as np
 import pytest
 
 from skills_mcp.embeddings.client import Client
-from skills_mcp.embeddings.questions import Questions
-from skills_mcp.embeddings.skill_vectors import SkillVectors
-from skills_mcp.embeddings.vectors import VectorStore
+from skills_mcp.embeddings.skill_vectors import (
+    MAX_BODY_CHARACTERS,
+    SkillVectors,
+    compose_skill_text,
+)
+from skills_mcp.embeddings.task_vectors import TaskVectors
+from skills_mcp.embeddings.vector_store import VectorStore
 from skills_mcp.skills.model import Skill
 from tests.embeddings.embedding_server import (
     KEY,
@@ -62,7 +66,7 @@ def vectors_of(server: EmbeddingServer, client: Client, tmp_path: Path) -> Prepa
             provider=provider,
             rules=rules_for(server, **more),
             client=client,
-            questions=Questions(
+            task_vectors=TaskVectors(
                 lambda text: client.embed([text], timeout_seconds=10)[0], 20
             ),
             store=VectorStore(tmp_path / "embeddings", provider.space()),
@@ -320,3 +324,27 @@ def test_the_operator_decides_how_much_meaning_counts(
 
     assert best.skill.path == "s07"
     assert best.score == score
+
+
+def test_name_description_and_the_start_of_the_body_stand_for_a_skill() -> None:
+    skill = make_skill("pdf-forms", description="Fill in forms", body="x" * 9_999)
+
+    text = compose_skill_text(skill)
+
+    assert text == f"pdf forms\nFill in forms\n{'x' * MAX_BODY_CHARACTERS}"
+
+
+def test_the_place_the_keywords_and_the_files_of_a_skill_are_not_sent() -> None:
+    skill = make_skill("secret-team/pdf", keywords=("classified",))
+
+    text = compose_skill_text(skill)
+
+    assert "secret-team" not in text.partition("\n")[0]
+    assert "classified" not in text
+
+
+def test_a_lone_surrogate_in_a_skill_does_not_break_the_request() -> None:
+    skill = make_skill("a", description="\ud83d")
+
+    assert compose_skill_text(skill).isprintable() is False
+    assert compose_skill_text(skill).encode()

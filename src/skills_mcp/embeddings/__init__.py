@@ -1,7 +1,7 @@
-"""What a text means, as vectors of a model that the operator chose (000 §6.3).
+"""Embeddings: what a text means, as vectors of a model that the operator chose.
 
-With the provider `none` nothing here is imported but this file and two that are small,
-and nothing leaves the machine.
+With the provider `none` only this file and two small ones are imported, and nothing
+leaves the machine.
 """
 
 from skills_mcp.embeddings.embedder import open_embedding

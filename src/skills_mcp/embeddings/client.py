@@ -1,23 +1,40 @@
-"""Asks an API for vectors, in the form of OpenAI.  The only HTTP of embeddings."""
+"""Asks a provider for vectors, and checks its replies.  The only HTTP of embeddings.
+
+The API is that of OpenAI, which all supported providers have.
+"""
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from skills_mcp.embeddings.provider import Provider
-from skills_mcp.embeddings.reply import (
-    EmbeddingError,
-    Matrix,
-    derive_max_bytes,
-    parse_vectors,
-)
 from skills_mcp.processes.retry import parse_retry_after
 
 if TYPE_CHECKING:  # imported late: nothing is sent before the first answer
     import httpx
+
+Vector = NDArray[np.float32]
+"""The direction of a meaning; its length is 1."""
+Matrix = NDArray[np.float32]
+"""A vector in each row."""
+
+MAX_DIMENSIONS = 8_192  # twice the longest that is known, 4,096
+
+# A number takes up to 25 characters with its comma; the rest is for the JSON around it.
+_BYTES_PER_NUMBER = 32
+_BYTES_AROUND = 65_536
+
+_NOT_AS_AGREED = (
+    *(ValueError, TypeError, KeyError, AttributeError),
+    *(OverflowError, RecursionError),
+)
+"""What parsing a reply raises if it is something else."""
 
 _OK = 200
 _REDIRECTS = range(300, 400)
@@ -26,11 +43,33 @@ _SERVER_ERRORS = range(500, 600)
 _TOO_EARLY = frozenset({408, 425, 429})
 
 _MAX_SHOWN = 200
-"""Characters of what a provider says about a request that it refuses."""
+"""How many characters of the message of a refusal are shown."""
+
+
+class EmbeddingError(Exception):
+    """There are no vectors.  Never leaves this package: words decide instead.
+
+    Args:
+        message: What to do, without any secret.
+        is_passing: Whether the same request may succeed later.
+        retry_after_seconds: When the provider wants to be asked again; None if it does
+            not say.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        is_passing: bool = False,
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.is_passing = is_passing
+        self.retry_after_seconds = retry_after_seconds
 
 
 class Client:
-    """Speaks to one provider; safe to use from several threads."""
+    """A connection to one provider; safe to use from several threads."""
 
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
@@ -49,7 +88,7 @@ class Client:
                 address of a host is not limited by it.
 
         Raises:
-            EmbeddingError: There are no vectors, or none that can be used.
+            EmbeddingError: There are no vectors, or they cannot be used.
         """
         request: dict[str, Any] = {"model": self._provider.model, "input": list(texts)}
         if self._provider.dimensions:
@@ -119,7 +158,7 @@ class Client:
                 f"{self._host()} answers {status} and points elsewhere, which is not "
                 "followed: correct embedding.base_url"
             )
-        said = self._without_key(_what_is_said(body))
+        said = self._without_key(_parse_error_message(body))
         return EmbeddingError(
             f"{self._host()} answers {status}{said and f': {said}'}",
             is_passing=status in _TOO_EARLY or status in _SERVER_ERRORS,
@@ -136,8 +175,37 @@ class Client:
         return text.replace(key, "***") if key else text
 
 
+def make_sendable(text: str) -> str:
+    """Return a text without lone surrogates, which JSON parsers may refuse."""
+    return text.encode("utf-8", "replace").decode().strip()
+
+
+def derive_max_bytes(count: int) -> int:
+    """Return how many bytes the reply to a request for `count` vectors may have."""
+    return _BYTES_AROUND + count * MAX_DIMENSIONS * _BYTES_PER_NUMBER
+
+
+def parse_vectors(body: bytes, *, count: int, dimensions: int) -> Matrix:
+    """Return the vectors of a reply, in the order of the request, each of length 1.
+
+    Args:
+        body: JSON as OpenAI's API answers.
+        count: How many texts were sent.
+        dimensions: How many numbers each vector must have; 0 for any.
+
+    Raises:
+        EmbeddingError: The reply is anything else.
+    """
+    try:
+        rows = _rows(json.loads(body, parse_constant=_refuse), count)
+        return _normalise(np.array(rows, np.float64), dimensions)
+    except _NOT_AS_AGREED as error:
+        reason = str(error) if isinstance(error, _NoVectorsError) else "no vectors"
+        raise EmbeddingError(f"the reply cannot be used: {reason}") from None
+
+
 def _read(answer: "httpx.Response", max_bytes: int, timeout_seconds: float) -> bytes:
-    """Read a reply that is neither too long nor comes drop by drop."""
+    """Read a reply, if it is neither too long nor too slow."""
     ends_at = time.monotonic() + timeout_seconds
     body = bytearray()
     for part in answer.iter_bytes():
@@ -149,10 +217,55 @@ def _read(answer: "httpx.Response", max_bytes: int, timeout_seconds: float) -> b
     return bytes(body)
 
 
-def _what_is_said(body: bytes) -> str:
-    """Return the message of an error; an empty text where there is none."""
+def _parse_error_message(body: bytes) -> str:
+    """Return the message of an error reply; empty if there is none."""
     try:
         message = json.loads(body)["error"]["message"]
     except (ValueError, TypeError, KeyError, IndexError, RecursionError):
         return ""
     return " ".join(message.split())[:_MAX_SHOWN] if isinstance(message, str) else ""
+
+
+class _NoVectorsError(ValueError):
+    """Says what is wrong without a word of the reply."""
+
+
+def _refuse(constant: str) -> None:
+    raise _NoVectorsError(f"it holds {constant}")
+
+
+def _rows(reply: Any, count: int) -> list[list[float]]:
+    items = reply["data"]
+    if not isinstance(items, list) or len(items) != count:
+        raise _NoVectorsError(f"it does not hold {count} vectors")
+    ordered: dict[int, list[float]] = {}
+    for place, item in enumerate(items):
+        # Not every server numbers them; then the order is that of the request.
+        ordered[item.get("index", place)] = item["embedding"]
+    if ordered.keys() != set(range(count)):
+        raise _NoVectorsError("the numbers of its vectors are wrong")
+    rows = [ordered[number] for number in range(count)]
+    if not all(map(_is_vector, rows)) or len(set(map(len, rows))) > 1:
+        raise _NoVectorsError("its vectors are no lists of numbers of one length")
+    return rows
+
+
+def _is_vector(row: object) -> bool:
+    return isinstance(row, list) and _are_numbers(row)
+
+
+def _are_numbers(row: Iterable[object]) -> bool:
+    return {type(number) for number in row} <= {int, float}  # a bool is an int
+
+
+def _normalise(matrix: NDArray[np.float64], dimensions: int) -> Matrix:
+    length = matrix.shape[1]
+    if not 0 < length <= MAX_DIMENSIONS or (dimensions and length != dimensions):
+        wanted = dimensions or f"1 to {MAX_DIMENSIONS}"
+        raise _NoVectorsError(f"its vectors have {length} dimensions, not {wanted}")
+    largest = np.abs(matrix).max(axis=1, keepdims=True)
+    if not np.isfinite(largest).all() or not largest.all():
+        raise _NoVectorsError("one of its vectors has no direction")
+    matrix = matrix / largest  # so that no square is too large or too small
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    return matrix.astype(np.float32)

@@ -1,7 +1,6 @@
-"""The door to embeddings: off, or vectors of skills and a matcher that knows them.
+"""The entry to embeddings: switched off, or the vectors of skills for a matcher.
 
-Numpy and HTTP are imported by the first `prepare`, which runs on a worker thread, and
-not before.
+NumPy and HTTP are imported by `vectors_of`, on a worker thread, and not before.
 """
 
 import logging
@@ -16,8 +15,8 @@ from skills_mcp.skills.model import Skill
 
 if TYPE_CHECKING:  # imported late: the first answer may not wait for numpy
     from skills_mcp.embeddings.client import Client
-    from skills_mcp.embeddings.questions import Questions
     from skills_mcp.embeddings.skill_vectors import SkillVectors
+    from skills_mcp.embeddings.task_vectors import TaskVectors
 
 logger = logging.getLogger(__name__)
 
@@ -25,18 +24,18 @@ logger = logging.getLogger(__name__)
 def open_embedding(
     rules: Embedding, environment: Mapping[str, str], cache: Path
 ) -> "Embedder | None":
-    """Return what compares meanings, or None if the operator wants nobody to.
+    """Return the embedder, or None if the operator has not switched it on.
 
-    Nothing is imported, sent or written yet. Without its key there is nobody to ask,
-    which is a warning and no error: words still find skills.
+    Nothing is imported, sent or written yet. A missing key is a warning and no error:
+    words still find skills.
 
     Args:
-        rules: The operator's.
-        environment: Where the key is.
-        cache: The folder of everything that may be deleted.
+        rules: The operator's configuration.
+        environment: Holds the key.
+        cache: The folder of files that may be deleted.
 
     Raises:
-        ConfigError: The operator has to say more.
+        ConfigError: An address or a model is missing.
     """
     if rules.provider == "none" or not rules.weight:
         return None
@@ -51,9 +50,9 @@ class Embedder:
     """Turns skills and tasks into vectors of one provider.
 
     Args:
-        provider: Whom to ask.
-        rules: How to ask, and how much an answer counts.
-        folder: Where vectors are kept.
+        provider: The provider of the vectors.
+        rules: The operator's configuration.
+        folder: The cache of vectors.
     """
 
     def __init__(self, provider: Provider, rules: Embedding, folder: Path) -> None:
@@ -61,7 +60,7 @@ class Embedder:
         self._rules = rules
         self._folder = folder
         self._guard = Lock()
-        self._opened: tuple[Client, Questions] | None = None
+        self._opened: tuple[Client, TaskVectors] | None = None
 
     @property
     def secret(self) -> str:
@@ -69,17 +68,17 @@ class Embedder:
         return self._provider.key
 
     def vectors_of(self, skills: Sequence[Skill]) -> "SkillVectors":
-        """Return the vectors of skills in path order; there are none yet."""
+        """Return the vectors of skills in path order; `prepare` gets them."""
         from skills_mcp.embeddings.skill_vectors import SkillVectors
-        from skills_mcp.embeddings.vectors import VectorStore
+        from skills_mcp.embeddings.vector_store import VectorStore
 
-        client, questions = self._open()
+        client, task_vectors = self._open()
         return SkillVectors(
             skills,
             provider=self._provider,
             rules=self._rules,
             client=client,
-            questions=questions,
+            task_vectors=task_vectors,
             store=VectorStore(self._folder, self._provider.space()),
         )
 
@@ -89,10 +88,10 @@ class Embedder:
             if self._opened:
                 self._opened[0].close()
 
-    def _open(self) -> "tuple[Client, Questions]":
-        """Return what all snapshots share, so that tasks are remembered."""
+    def _open(self) -> "tuple[Client, TaskVectors]":
+        """Return the client and the vectors of tasks, which all snapshots share."""
         from skills_mcp.embeddings.client import Client
-        from skills_mcp.embeddings.questions import Questions
+        from skills_mcp.embeddings.task_vectors import TaskVectors
 
         with self._guard:
             if self._opened is None:
@@ -100,7 +99,7 @@ class Embedder:
                 seconds = self._rules.timeout_seconds
                 self._opened = (
                     client,
-                    Questions(
+                    TaskVectors(
                         lambda text: client.embed([text], timeout_seconds=seconds)[0],
                         seconds,
                     ),

@@ -1,43 +1,103 @@
-"""Words and meanings in one score (notes: the gain is with tasks that paraphrase)."""
+"""Words and meanings in one score: a task that paraphrases finds its skill, too."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skills_mcp.embeddings.meanings import MILLION, Meanings, find_nearest
-from skills_mcp.embeddings.questions import Questions
-from skills_mcp.embeddings.reply import EmbeddingError
-from skills_mcp.embeddings.texts import compose_question
-from skills_mcp.routing.decision import Candidate
+from skills_mcp.embeddings.client import EmbeddingError, Matrix, Vector
+from skills_mcp.embeddings.task_vectors import TaskVectors, compose_task_text
+from skills_mcp.routing.decision import Candidate, derive_places
 from skills_mcp.routing.evidence import Evidence, Word
 from skills_mcp.routing.matcher import Mask, Matcher
-from skills_mcp.skills.model import Skill
+from skills_mcp.skills.model import Skill, SkillPath
+
+MILLION = 1_000_000
+"""Likeness is counted in millionths, so that equal ones are equal."""
+
+# The closeness of the library counts as much as this many skills: with fewer than ten
+# skills, a task's cosines are mostly those of the skills that it means.
+_PRIOR_SKILLS = 4
+
+# A model that finds all texts alike says nothing; the scale must not divide by 0.
+_LARGEST_FLOOR = 0.99
 
 # Measured: over the first 50 the fusion answers as over all skills.
 _FROM_EACH_SIDE = 50
 
-# Half of a library is more like a task than its average skill: without any word in
-# common only what is far above that is found.
-_LEAST_ALIKE = 200_000
+# Half of a library is nearer to a task than its average skill. A skill that shares no
+# word with the task is found only if it is far above that.
+_MIN_LIKENESS = 200_000
 
 _CERTAIN = 1
 """The score of a skill that the task names."""
 
 
-class FusedMatcher:
-    """Adds meanings to a matcher of words; without vectors it answers as that one.
+@dataclass(frozen=True, slots=True, eq=False)
+class Meanings:
+    """The vectors of one set of skills.  Never changes."""
 
-    Score: `(1 - weight) * words + weight * meaning`, both from 0 to 1. A sum and not
-    a fusion of ranks, which gains nothing where one side is much stronger.
+    vectors: Matrix
+    numbers: Mapping[SkillPath, int]
+    """The number of each skill, which is the row of its vector."""
+    places: NDArray[np.int64]
+    """The order of skills with equal scores."""
+    total: Vector
+    """The sum of the vectors."""
+    closeness: float
+    """The mean cosine of two different skills."""
+
+    @classmethod
+    def of(cls, paths: Sequence[SkillPath], vectors: Matrix) -> "Meanings":
+        """Return the meanings of skills in path order."""
+        count = len(paths)
+        total: Vector = vectors.sum(axis=0, dtype=np.float32)
+        pairs = count * (count - 1)
+        closeness = (float(total @ total) - count) / pairs if pairs else 0.0
+        numbers = {path: number for number, path in enumerate(paths)}
+        return cls(vectors, numbers, derive_places(paths), total, closeness)
+
+    def compare(self, vector: Vector) -> NDArray[np.int64]:
+        """Return how like each skill a task is, in millionths.
+
+        A cosine means something else in every model: 0.5 is far apart for one and
+        nearly equal for another. Therefore the cosine of the average skill counts as 0,
+        and the same direction as a million.
+
+        Raises:
+            EmbeddingError: The vector is of another model.
+        """
+        if vector.shape != self.total.shape:
+            raise EmbeddingError(
+                f"the vector of the task has {len(vector)} dimensions, those of the "
+                f"skills have {len(self.total)}: delete cache/embeddings"
+            )
+        cosines = self.vectors @ vector
+        floor = self._floor(float(self.total @ vector))
+        likeness = np.clip((cosines - floor) / (1 - floor), 0, 1)
+        millionths: NDArray[np.int64] = np.rint(likeness * MILLION).astype(np.int64)
+        return millionths
+
+    def _floor(self, summed: float) -> float:
+        """Return the cosine that counts as 0: that of the average skill."""
+        count = len(self.numbers)
+        average = (summed + _PRIOR_SKILLS * self.closeness) / (count + _PRIOR_SKILLS)
+        return min(max(average, 0.0), _LARGEST_FLOOR)
+
+
+class FusedMatcher:
+    """Adds meanings to a matcher of words; without vectors it answers as that matcher.
+
+    Score: `(1 - weight) * words + weight * meaning`, both from 0 to 1. It is a sum and
+    not a fusion of ranks, which gains nothing if one side is much stronger.
 
     Args:
         lexical: Compares words.
         skills: In path order; only those that are returned are asked for.
         meanings: Returns the vectors of the skills, None while there are none.
-        questions: Asks for the vector of a task.
+        task_vectors: Asks for the vector of a task.
         weight: The share of the meaning, from 0 to 1.
         model: Its name, as evidence shows it.
     """
@@ -48,7 +108,7 @@ class FusedMatcher:
         skills: Sequence[Skill],
         *,
         meanings: Callable[[], Meanings | None],
-        questions: Questions,
+        task_vectors: TaskVectors,
         weight: Fraction,
         model: str,
     ) -> None:
@@ -56,7 +116,7 @@ class FusedMatcher:
         self._lexical = lexical
         self._skills = skills
         self._meanings = meanings
-        self._questions = questions
+        self._task_vectors = task_vectors
         self._weight = weight
         self._model = model
 
@@ -96,25 +156,25 @@ class FusedMatcher:
         share = float(1 - self._weight)
         words = tuple(replace(each, worth=each.worth * share) for each in evidence)
         alike = int(compared.likeness[compared.meanings.numbers[skill.path]])
-        if not alike or (not evidence and alike < _LEAST_ALIKE):
+        if not alike or (not evidence and alike < _MIN_LIKENESS):
             return words
         worth = float(self._weight * alike / MILLION)
         meaning = Evidence(word="", where="embedding", found=self._model, worth=worth)
         return (*words, meaning)
 
     def _compare(self, context: str, worded: Sequence[Candidate]) -> "_Compared | None":
-        """Return how like the task the skills are; None if words decide alone."""
+        """Compare the task with the skills; None if words decide alone."""
         meanings = self._meanings()
         is_named = bool(worded) and worded[0].score >= _CERTAIN
         if meanings is None or is_named:
             return None
-        vector = self._questions.embed(compose_question(context))
+        vector = self._task_vectors.embed(compose_task_text(context))
         if vector is None:
             return None
         try:
             return _Compared(meanings, meanings.compare(vector))
         except EmbeddingError as error:
-            self._questions.fail(error)
+            self._task_vectors.fail(error)
             return None
 
     def _find(
@@ -123,11 +183,11 @@ class FusedMatcher:
         compared: "_Compared",
         most: int | None,
         within: Mask,
-    ) -> list["_Found"]:
+    ) -> list["_Scored"]:
         """Return the best of both sides, best first."""
         likeness = compared.likeness
         wide = len(likeness) if most is None else max(most, _FROM_EACH_SIDE)
-        near = find_nearest(likeness, wide, _LEAST_ALIKE, within)
+        near = find_nearest(likeness, wide, _MIN_LIKENESS, within)
         worded = self._score_words(context, compared, near, wide, within)
         found = []
         for number in dict.fromkeys((*worded, *near)):
@@ -135,7 +195,7 @@ class FusedMatcher:
             words = candidate.score if candidate else Fraction(0)
             meaning = Fraction(int(likeness[number]), MILLION)
             score = (1 - self._weight) * words + self._weight * meaning
-            found.append(_Found(score, number, candidate))
+            found.append(_Scored(score, number, candidate))
         places = compared.meanings.places
         return sorted(found, key=lambda each: (-each.score, int(places[each.number])))
 
@@ -147,22 +207,22 @@ class FusedMatcher:
         wide: int,
         within: Mask,
     ) -> dict[int, Candidate]:
-        """Return the best by words, and what the words say of the nearest skills."""
+        """Return the best candidates by words, and those of the nearest skills."""
         best = self._lexical.score(context, most=wide, within=within)
         numbers = compared.meanings.numbers
         worded = {numbers[each.skill.path]: each for each in best}
         others = [number for number in near if number not in worded]
         if len(best) < wide or not others:
-            return worded  # the words speak for no other skill
+            return worded  # no other skill has a word of the task
         mask = np.zeros(len(self._skills), np.bool_)
         mask[others] = True
         for each in self._lexical.score(context, within=mask):
-            # Narrowing may turn a task into somebody's name, but not here.
+            # Among fewer skills a task may become the name of one, but not here.
             score = min(each.score, best[-1].score)
             worded[numbers[each.skill.path]] = replace(each, score=score)
         return worded
 
-    def _candidate(self, found: "_Found") -> Candidate:
+    def _candidate(self, found: "_Scored") -> Candidate:
         if found.candidate:
             return replace(found.candidate, score=found.score)
         return Candidate(self._skills[found.number], found.score, ())
@@ -170,15 +230,39 @@ class FusedMatcher:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Compared:
-    """A task beside the meanings of skills."""
+    """How like each skill a task is."""
 
     meanings: Meanings
     likeness: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Scored:
     score: Fraction
     number: int
     candidate: Candidate | None
-    """What the words say of it, if they say anything."""
+    """The candidate by words, if there is one."""
+
+
+def find_nearest(
+    likeness: NDArray[np.int64], most: int, least: int, within: NDArray[np.bool_] | None
+) -> list[int]:
+    """Return the numbers of the skills that are most alike, best first.
+
+    Args:
+        likeness: Of each skill.
+        most: How many to return; among equals the lower number is first.
+        least: The smallest likeness to return.
+        within: The skills that may be found; None for all.
+    """
+    eligible = likeness >= least
+    if within is not None:
+        eligible &= within
+    numbers = np.flatnonzero(eligible)
+    if len(numbers) > most:
+        chosen = likeness[numbers]
+        last = np.partition(chosen, len(chosen) - most)[len(chosen) - most]
+        numbers = numbers[chosen >= last]  # equals of the last one, too
+    order = np.argsort(-likeness[numbers], kind="stable")
+    found: list[int] = numbers[order][:most].tolist()
+    return found

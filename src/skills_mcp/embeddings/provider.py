@@ -1,4 +1,4 @@
-"""Who turns texts into vectors: which address, which model, and with whose key."""
+"""The provider that turns texts into vectors: its address, model and key."""
 
 import re
 from collections.abc import Mapping
@@ -14,13 +14,13 @@ _ADDRESSES = {
 }
 _MODELS = {"openai": "text-embedding-3-small", "gemini": "gemini-embedding-001"}
 
-# What a header can hold; a library would show anything else in its complaint.
+# What a header can hold; the message of a library would show any other key.
 _KEY = re.compile(r"[!-~]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
-    """Where texts are sent, and what makes one vector comparable with another."""
+    """Where texts are sent, and what vectors need in common to be compared."""
 
     address: str
     """Without `/embeddings` and without a slash at the end."""
@@ -28,12 +28,12 @@ class Provider:
     dimensions: int
     """How long a vector has to be; 0 leaves it to the model."""
     key: str = field(default="", repr=False)
-    """Empty where none is needed.  In no file, log, error or URL."""
+    """Empty if none is needed.  It is in no file, log, error or URL."""
     key_name: str = ""
     """The environment variable that the key came from."""
 
     def space(self) -> str:
-        """Name what vectors have to have in common to be compared."""
+        """Return the name of the space in which vectors can be compared."""
         parts = (self.address, self.model, str(self.dimensions))
         return sha256("\0".join(parts).encode()).hexdigest()[:16]
 
@@ -42,7 +42,7 @@ class Provider:
         return sha256(f"{self.space()}\0{text}".encode()).digest()
 
     def find_fault(self) -> str:
-        """Say what is wrong with the key; an empty text if nothing is."""
+        """Return what is wrong with the key; empty if nothing is."""
         if not self.key_name:
             return ""
         if not self.key:
@@ -52,10 +52,10 @@ class Provider:
 
 
 def derive_provider(rules: Embedding, environment: Mapping[str, str]) -> Provider:
-    """Return whom to ask, for any provider but `none`.
+    """Return the provider of a configuration that is not `none`.
 
     Raises:
-        ConfigError: The operator has to say more.
+        ConfigError: An address or a model is missing.
     """
     address = rules.base_url or _ADDRESSES.get(rules.provider, "")
     model = rules.model or _MODELS.get(rules.provider, "")

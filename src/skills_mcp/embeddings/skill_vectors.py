@@ -9,32 +9,51 @@ from threading import Event
 import numpy as np
 
 from skills_mcp.config import Embedding
-from skills_mcp.embeddings.client import Client
-from skills_mcp.embeddings.fused import FusedMatcher
-from skills_mcp.embeddings.meanings import Meanings
+from skills_mcp.embeddings.client import (
+    Client,
+    EmbeddingError,
+    Matrix,
+    Vector,
+    make_sendable,
+)
+from skills_mcp.embeddings.fused import FusedMatcher, Meanings
 from skills_mcp.embeddings.provider import Provider
-from skills_mcp.embeddings.questions import Questions
-from skills_mcp.embeddings.reply import EmbeddingError, Matrix, Vector
-from skills_mcp.embeddings.texts import compose_text
-from skills_mcp.embeddings.vectors import VectorStore
+from skills_mcp.embeddings.task_vectors import TaskVectors
+from skills_mcp.embeddings.vector_store import VectorStore
 from skills_mcp.processes.retry import derive_pause
 from skills_mcp.routing.matcher import Matcher
 from skills_mcp.skills.model import Skill
 
 logger = logging.getLogger(__name__)
 
-# Nobody waits for it, and a model on a laptop takes seconds for a full batch.
+# No agent waits for it, and a model on a laptop takes seconds for a full batch.
 _TIMEOUT_SECONDS = 60.0
 
 # With pauses of up to 2, 4, 8 and 16 seconds: past a moment of too many requests.
 _ATTEMPTS = 5
 _FIRST_PAUSE_SECONDS = 2.0
 
-# A laptop that is offline, or a provider that is down: nobody is waiting.
+# For a laptop that is offline, or a provider that is down.
 _PAUSE_SECONDS = 300.0
 
-# What is lost if this process dies, and how often the log says how far it is.
+# At most so many vectors are lost if this process dies. The log tells the progress as
+# often.
 _SAVED_TOGETHER = 1_024
+
+# Measured: a longer part of the body adds little, and many models read no more
+# than 512 tokens.
+MAX_BODY_CHARACTERS = 1_500
+
+# A description may be as long as its author likes; the standard allows 1,024.
+_MAX_DESCRIPTION_CHARACTERS = 1_500
+
+
+def compose_skill_text(skill: Skill) -> str:
+    """Return what is sent for a skill: name, description and start of the body."""
+    name = skill.name.replace("-", " ").replace("_", " ")
+    description = skill.description[:_MAX_DESCRIPTION_CHARACTERS]
+    body = skill.body[:MAX_BODY_CHARACTERS]
+    return make_sendable(f"{name}\n{description}\n{body}")
 
 
 class SkillVectors:
@@ -42,11 +61,11 @@ class SkillVectors:
 
     Args:
         skills: In path order.
-        provider: Whom to ask.
-        rules: How to ask, and how much an answer counts.
+        provider: The provider of the vectors.
+        rules: The operator's configuration.
         client: Speaks to the provider.
-        questions: Asks for the vector of a task.
-        store: Where vectors are kept.
+        task_vectors: Asks for the vector of a task.
+        store: The cache of vectors.
         wait: Waits for some seconds; returns true to give up instead.
     """
 
@@ -57,7 +76,7 @@ class SkillVectors:
         provider: Provider,
         rules: Embedding,
         client: Client,
-        questions: Questions,
+        task_vectors: TaskVectors,
         store: VectorStore,
         wait: Callable[[float], bool] | None = None,
     ) -> None:
@@ -65,7 +84,7 @@ class SkillVectors:
         self._provider = provider
         self._rules = rules
         self._client = client
-        self._questions = questions
+        self._task_vectors = task_vectors
         self._store = store
         self._closed = Event()
         self._wait = wait or self._closed.wait
@@ -79,7 +98,7 @@ class SkillVectors:
     def fuse(self, matcher: Matcher) -> Matcher:
         """Return a matcher that compares meanings, too, as soon as it can.
 
-        The keyword algorithm stays what 001 §5 says, and is returned as it is.
+        A matcher of the keyword algorithm is returned as it is.
         """
         if matcher.algorithm == "keyword":
             return matcher
@@ -87,13 +106,13 @@ class SkillVectors:
             matcher,
             self._skills,
             meanings=lambda: self._meanings,
-            questions=self._questions,
+            task_vectors=self._task_vectors,
             weight=Fraction(str(self._rules.weight)),
             model=self._provider.model,
         )
 
     def prepare(self) -> bool:
-        """Get every vector, and return whether there are all.  Blocking, for long.
+        """Get the vectors of all skills; return whether that succeeded.  Takes long.
 
         It tries again until it succeeds, is closed, or the operator has to change
         something. Never raises: words find skills without it.
@@ -115,7 +134,9 @@ class SkillVectors:
         self._closed.set()
 
     def _prepare(self) -> bool:
-        digests = [self._provider.digest(compose_text(each)) for each in self._skills]
+        digests = [
+            self._provider.digest(compose_skill_text(each)) for each in self._skills
+        ]
         if not digests:
             return False
         matrix = self._store.load(digests)
@@ -123,7 +144,7 @@ class SkillVectors:
             with self._store.exclusive(self._wait) as is_held:
                 if not is_held:
                     return False
-                # Look again: who held the lock may have asked for the same.
+                # Look again: the process that held the lock may have asked, too.
                 matrix = self._store.load(digests)
                 if matrix is None:
                     matrix = self._build(digests)
@@ -134,7 +155,7 @@ class SkillVectors:
         return True
 
     def _build(self, digests: Sequence[bytes]) -> Matrix | None:
-        """Ask for what is in no file; None if there is no time left."""
+        """Ask for the vectors that are not in the cache; None if this is closed."""
         wanted = {digest: number for number, digest in enumerate(digests)}
         known = self._store.collect(wanted)
         missing = {key: at for key, at in wanted.items() if key not in known}
@@ -160,11 +181,11 @@ class SkillVectors:
         return matrix if mapped is None else mapped
 
     def _ask_for(self, missing: Mapping[bytes, int]) -> Iterator[dict[bytes, Vector]]:
-        """Yield the vectors of skills, many at a time; fewer if it is closed."""
+        """Yield the vectors of skills, many at a time; stop early if this is closed."""
         fresh: dict[bytes, Vector] = {}
         keys, size = list(missing), self._rules.batch_size
         for batch in (keys[at : at + size] for at in range(0, len(keys), size)):
-            texts = [compose_text(self._skills[missing[key]]) for key in batch]
+            texts = [compose_skill_text(self._skills[missing[key]]) for key in batch]
             try:
                 vectors = None if self._closed.is_set() else self._ask(texts)
             except EmbeddingError:
@@ -181,7 +202,7 @@ class SkillVectors:
             yield fresh
 
     def _ask(self, texts: Sequence[str]) -> Matrix | None:
-        """Ask a few times; None if there is no time to."""
+        """Ask a few times; None if this is closed."""
         for attempt in range(_ATTEMPTS):
             try:
                 return self._client.embed(texts, timeout_seconds=_TIMEOUT_SECONDS)

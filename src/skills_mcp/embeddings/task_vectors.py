@@ -1,4 +1,4 @@
-"""The vector of a task, for somebody who waits: soon, or not at all."""
+"""The vector of a task, while an agent waits: soon, or not at all."""
 
 import logging
 import time
@@ -7,23 +7,31 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Lock, Thread
 
-from skills_mcp.embeddings.reply import EmbeddingError, Vector
+from skills_mcp.embeddings.client import EmbeddingError, Vector, make_sendable
 
 logger = logging.getLogger(__name__)
 
 # An agent asks again with the same words: to pick a candidate, or in the next window.
 _REMEMBERED = 256
 
-# After a failure nobody waits for so long: as long as an agent works on one step.
+# No task is sent for so long after a failure: as long as an agent works on one step.
 PAUSE_SECONDS = 30.0
 
+# What a user wants comes first; pasted logs and files follow.
+_MAX_TASK_CHARACTERS = 4_000
 
-class Questions:
+
+def compose_task_text(context: str) -> str:
+    """Return the text that is sent for a task."""
+    return make_sendable(" ".join(context.split())[:_MAX_TASK_CHARACTERS])
+
+
+class TaskVectors:
     """Asks for vectors of tasks, and remembers them in memory only.
 
     Args:
         ask: Returns the vector of a text; blocking.
-        timeout_seconds: How long anybody waits, whatever the network does.
+        timeout_seconds: How long a caller waits at most.
         clock: Seconds that only ever grow.
     """
 
@@ -42,7 +50,7 @@ class Questions:
         self._told = ""
 
     def embed(self, text: str) -> Vector | None:
-        """Return the vector of a task, or None if it cannot be had now.  Blocking."""
+        """Return the vector of a task, or None if there is none now.  Blocking."""
         known = self._remember(text)
         if known is not None:
             return known
@@ -65,7 +73,7 @@ class Questions:
         return vector
 
     def fail(self, error: EmbeddingError) -> None:
-        """Let nobody wait for a while, and say once why."""
+        """Send no task for a while, and log once why."""
         pause = max(PAUSE_SECONDS, error.retry_after_seconds or 0.0)
         with self._guard:
             self._paused_until = self._clock() + pause

@@ -1,4 +1,4 @@
-"""Vectors on disk, so that a text is sent once, by whatever process needs it first.
+"""Vectors on disk, so that each text is sent once, by the first process that needs it.
 
 ```text
 <cache>/embeddings/<space>/     0700; one per address, model and dimensions
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skills_mcp.embeddings.reply import MAX_DIMENSIONS, Matrix, Vector
+from skills_mcp.embeddings.client import MAX_DIMENSIONS, Matrix, Vector
 from skills_mcp.files.durable import NEW_PREFIX, replacing
 from skills_mcp.files.locks import FileLock, acquire_lock
 
@@ -34,11 +34,10 @@ Table = NDArray[np.void]
 
 _KEY_BYTES = 32
 
-# Some 80,000 vectors of the commonest length, 1,536: more than anybody's skills, and
-# less than anybody's disk.
+# Some 80,000 vectors of the commonest length, 1,536: more than any library has skills.
 MAX_CACHE_BYTES = 512 * 1024 * 1024
 
-# What a process that died has left half written; none writes for so long.
+# A file that is unfinished for so long was left by a process that has died.
 _LEFTOVER_SECONDS = 60 * 60.0
 
 _POLL_SECONDS = 0.5
@@ -51,8 +50,8 @@ class VectorStore:
 
     Args:
         root: The folder of all spaces.
-        space: What its vectors have in common.
-        max_bytes: How large all spaces may be together.
+        space: The name of the space: one per address, model and dimensions.
+        max_bytes: How large all spaces together may be.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class VectorStore:
         return matrix
 
     def collect(self, wanted: Collection[bytes]) -> dict[bytes, Vector]:
-        """Return what there is of these texts, in whatever file, of one length."""
+        """Return the vectors of these texts from all files, if they have one length."""
         found: dict[bytes, Vector] = {}
         length = 0
         for path in self._newest_first():
@@ -94,7 +93,7 @@ class VectorStore:
         return found
 
     def save(self, keys: Sequence[bytes], matrix: Matrix) -> Path | None:
-        """Write vectors down, so that `load` and `collect` find them.
+        """Write vectors, so that `load` and `collect` find them.
 
         Returns:
             The file, or None if the disk did not take it.
@@ -118,10 +117,10 @@ class VectorStore:
 
     @contextmanager
     def exclusive(self, wait: Callable[[float], bool]) -> Iterator[bool]:
-        """Hold the lock of those who ask the provider; yields whether it is held.
+        """Hold the lock for asking the provider; yields whether it is held.
 
-        It is not if `wait` returned true while somebody else held it. Where no lock
-        can be had at all, nobody waits: a text that is sent twice is the worst case.
+        It is not held if `wait` returned true while another process held it. If the
+        disk has no locks, it counts as held: at worst a text is sent twice.
         """
         is_held = True
         lock: FileLock | None = None
@@ -146,7 +145,7 @@ class VectorStore:
         return [path for _, _, path in _listing(self._directory)]
 
     def _prune(self, kept: Path) -> None:
-        """Delete what was not used for longest, of all spaces, if it is too much."""
+        """Delete the files that were not used for longest, if all are too large."""
         files = sorted(
             (entry for folder in self._root.iterdir() for entry in _listing(folder)),
             reverse=True,
@@ -216,5 +215,5 @@ def _write(path: Path, table: Table) -> None:
 
 
 def _discard(path: Path) -> None:
-    with suppress(OSError):  # on Windows somebody may have it open
+    with suppress(OSError):  # on Windows another process may have it open
         path.unlink(missing_ok=True)

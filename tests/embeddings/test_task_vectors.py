@@ -4,8 +4,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from skills_mcp.embeddings.questions import _REMEMBERED, PAUSE_SECONDS, Questions
-from skills_mcp.embeddings.reply import EmbeddingError, Vector
+from skills_mcp.embeddings.client import EmbeddingError, Vector
+from skills_mcp.embeddings.task_vectors import (
+    _REMEMBERED,
+    PAUSE_SECONDS,
+    TaskVectors,
+    compose_task_text,
+)
 from tests.support import wait_for
 
 VECTOR: Vector = np.ones(1, np.float32)
@@ -33,8 +38,8 @@ class Provider:
         return VECTOR
 
 
-def questions(ask: Callable[[str], Vector], clock: Clock | None = None) -> Questions:
-    return Questions(ask, timeout_seconds=20, clock=clock or Clock())
+def questions(ask: Callable[[str], Vector], clock: Clock | None = None) -> TaskVectors:
+    return TaskVectors(ask, timeout_seconds=20, clock=clock or Clock())
 
 
 def test_the_same_task_is_sent_once() -> None:
@@ -128,7 +133,7 @@ def test_nobody_waits_longer_than_the_operator_allows_and_a_late_answer_counts(
         released.wait(60)
         return VECTOR
 
-    asking = Questions(ask, timeout_seconds=0.05, clock=Clock())
+    asking = TaskVectors(ask, timeout_seconds=0.05, clock=Clock())
 
     first = asking.embed("a")
     released.set()
@@ -153,3 +158,11 @@ def test_a_task_without_words_is_not_sent() -> None:
 
     assert questions(provider).embed("") is None
     assert provider.asked == []
+
+
+def test_a_lone_surrogate_in_a_task_does_not_break_the_request() -> None:
+    assert compose_task_text("\ud83d bill") == "? bill"
+
+
+def test_a_long_task_is_cut() -> None:
+    assert len(compose_task_text("word " * 10_000)) <= 4_000

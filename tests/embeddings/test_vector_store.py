@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skills_mcp.embeddings.reply import Matrix
-from skills_mcp.embeddings.vectors import VectorStore
+from skills_mcp.embeddings.client import Matrix
+from skills_mcp.embeddings.vector_store import VectorStore
 from tests.support import run_python, running_python
 
 
@@ -202,7 +202,7 @@ def test_forgetting_deletes_the_files_of_this_space_only(tmp_path: Path) -> None
 HOLD = """
 import sys
 from pathlib import Path
-from skills_mcp.embeddings.vectors import VectorStore
+from skills_mcp.embeddings.vector_store import VectorStore
 with VectorStore(Path(sys.argv[1]), "space").exclusive(lambda _: True) as is_held:
     print(is_held, flush=True)
     sys.stdin.read()
@@ -247,7 +247,7 @@ READ = """
 import sys
 from pathlib import Path
 from hashlib import sha256
-from skills_mcp.embeddings.vectors import VectorStore
+from skills_mcp.embeddings.vector_store import VectorStore
 matrix = VectorStore(Path(sys.argv[1]), "space").load([sha256(b"a").digest()])
 print(matrix.shape)
 """

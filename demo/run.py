@@ -121,15 +121,15 @@ def push(clone: Path, message: str) -> None:
 
 
 def git(*arguments: str, cwd: Path | None = None) -> None:
-    """Run Git as nobody in particular, without anybody's configuration."""
+    """Run Git with a made-up identity, without the configuration of this machine."""
     identity = {
         f"GIT_{role}_{key}": value
         for role in ("AUTHOR", "COMMITTER")
         for key, value in (("NAME", "Ada"), ("EMAIL", "ada@example.com"))
     }
     clean = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
-    nobody = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    environment = clean | identity | nobody
+    unconfigured = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    environment = clean | identity | unconfigured
     subprocess.run(["git", *arguments], cwd=cwd, env=environment, check=True)
 
 

@@ -11,7 +11,7 @@ from tests.docs.pages import (
     CONFIGURATION,
     REFERENCE,
     SOURCES,
-    TOOLS_PAGE,
+    TOOLS_PAGES,
     code,
     codes,
     every_page,
@@ -64,7 +64,7 @@ def test_whose_turn_it_is_agrees_with_the_tree_of_errors() -> None:
 
 def test_every_tool_names_only_errors_that_exist_and_every_error_has_a_tool() -> None:
     raised = {each.code for each in error_classes()} - {SkillsError.code}
-    named = {word for word in codes(prose(TOOLS_PAGE)) if word.isupper()}
+    named = {word for word in codes("".join(map(prose, TOOLS_PAGES))) if word.isupper()}
 
     assert named - NOT_OURS - variables() == raised - {"CONFIG_INVALID"}
 

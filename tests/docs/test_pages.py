@@ -114,7 +114,7 @@ def test_every_sentence_has_a_line_of_its_own(page: Path) -> None:
     [
         ("reference/tools.md", f"longer than {arguments._MAX_TEXT:,} characters"),
         ("reference/tools.md", f"at most {app._FIRST_CONTENT_SECONDS:.0f} seconds"),
-        ("reference/tools.md", f"The exit code is {TIMEOUT_EXIT_CODE} either way"),
+        ("reference/tools-core.md", f"The exit code is {TIMEOUT_EXIT_CODE} either way"),
         ("reference/skill-format.md", f"{discovery.MAX_SKILL_BYTES:,} bytes, UTF-8"),
         ("reference/skill-format.md", f"{MAX_YAML_CHARACTERS:,} characters"),
         ("reference/skill-format.md", f"more than {walk.MAX_DEPTH} levels"),

@@ -25,14 +25,18 @@ from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing import explanation, keywords, ranked, reasons
 from skills_mcp.server import arguments, package_replies, package_tools, replies
 from skills_mcp.server.arguments import input_schema
+from skills_mcp.server.core_tools import CORE_TOOLS
 from skills_mcp.server.tools import TOOLS, tools_for
 from skills_mcp.skills import assets
 from skills_mcp.skills import examples as skill_examples
 from tests.clients import connected
 from tests.docs.pages import (
+    CORE_TOOLS_PAGE,
     NOTHING,
+    PACKAGE_TOOLS_PAGE,
     REFERENCE,
     TOOLS_PAGE,
+    TOOLS_PAGES,
     Block,
     blocks,
     code,
@@ -57,15 +61,32 @@ EVERYTHING = {"toolsets": ["core", "packages"], "commands": {"enabled": True}}
 
 
 def test_every_tool_has_a_section_and_every_section_a_tool() -> None:
-    headings = re.findall(r"^## (\w+_\w+)$", prose(TOOLS_PAGE), re.MULTILINE)
+    core, packages = (
+        re.findall(r"^## (\w+_\w+)$", prose(page), re.MULTILINE)
+        for page in (CORE_TOOLS_PAGE, PACKAGE_TOOLS_PAGE)
+    )
 
-    assert headings == [spec.name for spec in TOOLS]
+    assert core == [spec.name for spec in CORE_TOOLS]
+    assert core + packages == [spec.name for spec in TOOLS]
+
+
+def test_the_first_page_leads_to_every_tool() -> None:
+    linked = re.findall(r"\[\w+\]\((tools-\w+\.md)#(\w+)\)", prose(TOOLS_PAGE))
+
+    assert linked == [(page_of(spec).name, spec.name) for spec in TOOLS]
+
+
+def page_of(spec: Any) -> Path:
+    """Return the page of the tool set that a tool belongs to."""
+    return CORE_TOOLS_PAGE if spec in CORE_TOOLS else PACKAGE_TOOLS_PAGE
 
 
 @pytest.mark.parametrize("spec", TOOLS, ids=lambda spec: spec.name)
 def test_every_argument_is_documented_as_it_is_advertised(spec: Any) -> None:
     schema = input_schema(spec.arguments)
-    rows = [r for r in table(section(TOOLS_PAGE, f"## {spec.name}")) if "Argument" in r]
+    rows = [
+        r for r in table(section(page_of(spec), f"## {spec.name}")) if "Argument" in r
+    ]
 
     documented = {
         code(r["Argument"]): (r["Type"].split()[0], r["Required"] == "yes")
@@ -104,7 +125,7 @@ def test_every_key_for_a_host_is_documented() -> None:
 
 
 def test_mime_types_are_those_of_the_program() -> None:
-    rows = [r for r in table(prose(TOOLS_PAGE)) if "`mime_type`" in r]
+    rows = [r for r in table(prose(CORE_TOOLS_PAGE)) if "`mime_type`" in r]
 
     assert {code(r["Extension"]): code(r["`mime_type`"]) for r in rows} == {
         extension: assets.mime_type(f"x{extension}")
@@ -150,11 +171,11 @@ def test_each_tool_set_has_the_documented_tools() -> None:
     ],
 )
 def test_limits_in_the_text_are_those_of_the_program(words: str) -> None:
-    assert words in TOOLS_PAGE.read_text(encoding="utf-8")
+    assert any(words in page.read_text(encoding="utf-8") for page in TOOLS_PAGES)
 
 
 def test_every_kind_of_evidence_is_documented_and_no_other() -> None:
-    rows = table(section(TOOLS_PAGE, "### An explanation"))
+    rows = table(section(CORE_TOOLS_PAGE, "### An explanation"))
     documented = {name for r in rows if "`where`" in r for name in codes(r["`where`"])}
     modules = (keywords, ranked, reasons, explanation, fused)
     source = "".join(map(inspect.getsource, modules))
@@ -170,7 +191,7 @@ SKILLHUB = ("search_skills", "load_skill", "read_skill_file", "run_skill_command
 
 
 def test_every_argument_of_the_four_tools_is_compared() -> None:
-    rows = table(section(TOOLS_PAGE, "### Arguments"))
+    rows = table(section(PACKAGE_TOOLS_PAGE, "### Arguments"))
     here = [(code(row["Tool"]), code(row["Here"])) for row in rows]
 
     assert here == [
@@ -184,7 +205,7 @@ def test_every_argument_of_the_four_tools_is_compared() -> None:
 
 
 def test_every_argument_that_skillhub_does_not_have_is_optional() -> None:
-    rows = table(section(TOOLS_PAGE, "### Arguments"))
+    rows = table(section(PACKAGE_TOOLS_PAGE, "### Arguments"))
     added = [
         (code(r["Tool"]), code(r["Here"])) for r in rows if r["SkillHub"] == NOTHING
     ]
@@ -194,14 +215,14 @@ def test_every_argument_that_skillhub_does_not_have_is_optional() -> None:
 
 
 def test_every_field_of_a_reply_is_compared() -> None:
-    rows = table(section(TOOLS_PAGE, "### Results"))
+    rows = table(section(PACKAGE_TOOLS_PAGE, "### Results"))
     said = templates(package_replies) | templates(replies)
     for tool in SKILLHUB:
         mine = [row for row in rows if code(row["Tool"]) == tool]
         documented = {name for row in mine for name in codes(row["Here"])}
         shown = {
             name
-            for example in examples(TOOLS_PAGE)
+            for example in examples(PACKAGE_TOOLS_PAGE)
             if example.call["name"] == tool and "reply" in example.answer[0].words
             for block in example.answer
             if block.language == "json"
@@ -215,7 +236,7 @@ def test_every_field_of_a_reply_is_compared() -> None:
 
 
 def test_the_variables_of_skillhub_set_the_keys_that_the_page_names() -> None:
-    rows = table(section(TOOLS_PAGE, "### Limits and variables"))
+    rows = table(section(PACKAGE_TOOLS_PAGE, "### Limits and variables"))
     keys = {code(row["Variable"]): code(row["Key here"]) for row in rows}
     ours = {"ANALYTICS_ENDPOINT", "REFRESH_INTERVAL_MINUTES"}
 
@@ -381,7 +402,7 @@ def fits(shown: Any, real: Any) -> bool:
 @pytest.mark.spec("8.4")
 @pytest.mark.spec("8.5")
 @pytest.mark.spec("8.6")
-@pytest.mark.parametrize("name", ["tools", "errors"])
+@pytest.mark.parametrize("name", ["tools", "tools-core", "tools-packages", "errors"])
 async def test_every_reply_is_what_the_server_answers(
     name: str, tmp_path: Path
 ) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from skills_mcp.scripts.runner import MOST_RUNNING, MOST_WAITING
+from skills_mcp.scripts.script_runner import MOST_RUNNING, MOST_WAITING
 from soak.scenario import Figure, Scale, Scenario, Unavailable
 from soak.stdio import home_variables
 from tests.clients import ServerProcess

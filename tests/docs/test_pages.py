@@ -16,7 +16,7 @@ from skills_mcp.content import refresher
 from skills_mcp.content.git import failures
 from skills_mcp.content.source import LONGEST_PAUSE_SECONDS
 from skills_mcp.library.skill_library import MAX_LISTED_FILES
-from skills_mcp.scripts.runner import TIMEOUT_EXIT_CODE
+from skills_mcp.scripts.script_runner import TIMEOUT_EXIT_CODE
 from skills_mcp.server import app, arguments
 from skills_mcp.skills import discovery, fields, walk
 from skills_mcp.text.safe_yaml import MAX_YAML_CHARACTERS

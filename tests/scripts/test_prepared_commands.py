@@ -25,9 +25,9 @@ from skills_mcp.errors import (
 from skills_mcp.scripts.execution import PreparedCommand, SandboxName, ScriptResult
 from skills_mcp.scripts.policy import CommandRequest
 from skills_mcp.scripts.preparation import find_words, prepared_command
-from skills_mcp.scripts.runner import ScriptRunner
 from skills_mcp.scripts.sandbox import HOLDING
 from skills_mcp.scripts.script_environment import ScriptEnvironment
+from skills_mcp.scripts.script_runner import ScriptRunner
 from skills_mcp.skills.assets import MAX_COPY_BYTES
 from skills_mcp.skills.discovery import load_skills
 from skills_mcp.skills.model import Skill

@@ -22,7 +22,7 @@ from skills_mcp.errors import (
 )
 from skills_mcp.scripts import policy
 from skills_mcp.scripts.execution import PreparedCommand, ScriptResult
-from skills_mcp.scripts.runner import (
+from skills_mcp.scripts.script_runner import (
     MOST_RUNNING,
     MOST_WAITING,
     TIMEOUT_MESSAGE,
@@ -75,7 +75,7 @@ import sys
 from pathlib import Path
 import anyio
 from skills_mcp.scripts.execution import PreparedCommand
-from skills_mcp.scripts.runner import ScriptRunner
+from skills_mcp.scripts.script_runner import ScriptRunner
 
 folder = Path(sys.argv[1])
 anyio.run(ScriptRunner().run, PreparedCommand(

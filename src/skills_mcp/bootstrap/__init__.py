@@ -33,8 +33,8 @@ from skills_mcp.embeddings import open_embedding
 from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.library import SkillLibrary
 from skills_mcp.scripts.audit import AuditFile
-from skills_mcp.scripts.runner import ScriptRunner
 from skills_mcp.scripts.script_environment import ScriptEnvironment
+from skills_mcp.scripts.script_runner import ScriptRunner
 from skills_mcp.snapshots.shelf import Shelf
 
 logger = logging.getLogger(__name__)

@@ -33,9 +33,9 @@ from skills_mcp.scripts.preparation import (
     prepared_command,
     prepared_script,
 )
-from skills_mcp.scripts.runner import ScriptRunner
 from skills_mcp.scripts.sandbox import Choice
 from skills_mcp.scripts.script_environment import ScriptEnvironment
+from skills_mcp.scripts.script_runner import ScriptRunner
 from skills_mcp.skills.model import Skill
 from skills_mcp.snapshots.snapshot import Snapshot
 

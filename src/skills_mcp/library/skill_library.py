@@ -49,9 +49,9 @@ from skills_mcp.routing.search import Found, search
 from skills_mcp.routing.tokens import tokenize
 from skills_mcp.scripts.audit import AuditFile
 from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
-from skills_mcp.scripts.runner import ScriptRunner
 from skills_mcp.scripts.sandbox import Choice
 from skills_mcp.scripts.script_environment import ScriptEnvironment
+from skills_mcp.scripts.script_runner import ScriptRunner
 from skills_mcp.skills.assets import read_file
 from skills_mcp.skills.examples import (
     Example,

@@ -1,27 +1,27 @@
-"""Everything that can go wrong, as one tree.
+"""The errors of skills-mcp, as one tree, each with a stable code.
 
 ```text
 SkillsError                     code                  whose turn it is
 ├── ConfigError                 CONFIG_INVALID        operator
 ├── ContentError
-│   ├── SyncError               SYNC_FAILED           nobody: old content stays
+│   ├── SyncError               SYNC_FAILED           server: it retries
 │   │   ├── AccessRefusedError      AUTH_FAILED         operator: token, rights
 │   │   ├── RemoteMissingError      REMOTE_NOT_FOUND    operator: URL, branch
 │   │   ├── LimitExceededError      CONTENT_TOO_LARGE   operator: limits
-│   │   ├── HistoryRewrittenError   HISTORY_REWRITTEN   operator: check who did
+│   │   ├── HistoryRewrittenError   HISTORY_REWRITTEN   operator: find out why
 │   │   ├── SignatureError          SIGNATURE_REFUSED   author: sign the commit
 │   │   └── UnreadableContentError  CONTENT_UNREADABLE  author: repair the skills
-│   └── ContentUnavailableError CONTENT_UNAVAILABLE   nobody: nothing yet
+│   └── ContentUnavailableError CONTENT_UNAVAILABLE   server: it retries
 ├── InvalidArgumentsError       INVALID_ARGUMENTS     model
 ├── SkillNotFoundError          SKILL_NOT_FOUND       model
 ├── SkillDisabledError          SKILL_DISABLED        operator
-├── AmbiguousNameError          SKILL_AMBIGUOUS       model: take the path
+├── AmbiguousNameError          SKILL_AMBIGUOUS       model: pass the path
 ├── FileError
 │   ├── InvalidPathError        INVALID_PATH          model
 │   ├── UndeclaredFileError     FILE_NOT_FOUND        model
-│   ├── MissingFileError        FILE_MISSING          author: declared, not there
+│   ├── MissingFileError        FILE_MISSING          author: add the file
 │   ├── ChangedFileError        FILE_CHANGED          model: refresh_skills
-│   ├── LfsPointerError         LFS_POINTER           author: keep it in Git itself
+│   ├── LfsPointerError         LFS_POINTER           author: keep it in Git
 │   └── FileTooLargeError       FILE_TOO_LARGE        operator
 └── ScriptRefusedError
     ├── ScriptsDisabledError    SCRIPTS_DISABLED      operator
@@ -40,32 +40,32 @@ SkillsError                     code                  whose turn it is
     └── NoEntryError            ENTRY_NOT_DECLARED    model
 ```
 
-Not errors: a file that is no skill (`Problem`), a task that no skill serves
-(`NoMatch`), a script that fails or runs out of time (`ScriptResult`).
-A code is stable; a message is for people and says what to do next.
+Not errors: a file that is no skill (`Problem`), a task that no skill matches
+(`NoMatch`), a script that fails or times out (`ScriptResult`).
+The meaning of a code never changes; a message is for people and says what to do next.
 """
 
 from typing import ClassVar
 
 
 class SkillsError(Exception):
-    """Anything that skills-mcp refuses or fails to do, with a stable `code`."""
+    """The base of all errors of skills-mcp, with a stable `code`."""
 
     code: ClassVar[str] = "SKILLS_ERROR"
 
 
 class ConfigError(SkillsError):
-    """The operator's configuration cannot be used; every finding is in the message."""
+    """The operator's configuration is invalid; the message lists every finding."""
 
     code = "CONFIG_INVALID"
 
 
 class ContentError(SkillsError):
-    """The content could not be brought here."""
+    """Content cannot be fetched, or there is none yet."""
 
 
 class SyncError(ContentError):
-    """A sync failed. What was published before stays published."""
+    """A sync failed. The commit that was served is still served."""
 
     code = "SYNC_FAILED"
 
@@ -78,49 +78,49 @@ class SyncError(ContentError):
     ) -> None:
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
-        """For how long the host has asked to be left alone, if it has."""
+        """The `Retry-After` of the host, if it sent one."""
         self.is_recalled = is_recalled
-        """Whether this is how an earlier sync failed, and the host was not asked."""
+        """Whether this repeats the failure of an earlier sync, without a request."""
 
 
 class AccessRefusedError(SyncError):
-    """The host knows no such token, or the token may not read the repository."""
+    """401 or 403: the token is missing or invalid, or may not read the repository."""
 
     code = "AUTH_FAILED"
 
 
 class RemoteMissingError(SyncError):
-    """There is no such repository, branch, tag or commit, or we may not see it."""
+    """The repository, branch, tag or commit does not exist, or the token hides it."""
 
     code = "REMOTE_NOT_FOUND"
 
 
 class LimitExceededError(SyncError):
-    """A commit is larger than the operator allows; nothing of it was written."""
+    """A commit is larger than `limits` allow; nothing of it was written."""
 
     code = "CONTENT_TOO_LARGE"
 
 
 class HistoryRewrittenError(SyncError):
-    """The branch no longer holds the commit that is served, and it has to."""
+    """The branch no longer contains the served commit, which the settings demand."""
 
     code = "HISTORY_REWRITTEN"
 
 
 class SignatureError(SyncError):
-    """Nobody whom the operator trusts has signed the commit."""
+    """The commit has no signature by a key in `sync.allowed_signers`."""
 
     code = "SIGNATURE_REFUSED"
 
 
 class UnreadableContentError(SyncError):
-    """No skill of the commit can be read, so it is not published."""
+    """No skill of the commit can be read, so the commit is not served."""
 
     code = "CONTENT_UNREADABLE"
 
 
 class ContentUnavailableError(ContentError):
-    """There is no content yet: the first sync is running or has failed."""
+    """No content has been fetched yet: the first sync is running or has failed."""
 
     code = "CONTENT_UNAVAILABLE"
 
@@ -138,19 +138,19 @@ class SkillNotFoundError(SkillsError):
 
 
 class SkillDisabledError(SkillsError):
-    """The operator does not offer this skill (`visibility`)."""
+    """The operator's `visibility` settings hide this skill."""
 
     code = "SKILL_DISABLED"
 
 
 class AmbiguousNameError(SkillsError):
-    """Several skills have this name; each of them has a path of its own."""
+    """Several skills have this name; their paths differ."""
 
     code = "SKILL_AMBIGUOUS"
 
 
 class FileError(SkillsError):
-    """A file of a skill cannot be handed out."""
+    """A file of a skill cannot be served."""
 
 
 class InvalidPathError(FileError):
@@ -172,7 +172,7 @@ class MissingFileError(FileError):
 
 
 class ChangedFileError(FileError):
-    """The file is not what it was when the skills were read."""
+    """The file has changed since the skills were read."""
 
     code = "FILE_CHANGED"
 
@@ -190,7 +190,7 @@ class FileTooLargeError(FileError):
 
 
 class ScriptRefusedError(SkillsError):
-    """A rule forbids this run; nothing was started."""
+    """A script or command was refused; no program was started."""
 
 
 class ScriptsDisabledError(ScriptRefusedError):
@@ -242,7 +242,7 @@ class RunnerError(ScriptRefusedError):
 
 
 class RunnerNotFoundError(ScriptRefusedError):
-    """The configured runner is not installed on this machine."""
+    """The program of a run is not installed, or cannot be started."""
 
     code = "RUNNER_NOT_FOUND"
 
@@ -266,12 +266,12 @@ class TemporaryFolderError(ScriptRefusedError):
 
 
 class BusyError(ScriptRefusedError):
-    """As many scripts are running and waiting as one server runs."""
+    """The server runs and queues as many runs as it takes, or is ending."""
 
     code = "SCRIPTS_BUSY"
 
 
 class NoEntryError(ScriptRefusedError):
-    """The skill's frontmatter has no `entry` (003)."""
+    """The skill's frontmatter has no `entry`."""
 
     code = "ENTRY_NOT_DECLARED"

@@ -1,1 +1,1 @@
-"""May a script run, and running it (001 §8.4, §12.2)."""
+"""Whether a script or a command may run, and running it."""

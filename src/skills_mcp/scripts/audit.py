@@ -1,4 +1,4 @@
-"""The audit file: a line for every run, kept on this machine whatever is counted.
+"""The audit file: a line for every run, kept on this machine also without analytics.
 
 Rule: a line is whole or not there.  Any number of windows append to one file; each
 line is one write at its end, and what a full disk has taken of it is cut off again.
@@ -29,23 +29,23 @@ _LOCK_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """One run that the rules allowed, however it went."""
+    """One run that the rules allowed: ended, cancelled, or failed to start."""
 
     kind: RunKind
     skill_path: str
     file: str
-    """The script, or the program of a command."""
+    """The script's file, or the name of a command's program."""
     commit: str | None
     sha256: str | None
-    """Of the bytes that ran; None where a program of the machine ran."""
+    """Of the bytes that ran; None if a program of the machine ran."""
     arguments: tuple[str, ...]
-    """Their names. No value is ever written."""
+    """The names of the arguments. No value is ever written."""
     sandbox: SandboxName | None
-    """None if it came to no sandbox."""
+    """None if the run failed before it had a sandbox."""
     outcome: str
-    """`ended`, `cancelled`, or the code of the error that kept it from starting."""
+    """`ended`, `cancelled`, or the code of the error that prevented the start."""
     result: ScriptResult | None
-    """Of a run that has ended."""
+    """How the run ended; None unless `outcome` is `ended`."""
     duration_seconds: float
 
 
@@ -58,8 +58,8 @@ class AuditFile:
     def append(self, entry: AuditEntry) -> None:
         """Write a line.  Blocking.
 
-        A file that cannot be written is said in the log and stops no run: an agent
-        whose disk is full still has to be able to work.
+        If the file cannot be written, the line goes to the log and the run goes on: an
+        agent has to be able to work on a machine whose disk is full.
         """
         line = json.dumps(render(entry), ensure_ascii=False)
         try:
@@ -88,7 +88,7 @@ class AuditFile:
 
 
 def render(entry: AuditEntry) -> dict[str, Any]:
-    """Return a line as JSON has it, without secrets."""
+    """Return the fields of a line, without secrets."""
     result = entry.result
     return {
         "time": render_time(datetime.now(UTC)),

@@ -16,7 +16,7 @@ _HERE = "."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptEnvironment:
-    """What the server knows of its machine, and every run is derived from."""
+    """The parts of the server's environment that runs are derived from."""
 
     variables: Mapping[str, str]
     """The server's environment variables; a run sees few of them."""

@@ -1,8 +1,8 @@
-"""A command beneath its supervisor: how it is started, ended, and how it has ended.
+"""A command beneath its supervisor: starting it, ending it, and how it ended.
 
-The supervisor is a program of its own (`supervisor`), so the command's whole tree ends
-also when this process is killed.  Windows has no such thing; there the command is
-started as it is, and ended alone.
+The supervisor is a process of its own (`supervisor`), so the command's whole tree ends
+even if this process is killed.  On Windows there is no supervisor: the command is
+started directly, and only its own process is ended.
 """
 
 import errno
@@ -26,9 +26,9 @@ _SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
 _HAS_SUPERVISOR = hasattr(os, "fork")
 
 GRACE_SECONDS = 5.0
-"""Between SIGTERM and SIGKILL (001 §8.4)."""
+"""Between SIGTERM and SIGKILL, when a command has timed out."""
 
-# What the loader may need to start this Python itself; the command never sees it.
+# The loader may need these to start this Python; the command never sees them.
 _FOR_PYTHON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 _KILLED = 128 + 9
@@ -43,19 +43,19 @@ class Supervised:
         self._reports: dict[str, int] | None = None
 
     def ask_to_end(self) -> None:
-        """Ask everything that the command has started to end, and end it soon."""
+        """End the whole tree with SIGTERM, and with SIGKILL after the grace period."""
         self._signal("SIGCONT", "SIGTERM")  # a script may have stopped its supervisor
 
     def end(self) -> None:
-        """End everything that the command has started, now."""
-        # A supervisor that has not come to its handlers yet would lose the first one
-        # where interrupts are ignored, as they are in the background of a shell.
+        """End the whole tree now."""
+        # A supervisor that has not set its handlers yet loses SIGINT where interrupts
+        # are ignored, as they are in the background of a shell.
         self._signal("SIGCONT", "SIGINT", "SIGTERM")
 
     def kill_unless_reported(self) -> None:
-        """Kill what is known of the tree, unless its supervisor has seen its end.
+        """Kill what is known of the tree, unless its supervisor has reported the end.
 
-        A script can kill or stop its supervisor where no sandbox is between them.
+        Without a sandbox a script can kill or stop its supervisor.
         """
         reports = self._read_reports()
         if not {"exited", "signalled", "failed"} & reports.keys():
@@ -63,7 +63,7 @@ class Supervised:
             kill_group(self.process.pid)
 
     def close(self) -> None:
-        """Forget it; it has ended."""
+        """Close the report pipe of a command that has ended."""
         self._read_reports()
         if self._status is not None:
             os.close(self._status)
@@ -80,7 +80,7 @@ class Supervised:
             raise _refusal(command, number)
 
     def exit_code(self) -> int:
-        """Return what a shell would: 128 + n for a program that signal n ended."""
+        """Return the code as a shell has it: 128 + n if signal n ended the program."""
         number = self._signal_number()
         if number is not None:
             return 128 + number
@@ -100,7 +100,7 @@ class Supervised:
         if (number := self._read_reports().get("signalled")) is not None:
             return number
         code = self.process.returncode
-        # Nobody has reported: the supervisor itself was ended.
+        # There is no report, so a signal ended the supervisor itself.
         return -code if code is not None and code < 0 else None
 
     def _signal(self, *names: str) -> None:
@@ -112,7 +112,7 @@ class Supervised:
             kill_group(self.process.pid)
 
     def _read_reports(self) -> dict[str, int]:
-        """Return what the supervisor has said so far: a word and a number each."""
+        """Return the reports of the supervisor: a word and a number each."""
         reports = self._reports or {}
         if self._status is not None:
             with suppress(BlockingIOError):
@@ -158,7 +158,7 @@ async def _start_supervised(command: PreparedCommand, program: str) -> Supervise
         os.close(writing)
     os.set_blocking(reading, False)
     assert process.stdin is not None, "asked for above"  # noqa: S101
-    # A supervisor that is gone already is found out when its end is waited for.
+    # If the supervisor has ended already, the wait for its end finds it.
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         await process.stdin.send(order)
     return Supervised(process, reading)
@@ -196,7 +196,7 @@ def _compose_options(command: PreparedCommand, status: int, size: int) -> list[s
             "memory": command.limits.memory_bytes,
             "file": command.limits.file_bytes,
             "processes": command.limits.processes,
-            # All processors for the whole time; what has escaped every other end.
+            # All processors for the whole time: it ends what escaped every other end.
             "cpu": math.ceil((command.timeout_seconds + GRACE_SECONDS) * processors),
         }
     return [f"{name}={value}" for name, value in options.items()]

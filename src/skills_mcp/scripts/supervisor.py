@@ -1,16 +1,17 @@
-"""Runs one program and ends everything that it has started: a program of its own.
+"""A program that runs one other program and ends every process of its tree.
 
 It stands between the server and a script, imports nothing of the project, and is
 started as `python -I -S supervisor.py key=value …`.  Standard input brings the words
-and the environment of the program, and is held open by the server from then on: its
-end says that the server is gone, however it died.
+and the environment of the program.  The server then holds it open, so its end means
+that the server has ended, in any way.
 
-Rule: it ends only when nobody is left.  On Linux it adopts every process whose parent
-ends (a subreaper), so it has no child left exactly when the program has no descendant
-left, whatever they did to get away.  Elsewhere it knows the program's process group.
+Rule: the supervisor ends only when the process tree is empty.  On Linux it adopts every
+process whose parent ends (a subreaper), so it has no child left exactly when the
+program has no descendant left, even if they started sessions of their own.  Elsewhere
+it knows only the program's process group.
 """
 
-# pathlib takes longer to import than all else that is done before a script starts.
+# To import pathlib would take longer than everything else before a script starts.
 # ruff: noqa: PTH110, PTH112, PTH116, PTH123, PTH208
 
 import ctypes
@@ -27,21 +28,21 @@ from contextlib import suppress
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 _PR_SET_CHILD_SUBREAPER = 36
 
-# After SIGTERM when nobody waits for the program any more: enough for a trap that
-# deletes a file, and less than a server takes to end.
+# Between SIGTERM and SIGKILL for processes that outlive the program: enough for a trap
+# that deletes a file, and less than a server takes to end.
 _LAST_SECONDS = 0.25
 
-# Whoever is still there after so much SIGKILL belongs to somebody else, or hangs in the
-# kernel: nobody could end it.
+# A process that survives SIGKILL for so long belongs to another user, or hangs in the
+# kernel, and cannot be ended.
 _KILL_SECONDS = 5.0
 
-# For a chain of processes that each live for less than a look takes.
+# Processes can start each other in a chain, each living for less than one look takes.
 _LOOK_SECONDS = 0.001
 
-# More than any tool opens by itself, and fewer than would matter to others.
+# More than a tool opens by itself, and too few to exhaust the system.
 _MOST_OPEN_FILES = 1024
 
-_CANNOT_START = 127  # as a shell says it
+_CANNOT_START = 127  # as in a shell
 
 # Node.js and Java reserve many times what they use. Linux counts what can be written;
 # elsewhere this would be the heap alone, or nothing.
@@ -49,11 +50,11 @@ _MEMORY = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_A
 
 
 def main(words: Sequence[str]) -> None:
-    """Run what standard input brings, and report on the pipe `status` how it ended."""
+    """Run the program from standard input, and report its end on the pipe `status`."""
     options = dict(word.split("=", 1) for word in words)
     status = int(options["status"])
     os.set_inheritable(status, False)  # noqa: FBT003 - it takes no names
-    signals = _receive_signals()
+    signals = _open_signal_pipe()
     program, environment = _read_order(int(options["bytes"]), int(options["words"]))
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     child = os.fork()
@@ -61,28 +62,28 @@ def main(words: Sequence[str]) -> None:
         _become(program, environment, _limits(options), status)
     _report(status, f"started {child}")
     _let_go_of_output()
-    tree = Tree(child, is_asked=options["wrapper"] == "no")
+    tree = ProcessTree(child, signals_child=options["wrapper"] == "no")
     ended = supervise(tree, signals, grace_seconds=float(options["grace"]))
     _report(status, _describe(ended))
 
 
-class Tree:
-    """A program and everything that it has started.
+class ProcessTree:
+    """A program and all its descendants.
 
     Args:
         child: The program's process.
-        is_asked: Whether the program itself is asked to end; a sandbox that wraps it
-            would end at once, and take the program with it.
+        signals_child: Whether SIGTERM goes to the program's process, too. A sandbox in
+            its place would end at once, and take the program with it.
     """
 
-    def __init__(self, child: int, *, is_asked: bool) -> None:
+    def __init__(self, child: int, *, signals_child: bool) -> None:
         self.child = child
         self.ended: int | None = None
-        """How the program has ended, as `waitpid` says it."""
-        self._is_asked = is_asked
+        """The wait status of the program, once it has ended."""
+        self._signals_child = signals_child
 
     def reap(self) -> bool:
-        """Collect who has ended; return whether anybody is left."""
+        """Collect the processes that have ended; return whether others are left."""
         try:
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -93,20 +94,20 @@ class Tree:
         except ChildProcessError:
             return False
 
-    def ask(self) -> None:
-        """Ask everybody to end, also who is stopped and could not hear it."""
+    def terminate(self) -> None:
+        """Send SIGTERM to every process, and wake those that are stopped."""
         for pid in self._members():
-            if pid != self.child or self._is_asked:
+            if pid != self.child or self._signals_child:
                 _send(os.kill, pid, signal.SIGTERM)
                 _send(os.kill, pid, signal.SIGCONT)
 
     def kill(self) -> bool:
-        """End everybody who is there now; return whether anybody was.
+        """Send SIGKILL to every process; return whether processes are left.
 
-        Whoever was just born is there next time. A group is killed as one, so that
-        none of it can be between two generations.
+        A process that is started meanwhile is killed by the next call. A group is
+        killed in one call, so that none of its processes can fork in between.
         """
-        groups = set() if _ADOPTS else {self.child}  # its leader may be gone
+        groups = set() if _ADOPTS else {self.child}  # its leader may have ended
         for pid in self._members():
             with suppress(OSError):
                 groups.add(os.getpgid(pid))
@@ -119,11 +120,11 @@ class Tree:
         yield from _descendants(os.getpid()) if _ADOPTS else (self.child,)
 
 
-def supervise(tree: Tree, signals: int, grace_seconds: float) -> int | None:
-    """Wait for the program's end, or bring it about; return when nobody is left.
+def supervise(tree: ProcessTree, signals: int, grace_seconds: float) -> int | None:
+    """Wait for the program's end, or end it; return when no process is left.
 
-    SIGTERM asks the program to end and gives it the grace; any other signal, or the
-    end of standard input, ends it now.
+    SIGTERM ends the program after a grace period; any other signal, or the end of
+    standard input, ends it now.
     """
     deadline = math.inf
     while tree.ended is None and (remaining := deadline - time.monotonic()) > 0:
@@ -134,27 +135,27 @@ def supervise(tree: Tree, signals: int, grace_seconds: float) -> int | None:
             break
         if signal.SIGTERM in received and deadline == math.inf:
             deadline = time.monotonic() + grace_seconds
-            tree.ask()
+            tree.terminate()
         tree.reap()
     if deadline == math.inf and tree.reap():
-        tree.ask()
+        tree.terminate()
         _wait_while(tree.reap, signals, _LAST_SECONDS, _LAST_SECONDS)
     _wait_while(tree.kill, signals, _KILL_SECONDS, _LOOK_SECONDS)
     return tree.ended
 
 
 def _wait_while(
-    is_left: Callable[[], bool], signals: int, seconds: float, look_seconds: float
+    has_members: Callable[[], bool], signals: int, seconds: float, look_seconds: float
 ) -> None:
-    """Return when nobody is left, or the time is over."""
+    """Return when no process is left, or the time is over."""
     deadline = time.monotonic() + seconds
-    while is_left() and time.monotonic() < deadline:
+    while has_members() and time.monotonic() < deadline:
         if select.select([signals], [], [], look_seconds)[0]:
             os.read(signals, 64)
 
 
-def _receive_signals() -> int:
-    """Return the end of a pipe from which the number of each signal can be read."""
+def _open_signal_pipe() -> int:
+    """Return the reading end of a pipe that brings the number of each signal."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
@@ -164,15 +165,15 @@ def _receive_signals() -> int:
 
 
 def _read_order(size: int, words: int) -> tuple[list[bytes], dict[bytes, bytes]]:
-    """Return the words and the environment of the program.
+    """Return the words and the environment of the program, from standard input.
 
-    Standard input has all of them, each ended by NUL, which none can hold.
+    Each is ended by NUL, which none can hold.
     """
     data = b""
     while len(data) < size:
         chunk = os.read(0, size - len(data))
         if not chunk:
-            sys.exit(_CANNOT_START)  # the server is gone already
+            sys.exit(_CANNOT_START)  # the server has ended already
         data += chunk
     items = data.split(b"\0")[:-1]
     variables = (item.partition(b"=") for item in items[words:])
@@ -185,10 +186,10 @@ def _become(
     limits: Sequence[tuple[int, int]],
     status: int,
 ) -> None:
-    """Turn the process into the program, in a session and within limits of its own."""
+    """Replace this process by the program, in a session and limits of its own."""
     try:
         os.setsid()
-        # Without it a program that kills its supervisor would run on.
+        # Otherwise a program that kills its supervisor would live on.
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         for number in (signal.SIGPIPE, getattr(signal, "SIGXFSZ", signal.SIGPIPE)):
             signal.signal(number, signal.SIG_DFL)  # Python ignores them
@@ -203,7 +204,7 @@ def _become(
 
 
 def _limits(options: dict[str, str]) -> list[tuple[int, int]]:
-    """Return the limits that were asked for, as the kernel names them."""
+    """Return the limits in the options, as pairs of a resource and its maximum."""
     if "memory" not in options:
         return []
     return [
@@ -212,13 +213,13 @@ def _limits(options: dict[str, str]) -> list[tuple[int, int]]:
         (resource.RLIMIT_FSIZE, int(options["file"])),
         (resource.RLIMIT_NOFILE, _MOST_OPEN_FILES),
         (resource.RLIMIT_CPU, int(options["cpu"])),
-        # It counts everything of the user, and binds everybody but the superuser.
+        # It counts all threads of the user, and does not bind the superuser.
         (resource.RLIMIT_NPROC, int(options["processes"]) + _count_threads()),
     ]
 
 
 def _limit(kind: int, most: int) -> None:
-    """Set a limit; one that is lower already stays, and nobody can raise it again."""
+    """Set the soft and the hard limit; a lower hard limit stays."""
     _, hard = resource.getrlimit(kind)
     most = most if hard == resource.RLIM_INFINITY else min(most, hard)
     with suppress(ValueError):  # macOS knows some limits only by name
@@ -226,7 +227,7 @@ def _limit(kind: int, most: int) -> None:
 
 
 def _count_threads() -> int:
-    """Return how many threads the user has, in all sessions."""
+    """Return the number of threads of the user, in all sessions."""
     count = 0
     for pid in _listed("/proc"):
         with suppress(OSError):
@@ -236,7 +237,7 @@ def _count_threads() -> int:
 
 
 def _descendants(pid: int) -> Iterator[int]:
-    """Yield who descends from a process, parents first, as it is at this moment."""
+    """Yield the present descendants of a process, parents first."""
     find = _read_children if _HAS_CHILDREN else _scan_for_children
     waiting = [pid]
     while waiting:
@@ -253,10 +254,10 @@ def _read_children(pid: int) -> Iterator[int]:
 
 
 def _scan_for_children(pid: int) -> Iterator[int]:
-    """Yield the children of a process, where no kernel lists them."""
+    """Yield the children of a process, where the kernel does not list them."""
     for other in filter(str.isdigit, _listed("/proc")):
         with suppress(OSError), open(f"/proc/{other}/stat", "rb") as listing:
-            # Only its name, in brackets, may hold anything.
+            # The name, in brackets, may hold any character, even brackets.
             _, _, fields = listing.read().rpartition(b")")
             if int(fields.split()[1]) == pid:
                 yield int(other)
@@ -275,25 +276,25 @@ _ADOPTS = sys.platform == "linux" and os.path.isdir("/proc/self/task")
 
 
 def _send(how: Callable[[int, int], None], target: int, number: int) -> None:
-    with suppress(OSError):  # it has ended, or has become somebody else's
+    with suppress(OSError):  # it has ended, or changed its user
         how(target, number)
 
 
 def _prctl(option: int, value: int) -> None:
-    """Ask Linux for something; other systems do not have it."""
+    """Call prctl(2); other systems than Linux do not have it."""
     with suppress(AttributeError):
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def _let_go_of_output() -> None:
-    """Close the program's streams, so that they end with the last who prints."""
+    """Close the program's streams, so that they end with its last process."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in (1, 2):
         os.dup2(nowhere, stream)
 
 
 def _report(status: int, line: str) -> None:
-    with suppress(OSError):  # the server is gone
+    with suppress(OSError):  # the server has ended
         os.write(status, line.encode() + b"\n")
 
 

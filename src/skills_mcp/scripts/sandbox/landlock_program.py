@@ -2,9 +2,9 @@
 
     python -I -S landlock_program.py '{"readable": [], …}' -- /bin/program argument …
 
-It stands alone: it imports nothing of this package, because it is started anew for
-each run. If anything fails, nothing is run, and the exit code is 125.
-Facts: landlock(7) and seccomp(2); the numbers are those of the kernel's headers.
+It imports nothing of this package, because it is started for each run.  If a step
+fails, no program is run, and the exit code is 125.
+Source: landlock(7) and seccomp(2); the numbers are those of the kernel's headers.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 FAILED = 125
-"""What tools that start others say when they fail themselves (env, timeout, docker)."""
+"""The exit code of env, timeout and docker when they fail themselves."""
 
 OLDEST_ABI = 3
 """Linux 6.2. Before it, any file could be emptied that the account may write."""
@@ -44,25 +44,26 @@ def main(arguments: Sequence[str]) -> NoReturn:
     """Confine this process, and become the program.
 
     Raises:
-        OSError: This system cannot do all of it, or there is no such program.
+        OSError: This system cannot confine it, or there is no such program.
     """
-    told, separator, *words = arguments
+    orders, separator, *words = arguments
     if separator != "--" or not words:
         raise OSError(errno.EINVAL, "no program")
-    grants = json.loads(told)
+    grants = json.loads(orders)
     for capability in range(64):  # only root has any; no more than bubblewrap leaves
         _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
     _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
     restrict(grants)
     filter_calls(has_network=grants["network"])
-    # Git gives up over a file that it sees and may not read; no tier opens that one.
+    # Git fails on a settings file that exists and may not be read: no tier opens
+    # /etc/gitconfig.
     os.environ["GIT_CONFIG_NOSYSTEM"] = "1"
     # A search of PATH would import a module, which cannot be read any more.
-    os.execv(words[0], words)  # noqa: S606 - that is what it is for
+    os.execv(words[0], words)  # noqa: S606 - there is no shell on purpose
 
 
 def restrict(grants: Mapping[str, Any]) -> None:
-    """Leave this process only those places, for good."""
+    """Give up, for good, the right to reach any other places than those."""
     abi = _call(_CREATE_RULESET, None, 0, 1)
     if abi < OLDEST_ABI:
         raise OSError(errno.ENOSYS, f"Landlock {OLDEST_ABI} is needed, here is {abi}")
@@ -91,10 +92,10 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
         os.close(place)
 
 
-# What the filter refuses, per machine: its number in AUDIT_ARCH, then those of calls.
-# Some are looked at, some lead to what others share, and the rest no run needs.
-# Landlock knows nothing of UDP, of sockets with a path, of tracing, of the memory and
-# the messages that programs share by a number, or of limits set for somebody else.
+# The filter's numbers per machine: AUDIT_ARCH, the calls whose arguments are inspected,
+# the calls for System V and POSIX messages, semaphores and shared memory, and the calls
+# that no run needs.  Landlock does not cover UDP, sockets with a path, tracing, that
+# shared memory, or limits set for another process.
 _INSPECTED = ("socket", "connect", "socketpair", "clone", "clone3", "prlimit")
 _MACHINES = {
     "x86_64": (
@@ -134,7 +135,7 @@ _NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24  # places in seccomp_data
 
 
 def filter_calls(*, has_network: bool) -> None:
-    """Refuse the calls that lead around what Landlock holds."""
+    """Refuse the system calls that would get around Landlock."""
     machine = os.uname().machine
     if machine not in _MACHINES:
         raise OSError(errno.ENOSYS, f"no filter of system calls for {machine}")
@@ -148,10 +149,10 @@ def compose_filter(machine: str, *, sockets: str) -> bytes:
     """Return the instructions of a filter, 8 bytes each; none for another machine.
 
     Args:
-        machine: As uname(2) says it.
-        sockets: `all`, `internet` or `streams`. Of the internet: those with a path
-            lead to programs of the user that hold keys. Streams: between processes of
-            this run; one can be listened at, but nothing can be connected to.
+        machine: As in uname(2).
+        sockets: `all`, `internet` or `streams`. `internet` leaves out sockets with a
+            path, which lead to programs of the user that hold keys. `streams` are
+            Unix sockets between processes of the run: a run can listen, not connect.
     """
     return b"".join(_compose(machine, sockets)) if machine in _MACHINES else b""
 
@@ -198,7 +199,7 @@ def _second_is_not(value: int) -> tuple[bytes, ...]:
 
 
 def _inspect(number: int, steps: tuple[bytes, ...]) -> tuple[bytes, ...]:
-    """Return steps that look at the arguments of one call; others pass them by."""
+    """Return steps that inspect the arguments of one call, and skip other calls."""
     steps = (*steps, _step(_RETURN, _ALLOW))
     return (_step(_EQUAL, number, 0, len(steps)), *steps)
 

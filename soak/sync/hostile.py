@@ -6,7 +6,7 @@ from pathlib import Path
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.policy import SyncPolicy
+from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import ConfigError
 from soak.scenario import Figure, Scale, Scenario
 from soak.sync.mirror import Mirror, sync

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event
 
-from skills_mcp.content.store.snapshots import SnapshotStore
+from skills_mcp.content.store.snapshot_store import SnapshotStore
 from skills_mcp.errors import SyncError
 from soak.scenario import Figure, Scale, Scenario
 from soak.sync.numbered import Numbers

@@ -19,7 +19,7 @@ from skills_mcp.content.source import (
     Mount,
     accept_all,
 )
-from skills_mcp.content.store.attempts import derive_failure, is_resting
+from skills_mcp.content.store.sync_state import derive_failure, is_resting
 from skills_mcp.errors import LimitExceededError, SyncError
 from soak.scenario import Figure, Scale, Scenario
 from soak.sync.mirror import Mirror, mirrored
@@ -64,7 +64,7 @@ _IMPATIENT = """
 import sys, time
 from pathlib import Path
 from skills_mcp.content.branch import RemoteBranch
-from skills_mcp.content.policy import SyncPolicy
+from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.source import Freshness, accept_all
 from skills_mcp.errors import SyncError

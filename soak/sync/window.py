@@ -17,8 +17,8 @@ from typing import Any
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.policy import SyncPolicy
 from skills_mcp.content.source import Checkout, Freshness, accept_all
+from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import SyncError
 from soak.sync.numbered import TornError, check_files
 

@@ -13,8 +13,8 @@ import pytest
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.policy import Signers, SyncPolicy
 from skills_mcp.content.source import Checkout, Freshness, accept_all
+from skills_mcp.content.sync_policy import Signers, SyncPolicy
 from skills_mcp.errors import (
     AccessRefusedError,
     HistoryRewrittenError,

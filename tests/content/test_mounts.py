@@ -14,7 +14,6 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import DiscoveredFolder, LocalFolder
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.policy import SyncPolicy
 from skills_mcp.content.source import (
     Attempt,
     Checkout,
@@ -25,6 +24,7 @@ from skills_mcp.content.source import (
     SourceState,
     accept_all,
 )
+from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import AccessRefusedError, SyncError
 from tests.content.sources import FakeSource, MeetingSource, checkout_of
 from tests.support import PATIENCE_SECONDS, Upstream, mounted, write

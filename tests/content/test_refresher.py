@@ -12,7 +12,6 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.policy import SyncPolicy
 from skills_mcp.content.refresher import Refresher
 from skills_mcp.content.source import (
     Accept,
@@ -24,6 +23,7 @@ from skills_mcp.content.source import (
     Mount,
     accept_all,
 )
+from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import ConfigError, ContentUnavailableError, SyncError
 from tests.content.sources import ScriptedSource, checkout_of
 from tests.support import PATIENCE_SECONDS, Upstream, mounted, until

@@ -18,7 +18,7 @@ from skills_mcp.analytics.spool import Spool
 from skills_mcp.config import Analytics
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.policy import SyncPolicy
+from skills_mcp.content.sync_policy import SyncPolicy
 from tests.clients import connected
 from tests.docs.pages import DOCS, REFERENCE, block, blocks, code, prose, section, table
 from tests.support import SKILLS_CONTENT, Upstream, open_library, spooled, write

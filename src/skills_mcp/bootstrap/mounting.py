@@ -14,8 +14,8 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder, derive_mounts, find_project_root
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.policy import Signers, SyncPolicy
 from skills_mcp.content.source import TOP, ContentSource, Mount
+from skills_mcp.content.sync_policy import Signers, SyncPolicy
 from skills_mcp.errors import ConfigError
 from skills_mcp.text.redaction import redact
 

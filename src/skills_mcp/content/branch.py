@@ -15,16 +15,16 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 
 from skills_mcp.content.disk import explained
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.policy import SyncPolicy
 from skills_mcp.content.source import Accept, Attempt, Checkout, Freshness, Hold
-from skills_mcp.content.store.attempts import is_resting
 from skills_mcp.content.store.pointer import Current
+from skills_mcp.content.store.sync_state import is_resting
+from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import SignatureError, SyncError
 
 if TYPE_CHECKING:  # more modules than the first answer may wait for
     from skills_mcp.content.delivery import Delivery
     from skills_mcp.content.git.repository import GitRepository
-    from skills_mcp.content.store.snapshots import SnapshotStore
+    from skills_mcp.content.store.snapshot_store import SnapshotStore
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class _Parts:
         """Open the store of a remote in a folder."""
         from skills_mcp.content.delivery import Delivery
         from skills_mcp.content.git.repository import GitRepository
-        from skills_mcp.content.store.snapshots import SnapshotStore
+        from skills_mcp.content.store.snapshot_store import SnapshotStore
 
         store = SnapshotStore(directory)
         repository = GitRepository(store.objects, remote, policy)

@@ -16,16 +16,20 @@ from typing import IO, Any
 
 from skills_mcp.content.disk import explained
 from skills_mcp.content.git.failures import DamagedStoreError
-from skills_mcp.content.git.listing import Listing
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.repository import Fetched, GitRepository
 from skills_mcp.content.git.signatures import verify
-from skills_mcp.content.policy import SyncPolicy
+from skills_mcp.content.git.tree_listing import TreeListing
 from skills_mcp.content.source import Attempt, Checkout, Freshness, LeftOut, recall
-from skills_mcp.content.store.attempts import derive_failure, derive_success, is_resting
 from skills_mcp.content.store.export import export, repair
 from skills_mcp.content.store.pointer import Current
-from skills_mcp.content.store.snapshots import SnapshotStore
+from skills_mcp.content.store.snapshot_store import SnapshotStore
+from skills_mcp.content.store.sync_state import (
+    derive_failure,
+    derive_success,
+    is_resting,
+)
+from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import (
     HistoryRewrittenError,
     SyncError,
@@ -223,11 +227,11 @@ class Delivery:
         with suppress(SyncError, OSError):  # the next fetch brings what it takes
             self._repair(self._list(current.commit), current.commit)
 
-    def _repair(self, listing: Listing, commit: str) -> None:
+    def _repair(self, listing: TreeListing, commit: str) -> None:
         for file in repair(listing, self._repository, self._store.folder(commit)):
             logger.warning("%r was not as commit %s has it; it is again", file, commit)
 
-    def _find_previous(self, served: str | None) -> tuple[Listing, Path] | None:
+    def _find_previous(self, served: str | None) -> tuple[TreeListing, Path] | None:
         """Return what unchanged files can be taken from."""
         if served is None or self._is_gone(served):
             return None
@@ -269,7 +273,7 @@ class Delivery:
     def _is_gone(self, commit: str) -> bool:
         return commit not in self._store.commits()
 
-    def _list(self, commit: str) -> Listing:
+    def _list(self, commit: str) -> TreeListing:
         return self._repository.list_files(commit, self._policy.subfolders)
 
     def _tell(self, verb: str, share: float) -> None:

@@ -30,7 +30,7 @@ from skills_mcp.content.source import (
     derive_state,
     recall,
 )
-from skills_mcp.content.store.attempts import derive_longest_pause
+from skills_mcp.content.store.sync_state import derive_longest_pause
 from skills_mcp.errors import SyncError
 
 logger = logging.getLogger(__name__)

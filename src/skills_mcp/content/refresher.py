@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Accept, Attempt, Content, Freshness
-from skills_mcp.content.store.attempts import derive_failure, derive_longest_pause
+from skills_mcp.content.store.sync_state import derive_failure, derive_longest_pause
 from skills_mcp.errors import ContentUnavailableError, SkillsError, SyncError
 
 logger = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.repository import GitRepository
-from skills_mcp.content.policy import SyncPolicy
 from skills_mcp.content.store.export import export
+from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import SyncError
 
 _GIT = ".git"

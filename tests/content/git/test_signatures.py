@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.config.values import Verify
+from skills_mcp.content.git.git_runner import Git
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.git.runner import Git
 from skills_mcp.content.git.signatures import check_signers, verify
-from skills_mcp.content.policy import Signers, SyncPolicy
+from skills_mcp.content.sync_policy import Signers, SyncPolicy
 from skills_mcp.errors import ConfigError, SignatureError, SyncError
 from skills_mcp.processes.group import GROUP_OPTIONS, kill_group
 from tests.support import GIT_IDENTITY, git, write

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from skills_mcp.content.source import Checkout, LeftOut
 from skills_mcp.content.store.pointer import Current
-from skills_mcp.content.store.snapshots import SnapshotStore
+from skills_mcp.content.store.snapshot_store import SnapshotStore
 from tests.support import write
 
 ONE, TWO, THREE, FOUR = "1" * 40, "2" * 40, "3" * 40, "4" * 40
@@ -14,7 +14,7 @@ ONE, TWO, THREE, FOUR = "1" * 40, "2" * 40, "3" * 40, "4" * 40
 OTHER_PROCESS = """
 import sys
 from pathlib import Path
-from skills_mcp.content.store.snapshots import SnapshotStore
+from skills_mcp.content.store.snapshot_store import SnapshotStore
 store = SnapshotStore(Path(sys.argv[1]))
 """
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.content.git.failures import DamagedStoreError
-from skills_mcp.content.git.listing import Entry, Listing
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.repository import GitRepository
-from skills_mcp.content.policy import SyncPolicy
+from skills_mcp.content.git.tree_listing import TreeEntry, TreeListing
 from skills_mcp.content.store.export import export, flush_to_disk, repair
+from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.skills.model import EXPORTED_TIMES_NS
 from tests.support import Upstream, write
 
@@ -50,13 +50,13 @@ class Blobs:
             self.asked.append(blob)
             yield self.contents[blob]
 
-    def list(self, files: dict[str, bytes]) -> Listing:
+    def list(self, files: dict[str, bytes]) -> TreeListing:
         entries = []
         for file, data in files.items():
             blob = sha1(data).hexdigest()  # noqa: S324 - as Git does
             self.contents[blob] = data
-            entries.append(Entry(file, blob, len(data), file.endswith(".sh")))
-        return Listing(tuple(entries), ())
+            entries.append(TreeEntry(file, blob, len(data), file.endswith(".sh")))
+        return TreeListing(tuple(entries), ())
 
 
 @pytest.fixture
@@ -65,12 +65,12 @@ def blobs() -> Blobs:
 
 
 @pytest.fixture
-def listing(blobs: Blobs) -> Listing:
+def listing(blobs: Blobs) -> TreeListing:
     return blobs.list(FILES)
 
 
 @pytest.fixture
-def folder(blobs: Blobs, listing: Listing, tmp_path: Path) -> Path:
+def folder(blobs: Blobs, listing: TreeListing, tmp_path: Path) -> Path:
     """A folder that is as its commit says."""
     folder = make(tmp_path / "snapshot")
     export(listing, blobs, folder)
@@ -120,7 +120,7 @@ def test_a_commit_of_a_real_repository_is_written(
 
 @needs_posix
 def test_what_is_written_cannot_be_edited_by_accident_and_shows_an_edit(
-    blobs: Blobs, listing: Listing, tmp_path: Path
+    blobs: Blobs, listing: TreeListing, tmp_path: Path
 ) -> None:
     folder, before = make(tmp_path / "strict"), os.umask(0o077)
     try:
@@ -137,7 +137,7 @@ def test_what_is_written_cannot_be_edited_by_accident_and_shows_an_edit(
 
 
 def test_progress_is_told_file_by_file(
-    blobs: Blobs, listing: Listing, tmp_path: Path
+    blobs: Blobs, listing: TreeListing, tmp_path: Path
 ) -> None:
     told: list[tuple[int, int]] = []
 
@@ -155,14 +155,14 @@ def test_progress_is_told_file_by_file(
 def test_a_commit_without_files_is_an_empty_folder(
     blobs: Blobs, tmp_path: Path
 ) -> None:
-    export(Listing((), ()), blobs, make(tmp_path / "empty"))
+    export(TreeListing((), ()), blobs, make(tmp_path / "empty"))
 
     assert contents(tmp_path / "empty") == {}
     assert blobs.calls == 0
 
 
 def test_a_file_whose_size_is_wrong_is_a_damage_of_gits_store(
-    blobs: Blobs, listing: Listing, tmp_path: Path
+    blobs: Blobs, listing: TreeListing, tmp_path: Path
 ) -> None:
     blobs.contents[blob_of(b"Log in")] = b"Log"
 
@@ -170,7 +170,9 @@ def test_a_file_whose_size_is_wrong_is_a_damage_of_gits_store(
         export(listing, blobs, make(tmp_path / "torn"))
 
 
-def test_a_store_that_ends_early_is_damaged(listing: Listing, tmp_path: Path) -> None:
+def test_a_store_that_ends_early_is_damaged(
+    listing: TreeListing, tmp_path: Path
+) -> None:
     class Short(Blobs):
         @contextmanager
         def read_blobs(self, blobs: Iterable[str]) -> Iterator[Iterator[bytes]]:
@@ -182,7 +184,7 @@ def test_a_store_that_ends_early_is_damaged(listing: Listing, tmp_path: Path) ->
 
 
 def test_what_is_in_the_way_is_never_written_through(
-    blobs: Blobs, listing: Listing, tmp_path: Path
+    blobs: Blobs, listing: TreeListing, tmp_path: Path
 ) -> None:
     target = write(tmp_path / "theirs.md", "theirs")
     (make(tmp_path / "trap") / "README.md").symlink_to(target)
@@ -194,7 +196,7 @@ def test_what_is_in_the_way_is_never_written_through(
 
 
 def test_a_file_that_is_the_same_in_the_commit_before_gets_a_second_name(
-    blobs: Blobs, listing: Listing, folder: Path, tmp_path: Path
+    blobs: Blobs, listing: TreeListing, folder: Path, tmp_path: Path
 ) -> None:
     changed = blobs.list({**FILES, "README.md": b"READ ME", "moved.md": b"Log in"})
 
@@ -212,14 +214,14 @@ def test_a_file_that_is_the_same_in_the_commit_before_gets_a_second_name(
 
 @needs_posix
 def test_a_file_whose_mode_differs_is_not_the_same(
-    blobs: Blobs, listing: Listing, folder: Path, tmp_path: Path
+    blobs: Blobs, listing: TreeListing, folder: Path, tmp_path: Path
 ) -> None:
     flipped = tuple(
         replace(entry, is_executable=not entry.is_executable)
         for entry in listing.entries
     )
 
-    export(Listing(flipped, ()), blobs, make(tmp_path / "next"), (listing, folder))
+    export(TreeListing(flipped, ()), blobs, make(tmp_path / "next"), (listing, folder))
 
     assert len(blobs.asked) == len(FILES)
     assert os.access(tmp_path / "next/ui/auth.md", os.X_OK)
@@ -288,7 +290,7 @@ DAMAGES = [
 @needs_posix
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_file_that_somebody_has_touched_is_written_again(
-    damage: Callable[[Path], None], blobs: Blobs, listing: Listing, folder: Path
+    damage: Callable[[Path], None], blobs: Blobs, listing: TreeListing, folder: Path
 ) -> None:
     damage(folder / "ui/auth.md")
 
@@ -305,7 +307,7 @@ def test_a_file_that_somebody_has_touched_is_written_again(
 def test_a_file_that_somebody_has_touched_is_not_linked(
     damage: Callable[[Path], None],
     blobs: Blobs,
-    listing: Listing,
+    listing: TreeListing,
     folder: Path,
     tmp_path: Path,
 ) -> None:
@@ -322,7 +324,7 @@ SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - a second file system, on most m
 
 @pytest.mark.skipif(not SHARED_MEMORY.is_dir(), reason="needs a second file system")
 def test_where_files_cannot_be_linked_they_are_written(
-    blobs: Blobs, listing: Listing, folder: Path
+    blobs: Blobs, listing: TreeListing, folder: Path
 ) -> None:
     if SHARED_MEMORY.stat().st_dev == folder.stat().st_dev:
         pytest.skip("the shared memory is on the same file system")
@@ -339,7 +341,7 @@ def test_where_files_cannot_be_linked_they_are_written(
 
 @needs_posix
 def test_a_pipe_that_looks_like_an_empty_file_is_none(
-    blobs: Blobs, listing: Listing, folder: Path
+    blobs: Blobs, listing: TreeListing, folder: Path
 ) -> None:
     path = folder / "ui/_index.md"
     moment = path.stat().st_mtime_ns
@@ -354,7 +356,7 @@ def test_a_pipe_that_looks_like_an_empty_file_is_none(
 
 
 def test_a_folder_that_is_well_is_left_alone(
-    blobs: Blobs, listing: Listing, folder: Path
+    blobs: Blobs, listing: TreeListing, folder: Path
 ) -> None:
     before = {path: path.lstat() for path in folder.rglob("*")}
 
@@ -366,7 +368,7 @@ def test_a_folder_that_is_well_is_left_alone(
 
 
 def test_what_is_not_in_the_commit_is_deleted(
-    blobs: Blobs, listing: Listing, folder: Path
+    blobs: Blobs, listing: TreeListing, folder: Path
 ) -> None:
     write(folder / "ui/extra.md", "extra")
     write(folder / "new/deep/er.md", "extra")
@@ -381,7 +383,7 @@ def test_what_is_not_in_the_commit_is_deleted(
 
 
 def test_a_folder_that_became_a_link_is_made_again_and_the_target_left_alone(
-    blobs: Blobs, listing: Listing, folder: Path, tmp_path: Path
+    blobs: Blobs, listing: TreeListing, folder: Path, tmp_path: Path
 ) -> None:
     (folder / "ui").rename(tmp_path / "theirs")
     (folder / "ui").symlink_to(tmp_path / "theirs")
@@ -396,7 +398,7 @@ def test_a_folder_that_became_a_link_is_made_again_and_the_target_left_alone(
 
 
 def test_a_folder_that_became_a_file_is_made_again(
-    blobs: Blobs, listing: Listing, folder: Path
+    blobs: Blobs, listing: TreeListing, folder: Path
 ) -> None:
     shutil.rmtree(folder / "ui")
     write(folder / "ui", "a file")
@@ -409,7 +411,7 @@ def test_a_folder_that_became_a_file_is_made_again(
 
 @needs_posix
 def test_a_folder_that_was_closed_is_opened_again(
-    blobs: Blobs, listing: Listing, folder: Path
+    blobs: Blobs, listing: TreeListing, folder: Path
 ) -> None:
     (folder / "ui/auth").chmod(0)
     folder.chmod(0o500)
@@ -422,7 +424,7 @@ def test_a_folder_that_was_closed_is_opened_again(
 
 
 def test_who_reads_a_file_while_it_is_repaired_reads_one_state_of_it(
-    blobs: Blobs, listing: Listing, folder: Path
+    blobs: Blobs, listing: TreeListing, folder: Path
 ) -> None:
     edit(folder / "ui/auth.md")
 
@@ -435,7 +437,7 @@ def test_who_reads_a_file_while_it_is_repaired_reads_one_state_of_it(
 
 
 def test_a_repair_that_fails_leaves_nothing_half_done(
-    blobs: Blobs, listing: Listing, folder: Path
+    blobs: Blobs, listing: TreeListing, folder: Path
 ) -> None:
     edit(folder / "ui/auth.md")
     blobs.contents[blob_of(b"Log in")] = b"short"
@@ -447,7 +449,7 @@ def test_a_repair_that_fails_leaves_nothing_half_done(
 
 
 def test_an_edit_of_a_file_with_two_names_is_repaired_under_both(
-    blobs: Blobs, listing: Listing, folder: Path, tmp_path: Path
+    blobs: Blobs, listing: TreeListing, folder: Path, tmp_path: Path
 ) -> None:
     following = make(tmp_path / "next")
     export(listing, blobs, following, (listing, folder))

@@ -11,7 +11,7 @@ import pytest
 
 from skills_mcp.content.store.leases import held_alone, take
 from skills_mcp.content.store.pointer import Current
-from skills_mcp.content.store.snapshots import SnapshotStore
+from skills_mcp.content.store.snapshot_store import SnapshotStore
 from tests.content.store.snapshots import (
     COLLECT,
     ONE,
@@ -196,7 +196,7 @@ if sys.argv[1] != "again":
 from pathlib import Path
 from skills_mcp.content.store.leases import held_alone, take
 from skills_mcp.content.store.pointer import Current
-from skills_mcp.content.store.snapshots import SnapshotStore
+from skills_mcp.content.store.snapshot_store import SnapshotStore
 from skills_mcp.errors import SyncError
 store = SnapshotStore(Path(sys.argv[2]))
 def publish(commit):
@@ -256,7 +256,7 @@ import os, sys
 from pathlib import Path
 from skills_mcp.content.store.leases import held_alone, take
 from skills_mcp.content.store.pointer import Current
-from skills_mcp.content.store.snapshots import SnapshotStore
+from skills_mcp.content.store.snapshot_store import SnapshotStore
 from skills_mcp.errors import SyncError
 os.chdir(sys.argv[1])
 SnapshotStore(Path("store")).open_current()  # imports what it needs

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.content.store.snapshots import SnapshotStore
+from skills_mcp.content.store.snapshot_store import SnapshotStore
 from skills_mcp.errors import SyncError
 from tests.content.store.snapshots import (
     ONE,

@@ -20,12 +20,12 @@ from skills_mcp.content.git.failures import (
     DamagedStoreError,
     RefMissingError,
 )
-from skills_mcp.content.git.keeping import PUBLISHED_REF, Keeper
+from skills_mcp.content.git.garbage import PUBLISHED_REF, Keeper
+from skills_mcp.content.git.git_runner import Git
 from skills_mcp.content.git.leftovers import delete_leftovers
-from skills_mcp.content.git.listing import Listing, parse_listing
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.git.runner import Git
-from skills_mcp.content.policy import SyncPolicy
+from skills_mcp.content.git.tree_listing import TreeListing, parse_listing
+from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import LimitExceededError, RemoteMissingError, SyncError
 from skills_mcp.files.durable import delete
 from skills_mcp.text.rendering import shorten
@@ -136,7 +136,7 @@ class GitRepository:
         """
         return self._keeper.find_object(commit)
 
-    def list_files(self, commit: str, subfolders: Sequence[str] = ()) -> Listing:
+    def list_files(self, commit: str, subfolders: Sequence[str] = ()) -> TreeListing:
         """Return the files of a commit, or of some of its folders.
 
         Raises:

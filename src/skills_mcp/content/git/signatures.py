@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from skills_mcp.content.git.failures import NO_PROGRAM, render_reason
-from skills_mcp.content.policy import Signers
+from skills_mcp.content.sync_policy import Signers
 from skills_mcp.errors import ConfigError, SignatureError, SyncError
 
 _TIMEOUT_SECONDS = 30.0

@@ -13,7 +13,7 @@ from typing import Protocol
 from uuid import uuid4
 
 from skills_mcp.content.git.failures import DamagedStoreError
-from skills_mcp.content.git.listing import Entry, Listing
+from skills_mcp.content.git.tree_listing import TreeEntry, TreeListing
 from skills_mcp.files.durable import NEW_PREFIX, delete, open_up
 from skills_mcp.skills.model import EXPORTED_TIMES_NS
 
@@ -42,10 +42,10 @@ class BlobReader(Protocol):
 
 
 def export(
-    listing: Listing,
+    listing: TreeListing,
     reader: BlobReader,
     folder: Path,
-    previous: tuple[Listing, Path] | None = None,
+    previous: tuple[TreeListing, Path] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> None:
     """Write the files of a commit below an empty folder.
@@ -66,7 +66,7 @@ def export(
     missing = _link(listing.entries, folder, previous)
     total, done = len(listing.entries), len(listing.entries) - len(missing)
 
-    def put(entry: Entry, data: bytes) -> None:
+    def put(entry: TreeEntry, data: bytes) -> None:
         nonlocal done
         _write(folder / entry.file, data, entry)
         done += 1
@@ -76,7 +76,7 @@ def export(
     _read(missing, reader, put)
 
 
-def repair(listing: Listing, reader: BlobReader, folder: Path) -> tuple[str, ...]:
+def repair(listing: TreeListing, reader: BlobReader, folder: Path) -> tuple[str, ...]:
     """Make an exported folder again what the commit says, without reading its files.
 
     Each file is replaced in one step, so somebody may be reading meanwhile.
@@ -144,7 +144,7 @@ def _find_syncfs() -> Callable[[int], None] | None:
     return flush
 
 
-def _find_folders(entries: Iterable[Entry]) -> set[str]:
+def _find_folders(entries: Iterable[TreeEntry]) -> set[str]:
     """Return every folder that has a file somewhere below it."""
     folders: set[str] = set()
     for entry in entries:
@@ -155,15 +155,17 @@ def _find_folders(entries: Iterable[Entry]) -> set[str]:
     return folders
 
 
-def _make_folders(entries: Iterable[Entry], folder: Path) -> None:
+def _make_folders(entries: Iterable[TreeEntry], folder: Path) -> None:
     for inner in sorted(_find_folders(entries)):  # those above others come first
         with suppress(FileExistsError):
             os.mkdir(f"{folder}/{inner}")  # noqa: PTH102 - thousands of them
 
 
 def _link(
-    entries: Iterable[Entry], folder: Path, previous: tuple[Listing, Path] | None
-) -> list[Entry]:
+    entries: Iterable[TreeEntry],
+    folder: Path,
+    previous: tuple[TreeListing, Path] | None,
+) -> list[TreeEntry]:
     """Give files that are there already a second name; return the others."""
     if previous is None:
         return list(entries)
@@ -177,7 +179,7 @@ def _link(
     return missing
 
 
-def _try_link(source: Path, target: Path, entry: Entry) -> bool:
+def _try_link(source: Path, target: Path, entry: TreeEntry) -> bool:
     """Link a file; False if it was touched, or where there are no links (any more)."""
     try:
         if not _is_intact(source.lstat(), entry):
@@ -189,7 +191,9 @@ def _try_link(source: Path, target: Path, entry: Entry) -> bool:
 
 
 def _read(
-    entries: Sequence[Entry], reader: BlobReader, put: Callable[[Entry, bytes], object]
+    entries: Sequence[TreeEntry],
+    reader: BlobReader,
+    put: Callable[[TreeEntry, bytes], object],
 ) -> None:
     """Hand each file and what is in it to `put`."""
     if not entries:
@@ -205,14 +209,14 @@ def _read(
             put(entry, data)
 
 
-def _write(path: Path, data: bytes, entry: Entry) -> None:
+def _write(path: Path, data: bytes, entry: TreeEntry) -> None:
     with path.open("xb") as handle:
         handle.write(data)
     os.utime(path, ns=(_time(entry), _time(entry)))
     path.chmod(_mode(entry))
 
 
-def _replace(path: Path, data: bytes, entry: Entry) -> None:
+def _replace(path: Path, data: bytes, entry: TreeEntry) -> None:
     new = path.with_name(f"{NEW_PREFIX}{uuid4().hex}")
     try:
         _write(new, data, entry)
@@ -224,15 +228,15 @@ def _replace(path: Path, data: bytes, entry: Entry) -> None:
         raise
 
 
-def _time(entry: Entry) -> int:
+def _time(entry: TreeEntry) -> int:
     return EXPORTED_TIMES_NS[int(entry.blob[:_TIME_DIGITS], 16)]
 
 
-def _mode(entry: Entry) -> int:
+def _mode(entry: TreeEntry) -> int:
     return _EXECUTABLE if entry.is_executable else _READABLE
 
 
-def _is_intact(found: os.stat_result, entry: Entry) -> bool:
+def _is_intact(found: os.stat_result, entry: TreeEntry) -> bool:
     return (
         stat.S_ISREG(found.st_mode)
         and found.st_size == entry.size_bytes

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from skills_mcp.content.git.failures import DamagedStoreError
-from skills_mcp.content.policy import SyncPolicy
 from skills_mcp.content.source import LeftOut, LeftOutKind
+from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import InvalidPathError, LimitExceededError
 from skills_mcp.files.paths import parse_relative
 
@@ -35,7 +35,7 @@ _REMEDY = "Serve a part of the repository with subfolder, or raise"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TreeEntry:
     """A regular file in a commit."""
 
     file: str
@@ -45,18 +45,18 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class TreeListing:
     """What is in a commit, and what of it is never written to a disk.
 
     A link could point anywhere, a submodule is another repository, and some names
     mean something else on another system.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[TreeEntry, ...]
     left_out: tuple[LeftOut, ...]
 
 
-def parse_listing(records: Iterable[bytes], policy: SyncPolicy) -> Listing:
+def parse_listing(records: Iterable[bytes], policy: SyncPolicy) -> TreeListing:
     """Return the files of what `git ls-tree -r -z -l --full-tree` prints.
 
     Args:
@@ -67,7 +67,7 @@ def parse_listing(records: Iterable[bytes], policy: SyncPolicy) -> Listing:
         LimitExceededError: There are too many files, or too many bytes.
         DamagedStoreError: Git has lost a file of the commit.
     """
-    entries: list[Entry] = []
+    entries: list[TreeEntry] = []
     left_out: list[LeftOut] = []
     for number, record in enumerate(records):
         if number == policy.max_files:
@@ -76,17 +76,17 @@ def parse_listing(records: Iterable[bytes], policy: SyncPolicy) -> Listing:
                 "limits.max_files"
             )
         match _parse_record(record, policy.max_file_bytes):
-            case Entry() as entry:
+            case TreeEntry() as entry:
                 entries.append(entry)
             case LeftOut() as other:
                 left_out.append(other)
     entries, collisions = _part(entries)
     _check_total(entries, policy.max_total_bytes)
     left_out = sorted((*left_out, *collisions), key=attrgetter("file"))
-    return Listing(tuple(entries), tuple(left_out))
+    return TreeListing(tuple(entries), tuple(left_out))
 
 
-def _check_total(entries: Sequence[Entry], max_total_bytes: int) -> None:
+def _check_total(entries: Sequence[TreeEntry], max_total_bytes: int) -> None:
     total = sum(entry.size_bytes for entry in entries)
     if total > max_total_bytes:
         raise LimitExceededError(
@@ -95,7 +95,7 @@ def _check_total(entries: Sequence[Entry], max_total_bytes: int) -> None:
         )
 
 
-def _parse_record(record: bytes, max_file_bytes: int) -> Entry | LeftOut:
+def _parse_record(record: bytes, max_file_bytes: int) -> TreeEntry | LeftOut:
     header, _, file = record.decode("utf-8", "surrogateescape").partition("\t")
     mode, _, blob, size = header.split()
     if kind := _UNWRITTEN.get(mode):
@@ -106,7 +106,7 @@ def _parse_record(record: bytes, max_file_bytes: int) -> Entry | LeftOut:
         raise DamagedStoreError(f"{file!r} is missing from Git's store")
     if int(size) > max_file_bytes:
         return LeftOut(file, "size")
-    return Entry(file, blob, int(size), bool(int(mode, 8) & _EXECUTABLE))
+    return TreeEntry(file, blob, int(size), bool(int(mode, 8) & _EXECUTABLE))
 
 
 def _is_safe(file: str) -> bool:
@@ -121,7 +121,7 @@ def _breaks_no_rule(path: str) -> bool:
     return True
 
 
-def _part(entries: Sequence[Entry]) -> tuple[list[Entry], list[LeftOut]]:
+def _part(entries: Sequence[TreeEntry]) -> tuple[list[TreeEntry], list[LeftOut]]:
     """Part the files that every file system keeps apart from those that some do not.
 
     Of files and folders that some system takes for one, none is written: which one
@@ -139,7 +139,7 @@ def _part(entries: Sequence[Entry]) -> tuple[list[Entry], list[LeftOut]]:
     return kept, left_out
 
 
-def _find_collisions(entries: Iterable[Entry]) -> frozenset[str]:
+def _find_collisions(entries: Iterable[TreeEntry]) -> frozenset[str]:
     """Return the folded paths that stand for more than one file or folder."""
     spellings: dict[str, str] = {}
     folders: set[str] = set()

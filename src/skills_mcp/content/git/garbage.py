@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import IO, Any
 
+from skills_mcp.content.git.git_runner import Git
 from skills_mcp.content.git.leftovers import (
     count_objects,
     delete_leftovers,
     measure_objects,
 )
-from skills_mcp.content.git.runner import Git
 
 PUBLISHED_REF = "refs/skills/published"
 """What the last fetch has brought."""

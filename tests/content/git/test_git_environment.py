@@ -16,10 +16,10 @@ from skills_mcp.content.git.credentials import (
     read_token,
     render_settings,
 )
+from skills_mcp.content.git.git_environment import derive_variables
+from skills_mcp.content.git.git_runner import Git
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.git.runner import Git
-from skills_mcp.content.git.surroundings import derive_variables
-from skills_mcp.content.policy import SyncPolicy
+from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import AccessRefusedError
 from skills_mcp.text.redaction import redact
 from tests.content.git.git_store import GitStore

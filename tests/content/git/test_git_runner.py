@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.content.git.failures import DamagedStoreError
+from skills_mcp.content.git.git_runner import Git
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.content.git.runner import Git
-from skills_mcp.content.policy import SyncPolicy
+from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import LimitExceededError, SyncError
 from tests.content.git.git_store import GitStore
 from tests.content.git_server import Fault, hang, hang_after_headers, serving, stall
@@ -491,7 +491,7 @@ def test_an_orphan_of_a_killed_server_keeps_the_lock(
     code = """
 import fcntl, sys
 from pathlib import Path
-from skills_mcp.content.policy import SyncPolicy
+from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.repository import GitRepository
 lock = open(sys.argv[2], "wb")

@@ -8,7 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.content.source import Attempt
-from skills_mcp.content.store.attempts import derive_failure, derive_success, is_resting
+from skills_mcp.content.store.sync_state import (
+    derive_failure,
+    derive_success,
+    is_resting,
+)
 from skills_mcp.errors import AccessRefusedError, SyncError
 
 NOW = 1_000_000.0

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.content.git.failures import DamagedStoreError
-from skills_mcp.content.git.listing import Entry, Listing, parse_listing
-from skills_mcp.content.policy import SyncPolicy
+from skills_mcp.content.git.tree_listing import TreeEntry, TreeListing, parse_listing
 from skills_mcp.content.source import LeftOut
+from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import InvalidPathError, LimitExceededError
 from skills_mcp.files.paths import parse_relative
 from tests.support import GIT_IDENTITY, Upstream, git, write
@@ -74,11 +74,11 @@ def record(
     return f"{mode} {kind} {blob} {size:>7}\t".encode() + name
 
 
-def listed(*files: str, policy: SyncPolicy | None = None) -> Listing:
+def listed(*files: str, policy: SyncPolicy | None = None) -> TreeListing:
     return parse_listing(map(record, files), policy or SyncPolicy())
 
 
-def names(listing: Listing) -> list[str]:
+def names(listing: TreeListing) -> list[str]:
     return [entry.file for entry in listing.entries]
 
 
@@ -131,7 +131,7 @@ def test_what_git_lists_is_parsed(upstream: Upstream) -> None:
 def test_a_submodule_is_left_out() -> None:
     listing = parse_listing([record("sub", mode="160000", size="-")], SyncPolicy())
 
-    assert listing == Listing((), (LeftOut("sub", "submodule"),))
+    assert listing == TreeListing((), (LeftOut("sub", "submodule"),))
 
 
 @pytest.mark.spec("12.1")
@@ -149,7 +149,7 @@ def test_a_name_that_some_system_misreads_is_left_out(name: str, pattern: str) -
 def test_a_name_that_is_no_text_is_left_out_and_can_be_said() -> None:
     listing = parse_listing([record(b"caf\xe9.md")], SyncPolicy())
 
-    assert listing == Listing((), (LeftOut("caf\udce9.md", "name"),))
+    assert listing == TreeListing((), (LeftOut("caf\udce9.md", "name"),))
 
 
 @pytest.mark.spec("12.1")
@@ -274,7 +274,7 @@ def test_a_file_that_git_has_lost_is_a_damage_of_its_store(upstream: Upstream) -
 def test_what_is_quickly_found_safe_is_safe(file: str) -> None:
     try:
         parse_relative(file)
-        kept = [Entry(file, BLOB, 1, is_executable=False)]
+        kept = [TreeEntry(file, BLOB, 1, is_executable=False)]
     except InvalidPathError:
         kept = []
 

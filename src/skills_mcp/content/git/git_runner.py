@@ -29,15 +29,15 @@ from skills_mcp.content.git.failures import (
     find_advice,
     find_local_advice,
 )
-from skills_mcp.content.git.remote import Remote, check_address
-from skills_mcp.content.git.surroundings import (
+from skills_mcp.content.git.git_environment import (
     SETTINGS,
     derive_user_variables,
     derive_variables,
     load_starter,
     require_version,
 )
-from skills_mcp.content.policy import SyncPolicy
+from skills_mcp.content.git.remote import Remote, check_address
+from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.processes.group import GROUP_OPTIONS, kill_group
 from skills_mcp.text.redaction import redact

@@ -16,7 +16,7 @@ import pytest
 
 from skills_mcp.content.source import Attempt, Hold, LeftOut
 from skills_mcp.content.store.pointer import Current
-from skills_mcp.content.store.snapshots import SnapshotStore
+from skills_mcp.content.store.snapshot_store import SnapshotStore
 from skills_mcp.errors import SyncError
 from tests.content.store.snapshots import (
     FOUR,

@@ -135,7 +135,7 @@ def opened_baseline(
     if not options.skills_dir:
         yield _sync_baseline(options, environment, ref)
         return
-    from skills_mcp.content.revision import checked_out
+    from skills_mcp.content.store.export import checked_out
 
     with checked_out(Path(options.skills_dir).expanduser(), ref) as folder:
         there = replace(options, skills_dir=str(folder), keeps_index=False)

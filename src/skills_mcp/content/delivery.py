@@ -268,7 +268,7 @@ class Delivery:
     def _tidy(self, lock: IO[Any]) -> None:
         """Let Git forget what was fetched and refused, when it is time."""
         with suppress(SyncError, OSError):
-            self._repository.tidy(lock)
+            self._repository.collect(lock)
 
     def _is_gone(self, commit: str) -> bool:
         return commit not in self._store.commits()

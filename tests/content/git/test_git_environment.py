@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.content.git.credentials import (
+from skills_mcp.content.git.git_environment import (
     Access,
     choose_settings,
+    derive_variables,
     open_access,
     parse_user_settings,
     read_token,
     render_settings,
 )
-from skills_mcp.content.git.git_environment import derive_variables
 from skills_mcp.content.git.git_runner import Git
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.sync_policy import SyncPolicy

@@ -251,8 +251,8 @@ def test_the_git_of_the_server_tells_them_apart_as_well(
         ('* namespaces="git,cert-authority,x" {ops}', "does not say whose key it is"),
         ("{ops} * cert-authority", "its key is not in allowed_signers"),
         ("nonsense", "does not say whose key it is"),
-        ("# {ops}", "holds no key, so nobody may sign"),
-        ("", "holds no key, so nobody may sign"),
+        ("# {ops}", "holds no key, so no signature counts"),
+        ("", "holds no key, so no signature counts"),
     ],
 )
 def test_a_signature_does_not_count_unless_the_file_allows_its_key(

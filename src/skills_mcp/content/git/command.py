@@ -1,75 +1,75 @@
-"""One running command of Git's: its two outputs, and how it comes to an end.
+"""One running Git command: its output, its limits, and how it ends.
 
-Rule: nobody waits for a pipe without a deadline.  A helper that Git has left in the
-background may hold it open long after Git is gone.
+Rule: every wait for a pipe has a deadline.  A helper that Git has left in the
+background may hold it open long after Git has ended.
 """
 
+import os
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from skills_mcp.content.git.leftovers import measure_objects
 from skills_mcp.content.git.transcript import Transcript
 from skills_mcp.errors import LimitExceededError
 from skills_mcp.processes.group import kill_group
 
-# How long a limit may be passed before anybody looks.
-_PACE_SECONDS = 0.1
+# How often the limits are checked.
+_CHECK_SECONDS = 0.1
 
 # After its group was killed a process that has left the group may hold a pipe.
-_PATIENCE_SECONDS = 1.0
+_DRAIN_SECONDS = 1.0
 
 _PIECE_BYTES = 64 * 1024
 
-# What is not read piece by piece: names of files, a commit, a version.
+# For output that is read as a whole: file names, a commit, a version.
 _MAX_OUTPUT_BYTES = 64 * 1024 * 1024
 
-# Enough for a pack of the largest size that is allowed, and too little for one that
-# unfolds into everything that a laptop has.
+# Enough for a pack of the largest size that is allowed, and less than the memory of a
+# laptop, which a decompression bomb would fill.
 _MAX_ADDRESS_SPACE_BYTES = 4 * 1024 * 1024 * 1024
 
 
 class GitCommand:
-    """A process at the head of its own group, with both of its outputs piped."""
+    """A process that leads its own group, with pipes for both of its outputs."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.process = process
         self.transcript = Transcript()
         self.printed = bytearray()
         self.is_late = False
-        """Whether it was ended because its time was up."""
+        """Whether it was killed at its deadline."""
         self._threads: list[threading.Thread] = []
         self._timer: threading.Timer | None = None
         self._drain(process.stderr, self.transcript.feed)
 
     @property
     def output(self) -> IO[bytes]:
-        """What it prints, for who reads it piece by piece, and not with `wait`."""
+        """Its standard output, for callers that read it in pieces, without `wait`."""
         if self.process.stdout is None:
             raise ValueError("started without a pipe")
         return self.process.stdout
 
     @property
     def has_printed_too_much(self) -> bool:
-        """Whether it was ended because of its output."""
+        """Whether it was killed because its output was too long."""
         return len(self.printed) > _MAX_OUTPUT_BYTES
 
     def wait(self, timeout_seconds: float, on_tick: Callable[[], object]) -> None:
-        """Read all that it prints until it ends, or is ended.
+        """Read its whole output until it ends or has to be killed.
 
         Args:
             timeout_seconds: Then its group is killed.
-            on_tick: Called now and then meanwhile; what it raises ends the waiting.
+            on_tick: Called every tenth of a second; an exception ends the wait.
         """
         deadline = time.monotonic() + timeout_seconds
         reader = self._drain(self.process.stdout, self._keep)
         while self.process.poll() is None:
             # At the end of its output it is about to end, so there is no need to look.
-            reader.join(_PACE_SECONDS)
+            reader.join(_CHECK_SECONDS)
             if not reader.is_alive():
                 self._wait_briefly()
             on_tick()
@@ -86,17 +86,17 @@ class GitCommand:
         self._timer.start()
 
     def end(self) -> None:
-        """Leave no process of the group behind, and close both pipes.
+        """Kill the whole process group, and close both pipes.
 
-        Also when the command itself has ended: its transport, or a helper that it has
-        left in the background, may still be there, with the lock that it inherited.
+        Needed even if the command has ended: its transport, or a helper in the
+        background, may still run and hold the lock that it inherited.
         """
         if self._timer:
             self._timer.cancel()
         kill_group(self.process.pid)
         self.process.wait()
         for thread in self._threads:
-            thread.join(_PATIENCE_SECONDS)
+            thread.join(_DRAIN_SECONDS)
         if not any(thread.is_alive() for thread in self._threads):
             self.transcript.finish()
             for pipe in filter(None, (self.process.stdout, self.process.stderr)):
@@ -108,7 +108,7 @@ class GitCommand:
 
     def _wait_briefly(self) -> None:
         try:
-            self.process.wait(_PACE_SECONDS)
+            self.process.wait(_CHECK_SECONDS)
         except subprocess.TimeoutExpired:
             return
 
@@ -133,13 +133,13 @@ class GitCommand:
 
 
 def _read_some(stream: IO[bytes]) -> bytes:
-    """Return what is there, and not only when there is much of it."""
+    """Return what is in the pipe, without waiting for a full buffer."""
     read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
     return read(_PIECE_BYTES)
 
 
 class Watch:
-    """Looks at a command while it runs: how far it is, and how much it has written."""
+    """Watches a running command: its progress, and how much the store grows."""
 
     def __init__(
         self,
@@ -153,8 +153,8 @@ class Watch:
         self._before_bytes = measure_objects(directory) if max_growth_bytes else 0
         self._max_growth_bytes = max_growth_bytes
 
-    def look(self, command: GitCommand) -> None:
-        """Tell the progress, and compare with the limit.
+    def check(self, command: GitCommand) -> None:
+        """Report the progress, and check the limit.
 
         Raises:
             LimitExceededError: The store has grown too much.
@@ -174,7 +174,7 @@ class Watch:
 
 
 def limit_memory(pid: int) -> None:
-    """Keep a pack from unfolding into all memory, where the system can do that."""
+    """Limit the memory of a process, on systems that can do that."""
     # Windows has no such module, macOS no such function; and the process may have
     # ended, or have a lower limit already.
     with suppress(ImportError, AttributeError, OSError, ValueError):
@@ -182,3 +182,17 @@ def limit_memory(pid: int) -> None:
 
         limit = (_MAX_ADDRESS_SPACE_BYTES, _MAX_ADDRESS_SPACE_BYTES)
         resource.prlimit(pid, resource.RLIMIT_AS, limit)
+
+
+def measure_objects(store: Path) -> int:
+    """Return how many bytes Git's objects have, with unfinished ones."""
+    return sum(size for _, size in find_objects(store))
+
+
+def find_objects(store: Path) -> Iterator[tuple[str, int]]:
+    """Yield the path and the size of every file of Git's objects."""
+    for folder, _, names in os.walk(store / "objects"):
+        for name in names:
+            path = os.path.join(folder, name)  # noqa: PTH118 - there may be thousands
+            with suppress(OSError):  # Git renames its files meanwhile
+                yield path, os.stat(path).st_size  # noqa: PTH116

@@ -1,41 +1,50 @@
-"""Which commits a store keeps, and when it forgets the others.
+"""Which commits Git's store keeps, by refs of ours, and garbage collection of the rest.
 
-Rule: the size of a store follows its content, however often it is fetched and however
-many fetches fail.
+Rule 1: the size of a store follows its content, after any number of fetches, failed
+ones included.
+Rule 2: the caller of all that writes holds the store's lock, which Git's children hold,
+too. So an unfinished file belongs to no running process.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
+from pathlib import Path
 from typing import IO, Any
 
+from skills_mcp.content.git.command import find_objects, measure_objects
 from skills_mcp.content.git.git_runner import Git
-from skills_mcp.content.git.leftovers import (
-    count_objects,
-    delete_leftovers,
-    measure_objects,
-)
+from skills_mcp.files.durable import delete
 
 PUBLISHED_REF = "refs/skills/published"
-"""What the last fetch has brought."""
+"""The ref that a fetch writes."""
 
 _OUR_REFS = "refs/skills/"
 _KEPT_REFS = f"{_OUR_REFS}kept/"
 
-# Above these Git becomes slow, and below them a cleaning costs more than it gives.
+# Above these Git becomes slow; below them a collection costs more than it gives.
 _MAX_PACKS = 8
 _MAX_LOOSE_OBJECTS = 2_000
 _MAX_GROWTH = 1.4
 _GROWTH_ALLOWANCE_BYTES = 64 * 1024
 
-# All of a large store is written anew; if that takes longer, it is tried next time.
-_CLEANING_TIMEOUT_SECONDS = 300.0
+# A large store is written anew; if that takes longer, the next sync tries again.
+_COLLECTION_TIMEOUT_SECONDS = 300.0
 
 _SIZE_FILE = "skills-size"
-"""How large the store was after the last cleaning, in bytes."""
+"""The file with the size of the store after the last collection, in bytes."""
 
 
-class Keeper:
-    """The refs of ours in one store.  Whoever changes them holds the store's lock."""
+# Files of an unfinished garbage collection of Git's own.
+_UNFINISHED = ("gc.pid", "gc.log")
+_UNFINISHED_OBJECTS = ("tmp_*", ".tmp-*", "incoming-*", "tmp_objdir-*")
+
+# A pack needs both files; one alone was not finished, or is half deleted.
+_HALVES = frozenset({".pack", ".idx"})
+
+
+class KeptRefs:
+    """The refs of ours in one store."""
 
     def __init__(self, git: Git) -> None:
         self._git = git
@@ -43,16 +52,15 @@ class Keeper:
     def find_object(self, commit: str) -> str:
         """Return the annotated tag that marked a commit, or the commit itself.
 
-        What was kept comes first: the last fetch may have brought a tag that was
-        refused.
+        A kept ref comes first: the tag of the last fetch may have been refused.
         """
         marks = self._read_marks(commit)
         return marks.get(_KEPT_REFS + commit) or marks.get(PUBLISHED_REF, commit)
 
     def keep(self, commits: Iterable[str], lock: IO[Any]) -> None:
-        """Keep these commits, and let Git forget all others, when it is time.
+        """Keep these commits, and collect the others if there is enough garbage.
 
-        Call it only when what the last fetch has brought was let through.
+        Call it only after the result of the last fetch has passed all checks.
         """
         wanted = {}
         for commit in commits:
@@ -66,12 +74,12 @@ class Keeper:
             *(f"delete {ref}" for ref in stale),
             lock=lock,
         )
-        self.tidy(lock)
+        self.collect(lock)
 
     def secure(self, commit: str, lock: IO[Any]) -> None:
-        """Keep a published commit, and its tag, before the next fetch is written.
+        """Keep a published commit, and its tag, before a fetch replaces its ref.
 
-        Call it only with one that was let through when the last fetch brought it.
+        Call it only with a commit that passed all checks after the last fetch.
         """
         ref = _KEPT_REFS + commit
         if (self._git.directory / ref).is_file():
@@ -79,24 +87,24 @@ class Keeper:
         if marked := self._read_marks(commit).get(PUBLISHED_REF):
             self._change_refs(f"update {ref} {marked}", lock=lock)
 
-    def tidy(self, lock: IO[Any]) -> None:
-        """Let Git forget what no ref of ours leads to, when it is time."""
-        if self._is_untidy():
-            self._clean(lock)
+    def collect(self, lock: IO[Any]) -> None:
+        """Collect what no ref of ours leads to, if there is enough garbage."""
+        if self._is_due():
+            self._repack(lock)
 
     def forget_published(self, lock: IO[Any]) -> None:
-        """Let go of what a fetch has brought, which is too large to be kept."""
+        """Drop the result of a fetch that was too large."""
         with suppress(OSError):
             delete_leftovers(self._git.directory, PUBLISHED_REF)
         self._change_refs(f"delete {PUBLISHED_REF}", lock=lock)
-        self._clean(lock)
+        self._repack(lock)
 
     def _change_refs(self, *changes: str, lock: IO[Any]) -> None:
         lines = "".join(f"{change}\n" for change in changes)
         self._git.run("update-ref", "--stdin", stdin=lines.encode(), lock=lock)
 
     def _read_marks(self, commit: str) -> dict[str, str]:
-        """Return the refs of ours that lead to a commit, and what they hold."""
+        """Return the refs of ours that lead to a commit, with their objects."""
         refs = self._read_refs(_OUR_REFS)
         words = ("rev-parse", "--verify", "--quiet", f"{PUBLISHED_REF}^{{commit}}")
         published = self._git.run(*words, is_ok=(0, 1, 128)).text
@@ -104,7 +112,7 @@ class Keeper:
         return {ref: held for ref, held in refs.items() if ref in leading}
 
     def _read_refs(self, under: str) -> dict[str, str]:
-        # Without a look at the objects, of which some may be lost.
+        # This reads no object: some may be lost.
         shown = "--format=%(refname) %(objectname)"
         printed = self._git.run("for-each-ref", shown, under).text
         return dict(line.split(" ") for line in printed.splitlines())
@@ -115,22 +123,22 @@ class Keeper:
         rows = [line.split(" ") for line in checked.text.splitlines()]
         return {row[0] for row in rows if row[-1] != "missing"}
 
-    def _is_untidy(self) -> bool:
-        packs, loose = count_objects(self._git.directory)
+    def _is_due(self) -> bool:
+        packs, loose = _count_objects(self._git.directory)
         size = measure_objects(self._git.directory)
         most = _MAX_GROWTH * self._read_size() + _GROWTH_ALLOWANCE_BYTES
         return packs > _MAX_PACKS or loose > _MAX_LOOSE_OBJECTS or size > most
 
-    def _clean(self, lock: IO[Any]) -> None:
+    def _repack(self, lock: IO[Any]) -> None:
         for words in (("repack", "-a", "-d", "-q"), ("prune", "--expire=now")):
             self._git.run(
                 *words,
                 lock=lock,
-                timeout_seconds=_CLEANING_TIMEOUT_SECONDS,
+                timeout_seconds=_COLLECTION_TIMEOUT_SECONDS,
                 settings=("pack.windowMemory=100m", "repack.writeBitmaps=false"),
             )
         size = measure_objects(self._git.directory)
-        with suppress(OSError):  # then it is cleaned once too often
+        with suppress(OSError):  # then the next collection is too early
             (self._git.directory / _SIZE_FILE).write_text(str(size), "ascii")
 
     def _read_size(self) -> int:
@@ -138,3 +146,57 @@ class Keeper:
             return int((self._git.directory / _SIZE_FILE).read_text("ascii"))
         except (OSError, ValueError):
             return 0
+
+
+def delete_leftovers(store: Path, ref: str) -> None:
+    """Delete every lock, every temporary file and every half of a pack.
+
+    Args:
+        store: A bare repository.
+        ref: The one that is written next: nothing else may stand in its place.
+
+    Raises:
+        OSError: Something cannot be deleted.
+    """
+    for path in tuple(chain(_locks(store), _temporary_objects(store), _halves(store))):
+        delete(path)
+    place = store / ref
+    if place.is_dir() or _is_blank(place):
+        delete(place)
+
+
+def _count_objects(store: Path) -> tuple[int, int]:
+    """Return how many packs there are, and how many objects outside of packs."""
+    names = [path for path, _ in find_objects(store)]
+    packs = sum(name.endswith(".pack") for name in names)
+    loose = sum(len(Path(name).parent.name) == len("ab") for name in names)
+    return packs, loose
+
+
+def _locks(store: Path) -> Iterator[Path]:
+    yield from store.rglob("*.lock")
+    yield from (store / name for name in _UNFINISHED if (store / name).exists())
+
+
+def _temporary_objects(store: Path) -> Iterator[Path]:
+    objects = store / "objects"
+    for pattern in _UNFINISHED_OBJECTS:
+        yield from objects.rglob(pattern)
+    yield from objects.glob("pack/*.keep")
+
+
+def _halves(store: Path) -> Iterator[Path]:
+    found: dict[str, list[Path]] = {}
+    for path in (store / "objects" / "pack").glob("pack-*"):
+        found.setdefault(path.name.partition(".")[0], []).append(path)
+    for paths in found.values():
+        if not {path.suffix for path in paths} >= _HALVES:
+            yield from paths
+
+
+def _is_blank(path: Path) -> bool:
+    """Whether a crash has left a ref without a commit."""
+    try:
+        return not path.read_bytes().strip(b"\0\n ")
+    except (FileNotFoundError, NotADirectoryError):
+        return False

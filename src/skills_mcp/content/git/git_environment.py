@@ -1,24 +1,47 @@
-"""What Git sees of the machine that it runs on: settings and variables.
+"""What Git gets of its environment: variables, settings, and a secret if it needs one.
 
-Rule: whatever a project, a hook, a shell or the user's own configuration says about
-Git does not count, but for what `credentials` lets through.
+Rule 1: a secret is in the variables of the one command that needs it, nowhere else.
+Rule 2: settings and variables of a project, a hook or a shell do not count; of the
+user's configuration only what is named here does: credentials, proxies, certificates
+and safe folders.
 """
 
 import os
 import re
+import shlex
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from skills_mcp.content.git.credentials import (
-    TOKEN_FILE_VARIABLE,
-    Access,
-    render_settings,
+from skills_mcp.content.git.remote import TOKEN_VARIABLE, USER_VARIABLE, Remote
+from skills_mcp.errors import AccessRefusedError, SyncError
+from skills_mcp.text.redaction import remember_secret
+
+Setting = tuple[str, str]
+"""A key of Git's configuration, as Git writes it, and a value."""
+
+TOKEN_FILE_VARIABLE = "SKILLS_MCP_TOKEN_FILE"  # noqa: S105 - a name, not a secret
+
+_MAX_TOKEN_BYTES = 64 * 1024  # a file of certificates is smaller, and no token
+
+_HTTP_KEPT = frozenset(
+    {
+        *("proxy", "proxyauthmethod", "emptyauth", "delegation", "version"),
+        *("sslcainfo", "sslcapath", "sslcert", "sslkey", "sslbackend", "sslcerttype"),
+        *("sslkeytype", "sslcertpasswordprotected"),
+    }
 )
-from skills_mcp.content.git.remote import TOKEN_VARIABLE, Remote
-from skills_mcp.errors import SyncError
+_HTTP_KEPT_BEGINNINGS = ("proxyssl", "schannel")
+
+# A header may be a token; beside ours it could only do harm.
+_HTTP_SECRET = "extraheader"  # noqa: S105 - a name, not a secret
+
+# The project in the working directory is not the user.
+_FOREIGN_SCOPES = frozenset({"local", "worktree", "command"})
+
 
 SETTINGS = (
     "protocol.allow=never",
@@ -41,12 +64,12 @@ SETTINGS = (
     "maintenance.auto=false",
     "credential.interactive=false",
 )
-"""Of every command; none is secret, so they may be arguments."""
+"""Settings of every command; none is secret, so they may be arguments."""
 
-# Where the certificates are says nothing about any repository.
+# Certificates concern the machine, not a repository.
 _KEPT_VARIABLES = frozenset({"GIT_SSL_CAINFO", "GIT_SSL_CAPATH"})
 
-# Of the operator's, which no child has a use for.
+# Variables of this server, which Git does not need.
 _OURS = frozenset({"GITHUB_TOKEN", TOKEN_FILE_VARIABLE, TOKEN_VARIABLE})
 
 _SEALED = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
@@ -59,20 +82,117 @@ _FIXED = {
     "GIT_NO_REPLACE_OBJECTS": "1",
     "GIT_ATTR_NOSYSTEM": "1",
     "GIT_SSH_COMMAND": "ssh -oBatchMode=yes -oConnectTimeout=10",
-    "LC_ALL": "C",  # `advice` knows its words in English
+    "LC_ALL": "C",  # `failures` knows Git's words in English
     "LANGUAGE": "C",
 }
 
-# The headers of answers, which say what Git leaves out. It hides what is secret in
-# them, and of ours `transcript` reads nothing.
+# The headers of answers, which say what Git leaves out. Git redacts secrets in them;
+# `transcript` reads no header of a request.
 _TRACED = {"GIT_TRACE_CURL": "1", "GIT_TRACE_CURL_NO_DATA": "1"}
 
 # The first that reads settings from variables, as a token needs it.
 _OLDEST_VERSION = (2, 31)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """The credentials of one command."""
+
+    is_open: bool = False
+    """Whether the command asks the remote."""
+    settings: tuple[Setting, ...] = field(default=(), repr=False)
+    """Git's configuration; some of it is secret, so it is never an argument."""
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    options: tuple[str, ...] = ()
+    """Of `git fetch` and `git ls-remote`."""
+    starts_helpers: bool = False
+    """Whether credential helpers of the user may run."""
+
+
+def open_access(remote: Remote, user_settings: Iterable[Setting]) -> Access:
+    """Return the credentials of a command that asks the remote.
+
+    Args:
+        remote: What is asked.
+        user_settings: All of the user's configuration, in Git's order.
+
+    Raises:
+        AccessRefusedError: The file with the token cannot be used.
+    """
+    token = read_token(remote)
+    kept = choose_settings(user_settings, has_token=token is not None)
+    options = _serve_safely(remote, kept)
+    if token is None:
+        names = {key.rpartition(".")[2] for key, _ in kept}
+        # A graphical helper must not open a window for a process in the background.
+        settings = (*kept, ("credential.interactive", "false"))
+        return Access(
+            is_open=True,
+            settings=settings,
+            options=options,
+            starts_helpers="helper" in names,
+        )
+    if remote.scheme == "http":  # to this machine: any proxy would read the token
+        direct = (pair for pair in kept if not pair[0].endswith(".proxy"))
+        kept = (*direct, ("http.proxy", ""))
+    settings = (*kept, *remote.credential_settings().items())
+    variables = {TOKEN_VARIABLE: token, USER_VARIABLE: remote.user}
+    return Access(is_open=True, settings=settings, variables=variables, options=options)
+
+
+def read_token(remote: Remote) -> str | None:
+    """Return the current token; None if there is none, or the address may not get it.
+
+    Raises:
+        AccessRefusedError: The file is empty or cannot be read, or it holds no token.
+    """
+    if not remote.sends_token:
+        return None
+    file = remote.token_file
+    token = _read_first_line(file) if file else (remote.token or "").strip()
+    if not token.isprintable():
+        raise AccessRefusedError(
+            f"the token of {_describe(file)} holds characters that no token has. Write "
+            "the token there, and nothing else"
+        )
+    remember_secret(token)
+    return token or None
+
+
+def parse_user_settings(raw: bytes) -> tuple[Setting, ...]:
+    r"""Parse `git config --list --null --show-scope`, without the project's settings.
+
+    >>> parse_user_settings(b"global\0http.proxy\nproxy:3128\0local\0http.proxy\nx\0")
+    (('http.proxy', 'proxy:3128'),)
+    """
+    words = raw.decode("utf-8", "surrogateescape").split("\0")
+    pairs = zip(words[::2], words[1::2], strict=False)
+    return tuple(
+        _parse_setting(text) for scope, text in pairs if scope not in _FOREIGN_SCOPES
+    )
+
+
+def choose_settings(
+    settings: Iterable[Setting], *, has_token: bool
+) -> tuple[Setting, ...]:
+    """Return the settings that are passed on to Git, in their order."""
+    return tuple(
+        (key, value) for key, value in settings if _is_kept(key, has_token=has_token)
+    )
+
+
+def render_settings(settings: Iterable[Setting]) -> Iterator[tuple[str, str]]:
+    """Yield the variables that tell Git these settings."""
+    count = 0
+    for key, value in settings:
+        yield f"GIT_CONFIG_KEY_{count}", key
+        yield f"GIT_CONFIG_VALUE_{count}", value
+        count += 1
+    yield "GIT_CONFIG_COUNT", str(count)
+
+
 def require_version(printed: bytes) -> None:
-    """Make sure that Git knows what we need; a version that says nothing may.
+    """Refuse a Git that is too old; a version that cannot be parsed passes.
 
     Raises:
         SyncError: It is too old.
@@ -91,7 +211,7 @@ def derive_user_variables(
     started_with: Mapping[str, str], directory: Path
 ) -> dict[str, str]:
     """Return the variables of a command that reads the user's configuration."""
-    kept = {name: value for name, value in started_with.items() if _is_kept(name)}
+    kept = {name: started_with[name] for name in filter(_passes, started_with)}
     return kept | _FIXED | {"GIT_CEILING_DIRECTORIES": str(directory.parent)}
 
 
@@ -104,7 +224,7 @@ def derive_variables(
         started_with: Those of the server.
         directory: Git's store.
         remote: What is asked, if anything is.
-        access: What may be shown to it.
+        access: The credentials for it.
     """
     traced = _TRACED if access.is_open and remote.scheme.startswith("http") else {}
     return {
@@ -116,30 +236,85 @@ def derive_variables(
     }
 
 
-def _is_kept(name: str) -> bool:
-    name = name.upper()  # on Windows it does not matter how it is written
-    return name not in _OURS and (
-        not name.startswith("GIT_") or name in _KEPT_VARIABLES
-    )
-
-
 _LOADING = threading.Lock()
 
 
 def load_starter() -> Any:
-    """Return what starts Git, and import GitPython as late: the first answer first.
+    """Return the function that starts Git; GitPython is imported only now.
 
-    It asks for Git's version meanwhile, which is no reason to obey a variable that
-    was meant for another repository, such as one that has Git write files.
+    The import runs `git version`. Meanwhile the `GIT_` variables are hidden, since one
+    of them may be meant for another repository, or have Git write files.
     """
     with _LOADING:
         if "git.cmd" in sys.modules:
             return sys.modules["git.cmd"].safer_popen
         names = [name for name in os.environ if name.startswith("GIT_")]
         hidden = {name: os.environ.pop(name) for name in names}
-        os.environ["GIT_PYTHON_REFRESH"] = "quiet"  # we say ourselves what lacks
+        os.environ["GIT_PYTHON_REFRESH"] = "quiet"  # we report a missing Git
         try:
             from git.cmd import safer_popen  # on Windows it runs no git of the folder
         finally:
             os.environ.update(hidden)
         return safer_popen
+
+
+def _passes(name: str) -> bool:
+    name = name.upper()  # on Windows it does not matter how it is written
+    return name not in _OURS and (
+        not name.startswith("GIT_") or name in _KEPT_VARIABLES
+    )
+
+
+def _parse_setting(text: str) -> Setting:
+    key, has_value, value = text.partition("\n")
+    return key, value if has_value else "true"  # a key alone switches something on
+
+
+def _is_kept(key: str, *, has_token: bool) -> bool:
+    section, _, rest = key.partition(".")
+    name = rest.rpartition(".")[2]
+    match section:
+        case "credential":
+            return not has_token
+        case "http":
+            is_kept = name in _HTTP_KEPT or name.startswith(_HTTP_KEPT_BEGINNINGS)
+            return is_kept or (name == _HTTP_SECRET and not has_token)
+        case _:
+            return key == "safe.directory"
+
+
+def _serve_safely(remote: Remote, settings: Iterable[Setting]) -> tuple[str, ...]:
+    """Pass `safe.directory` to the Git that serves a folder, as an argument."""
+    safe = [value for key, value in settings if key == "safe.directory"]
+    if remote.scheme != "file" or not safe:
+        return ()
+    told = [word for value in safe for word in ("-c", f"safe.directory={value}")]
+    return (f"--upload-pack={shlex.join(('git', *told, 'upload-pack'))}",)
+
+
+def _read_first_line(file: Path) -> str:
+    if file.exists() and not file.is_file():  # opening a pipe could block for ever
+        raise AccessRefusedError(f"{file} is no file. {_advise(file)}")
+    try:
+        with file.open("rb") as stream:
+            raw = stream.read(_MAX_TOKEN_BYTES)
+        line = raw.decode("utf-8").strip().partition("\n")[0].strip()
+    except OSError as error:
+        raise AccessRefusedError(
+            f"the token cannot be read: {error.strerror or error}. {_advise(file)}"
+        ) from error
+    except UnicodeDecodeError:
+        raise AccessRefusedError(
+            f"{_describe(file)} holds no text, so no token. {_advise(file)}"
+        ) from None
+    if not line:
+        raise AccessRefusedError(f"{_describe(file)} is empty. {_advise(file)}")
+    return line
+
+
+def _describe(file: Path | None) -> str:
+    return f"the file {file}" if file else "GITHUB_TOKEN or the address"
+
+
+def _advise(file: Path) -> str:
+    return f"Write the token into {file}, which {TOKEN_FILE_VARIABLE} names"

@@ -1,9 +1,9 @@
-"""Git, one command at a time: started safely, watched, ended with all its children.
+"""Runs Git commands: started safely, watched, and ended with all their children.
 
 Rule 1: nothing of the user's project reaches Git: the working directory, the variables
-and the configuration are ours (see `credentials` for what is let through).
+and the configuration are ours (see `git_environment` for what passes).
 Rule 2: a command has a deadline, and what it writes has a limit.
-Rule 3: whatever happens, no process of its group is left behind.
+Rule 3: no process of a command's group outlives it, however the command ends.
 """
 
 import os
@@ -18,12 +18,6 @@ from pathlib import Path
 from typing import IO, Any
 
 from skills_mcp.content.git.command import GitCommand, Watch, limit_memory
-from skills_mcp.content.git.credentials import (
-    Access,
-    Setting,
-    open_access,
-    parse_user_settings,
-)
 from skills_mcp.content.git.failures import (
     compose_error,
     find_advice,
@@ -31,9 +25,13 @@ from skills_mcp.content.git.failures import (
 )
 from skills_mcp.content.git.git_environment import (
     SETTINGS,
+    Access,
+    Setting,
     derive_user_variables,
     derive_variables,
     load_starter,
+    open_access,
+    parse_user_settings,
     require_version,
 )
 from skills_mcp.content.git.remote import Remote, check_address
@@ -42,16 +40,16 @@ from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.processes.group import GROUP_OPTIONS, kill_group
 from skills_mcp.text.redaction import redact
 
-_CAN_PASS_FILES = hasattr(os, "killpg")  # where there are process groups, files inherit
+_CAN_PASS_FILES = hasattr(os, "killpg")  # systems with process groups pass files on
 
-_LOOK_SECONDS = 30.0  # a home on a network may be slow
+_SETTINGS_SECONDS = 30.0  # a home on a network may be slow
 
 _ENDING = "the server is ending"
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a command has written, and how it ended."""
+    """The output and the exit status of a command."""
 
     stdout: bytes
     stderr: str
@@ -59,20 +57,20 @@ class Output:
 
     @property
     def text(self) -> str:
-        """What it printed, without what is around it."""
+        """The standard output as text, stripped."""
         return self.stdout.decode("utf-8", "surrogateescape").strip()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Setup:
-    """What one command starts with."""
+    """The input and the credentials of one command."""
 
     lock: IO[Any] | None = None
     settings: tuple[str, ...] = ()
     access: Access = field(default_factory=Access)
     stdin: bytes = b""
     reads_user: bool = False
-    """Whether it looks at the user's configuration, and at no store."""
+    """Whether it reads the user's configuration instead of a store."""
 
 
 class Git:
@@ -85,7 +83,7 @@ class Git:
         self._closed = False
         self._is_new_enough = False
         self._running: set[int] = set()
-        self._gate = threading.Lock()  # nothing starts while `close` looks
+        self._gate = threading.Lock()  # nothing starts while `close` runs
 
     def run(  # noqa: PLR0913 - each of them is a fact about the one command
         self,
@@ -106,9 +104,9 @@ class Git:
             lock: A locked file; it stays locked until the last child has ended.
             timeout_seconds: Then all of it is killed.
             settings: More of Git's configuration, as `key=value`; none is a secret.
-            access: What it may show to the remote; without it, it is asked nothing.
-            stdin: What it reads.
-            on_progress: Told what Git is at, and the share that is done, from 0 to 1.
+            access: The credentials for the remote; None for a local command.
+            stdin: Its standard input.
+            on_progress: Called with Git's step and the share that is done, 0 to 1.
             max_growth_bytes: How much larger the store may become.
             is_ok: Exit statuses that are no failure.
 
@@ -129,9 +127,9 @@ class Git:
 
     @contextmanager
     def stream(self, *arguments: str, stdin: bytes = b"") -> Iterator[IO[bytes]]:
-        """Yield what a command prints, as it comes; leave early, and it is ended.
+        """Yield the output of a command as it comes; leaving the block kills it.
 
-        It may take as long as a sync.
+        Its deadline is that of a sync.
 
         Raises:
             SyncError: It took too long, or the server is ending.
@@ -146,7 +144,7 @@ class Git:
             try:
                 yield output
             except Exception:
-                # Whatever was cut off looks damaged.
+                # Output that was cut off looks like a damaged store.
                 self._check_end(command, arguments[0], timeout_seconds)
                 raise
             is_done = not output.read(1)
@@ -157,7 +155,7 @@ class Git:
             raise self._explain(command, arguments[0], setup)
 
     def open_access(self) -> Access:
-        """Return what a command may show to the remote, with the token of this moment.
+        """Return the credentials for the remote, with the current token.
 
         Raises:
             AccessRefusedError: The token cannot be read.
@@ -171,22 +169,22 @@ class Git:
         return open_access(self._remote, self._read_user_settings())
 
     def close(self) -> None:
-        """End the commands that are running; every later one fails."""
+        """Kill the commands that are running; later ones fail."""
         with self._gate:
             self._closed = True
             for pid in self._running:
                 kill_group(pid)
 
     def _require_version(self) -> None:
-        """Look once whether Git knows what we need."""
+        """Check Git's version, once."""
         if self._is_new_enough:
             return
-        require_version(bytes(self._look_around("version").printed))
+        require_version(bytes(self._read_user("version").printed))
         self._is_new_enough = True
 
     def _read_user_settings(self) -> tuple[Setting, ...]:
         words = ("config", "--list", "--null", "--show-scope", "--includes")
-        command = self._look_around(*words)
+        command = self._read_user(*words)
         if command.process.returncode != 0:
             raise SyncError(
                 "your Git configuration cannot be read. Repair it until `git config "
@@ -194,10 +192,13 @@ class Git:
             )
         return parse_user_settings(bytes(command.printed))
 
-    def _look_around(self, *words: str) -> GitCommand:
-        """Run a command that is not about the store, which may be damaged."""
+    def _read_user(self, *words: str) -> GitCommand:
+        """Run a command that does not read the store, which may be damaged."""
         return self._finish(
-            words, _Setup(reads_user=True), _LOOK_SECONDS, Watch(self.directory)
+            words,
+            _Setup(reads_user=True),
+            _SETTINGS_SECONDS,
+            Watch(self.directory),
         )
 
     def _finish(
@@ -207,11 +208,11 @@ class Git:
         timeout_seconds: float,
         watch: Watch,
     ) -> GitCommand:
-        """Run a command to whatever end it comes to, but a limit."""
+        """Run a command until it ends, and raise an error if it met a limit."""
         with self._started(arguments, setup) as command:
-            command.wait(timeout_seconds, lambda: watch.look(command))
+            command.wait(timeout_seconds, lambda: watch.check(command))
         self._check_end(command, arguments[0], timeout_seconds)
-        watch.look(command)
+        watch.check(command)
         return command
 
     @contextmanager
@@ -229,7 +230,7 @@ class Git:
     def _start(
         self, arguments: tuple[str, ...], setup: _Setup
     ) -> "subprocess.Popen[bytes]":
-        # Somewhere it has to look, or it would look for a project around us.
+        # Without --git-dir, Git would search for a project in the folders above.
         store = self.directory / "none" if setup.reads_user else self.directory
         words = ("git", f"--git-dir={store}", *self._flags(setup), *arguments)
         lock = setup.lock if _CAN_PASS_FILES else None

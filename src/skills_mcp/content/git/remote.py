@@ -1,7 +1,7 @@
 """The address of a repository, and the secret that goes with it.
 
-The token reaches Git through a credential helper that answers for one host only
-(DESIGN §3.10): it is in no URL, argument, file or message.
+The token reaches Git through a credential helper that answers for one host only, so it
+is in no URL, argument, file or message.
 """
 
 import re
@@ -16,14 +16,14 @@ from skills_mcp.text.rendering import shorten
 
 TOKEN_VARIABLE = "SKILLS_MCP_GIT_TOKEN"  # noqa: S105 - a name, not a secret
 USER_VARIABLE = "SKILLS_MCP_GIT_USER"
-"""What the credential helper reads; set in the environment of Git alone."""
+"""The variables that the credential helper reads; set for Git's process alone."""
 
 # GitHub wants this name beside a token (001 §9.2); other forges take any.
 _TOKEN_USER = "x-access-token"  # noqa: S105 - a name, not a secret
 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
-# Of an address; all that Git knows besides is old, unsafe, or runs a program.
+# Git's other transports are old, unsafe, or run a program.
 _TRANSPORTS = frozenset({"https", "http", "ssh", "file"})
 _ADDRESSES = (
     "Write https://host/path, ssh://git@host/path or git@host:path, or the path of a "
@@ -59,7 +59,7 @@ class Remote:
     pin: str = ""
     """A tag, or a commit in full, instead of the branch."""
     token_file: Path | None = None
-    """Where the token stands; read anew at each fetch, and before `token`."""
+    """The file with the token; read at each fetch, and used before `token`."""
 
     def __str__(self) -> str:
         return f"{self.url} ({self.pin or self.branch})"
@@ -111,7 +111,7 @@ class Remote:
 
     @property
     def wanted(self) -> str:
-        """What Git is asked for.
+        """The ref or the commit that Git is asked for.
 
         >>> Remote("/srv/skills", "main").wanted
         'refs/heads/main'
@@ -146,19 +146,19 @@ class Remote:
 
     @property
     def is_private(self) -> bool:
-        """Whether nobody listens on the way: https, or this machine alone."""
+        """Whether the way is private: https, or http within this machine."""
         return self.scheme == "https" or (
             self.scheme == "http" and urlsplit(self.url).hostname in _LOOPBACK
         )
 
     @property
     def sends_token(self) -> bool:
-        """Whether there is a token, or a file for it, and this address may have it."""
+        """Whether there is a token, or a file for it, and this address gets it."""
         return self.is_private and bool(self.token or self.token_file)
 
     @property
     def keeps_token_back(self) -> bool:
-        """Whether there is a token that this address may not have."""
+        """Whether there is a token that is not sent to this address."""
         return bool(self.token or self.token_file) and not self.is_private
 
     def credential_settings(self) -> Mapping[str, str]:
@@ -176,13 +176,13 @@ class Remote:
 
 
 def check_address(url: str) -> None:
-    """Refuse what is no address of a repository, before Git sees it.
+    """Refuse an address that is unsafe or not of a repository, before Git sees it.
 
     Raises:
         ConfigError: It is of a kind that is not allowed, or means more than a place.
     """
     if fault := _find_fault(url):
-        # Of a secret that holds a slash `redact` would see the beginning alone.
+        # If a secret holds a slash, `redact` sees its beginning only.
         shown = _SECRET.sub(HIDDEN, redact(url))
         raise ConfigError(f"{shorten(shown)} {fault}. {_ADDRESSES}")
 

@@ -1,9 +1,9 @@
 """A bare store that follows one remote: its commits and their files.
 
 Rule 1: nothing is ever checked out.  Files are read from the object database, so no
-hook, filter or attribute of anybody's runs.
+hook, filter or attribute runs.
 Rule 2: the refs are our own and forced, so a force-push or a rollback is followed
-exactly (DESIGN §3.9).
+exactly.
 """
 
 import time
@@ -14,15 +14,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from skills_mcp.content.disk import explained
-from skills_mcp.content.git.credentials import Access
 from skills_mcp.content.git.failures import (
     PIN_ADVICE,
     DamagedStoreError,
     RefMissingError,
 )
-from skills_mcp.content.git.garbage import PUBLISHED_REF, Keeper
+from skills_mcp.content.git.garbage import PUBLISHED_REF, KeptRefs, delete_leftovers
+from skills_mcp.content.git.git_environment import Access
 from skills_mcp.content.git.git_runner import Git
-from skills_mcp.content.git.leftovers import delete_leftovers
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.tree_listing import TreeListing, parse_listing
 from skills_mcp.content.sync_policy import SyncPolicy
@@ -42,9 +41,9 @@ _FETCH_OPTIONS = (
 )
 
 _CONDEMNED = "skills-damaged"
-"""A mark in a store that has to be made anew."""
+"""The file that marks a store as damaged."""
 
-# A remote that needs longer to name its default branch leaves a message without it.
+# After this time a message does without the name of the default branch.
 _HINT_TIMEOUT_SECONDS = 10.0
 _MAX_BRANCHES_NAMED = 5
 
@@ -53,11 +52,11 @@ _PIECE_BYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What the remote has."""
+    """The result of a fetch."""
 
     commit: str
     object: str
-    """The annotated tag that marks the commit, if one was followed; else the commit."""
+    """The annotated tag, if a tag with a message was followed; else the commit."""
 
 
 class GitRepository:
@@ -68,7 +67,7 @@ class GitRepository:
         self._directory = directory
         self._remote = remote
         self._policy = policy
-        self._keeper = Keeper(self.git)
+        self._refs = KeptRefs(self.git)
 
     def fetch(
         self,
@@ -79,20 +78,20 @@ class GitRepository:
         served: str | None = None,
         on_progress: Callable[[str, float], None] | None = None,
     ) -> Fetched:
-        """Fetch what the remote stands for, whatever happened to it.
+        """Fetch the branch, tag or commit, also after a force-push.
 
         Args:
-            lock: Of the store; held as long as any child of Git's runs.
+            lock: The store's; held as long as any child of Git runs.
             timeout_seconds: For all of it.
-            known: A commit of which `is_ancestor` has to tell afterwards whether the
-                new one descends from it. It may take the history since then, or all.
-            served: What is published. The last fetch may be all that leads to it, if
-                whoever has published it has died since.
-            on_progress: Told what Git is at, and the share that is done, from 0 to 1.
+            known: A commit for `is_ancestor`. The history since then is fetched as
+                well, or the whole history.
+            served: The published commit. It gets a ref of its own, which it lacks if
+                the process that published it has died since.
+            on_progress: Called with Git's step and the share that is done, 0 to 1.
 
         Raises:
-            SyncError: With what to do about it.
-            DamagedStoreError: The cause is not the remote.
+            SyncError: The fetch failed; the message says what to do.
+            DamagedStoreError: The cause is Git's store, not the remote.
         """
         deadline = time.monotonic() + timeout_seconds
         access = self.git.open_access()
@@ -100,7 +99,7 @@ class GitRepository:
             raise DamagedStoreError("Git could not clean it")
         self._prepare(lock)
         if served:
-            self._keeper.secure(served, lock)
+            self._refs.secure(served, lock)
 
         def fetch(*depth: str) -> None:
             self.git.run(
@@ -122,19 +121,17 @@ class GitRepository:
         except RefMissingError as error:
             raise self._explain_missing(access) from error
         except LimitExceededError:
-            self._keeper.forget_published(lock)
+            self._refs.forget_published(lock)
             raise
         return self._read_published()
 
     def find_object(self, commit: str) -> str:
-        """Return the annotated tag that marked a commit when it was fetched.
-
-        The commit itself, if none did.
+        """Return the annotated tag of a commit, or the commit if it has none.
 
         Raises:
             SyncError: The store cannot be read.
         """
-        return self._keeper.find_object(commit)
+        return self._refs.find_object(commit)
 
     def list_files(self, commit: str, subfolders: Sequence[str] = ()) -> TreeListing:
         """Return the files of a commit, or of some of its folders.
@@ -165,7 +162,7 @@ class GitRepository:
             yield (_read_blob(output) for _ in wanted)
 
     def diff(self, before: str, after: str) -> frozenset[str]:
-        """Return the files that differ between two commits, in whatever way.
+        """Return the files that differ between two commits.
 
         Raises:
             SyncError: One of them is not in the store.
@@ -175,7 +172,7 @@ class GitRepository:
         return frozenset(names.decode("utf-8", "surrogateescape").split("\0")[:-1])
 
     def is_ancestor(self, old: str, new: str) -> bool:
-        """Whether `new` descends from `old`, and that is certain."""
+        """Whether `new` descends from `old`; False if that is not certain."""
         words = ("merge-base", "--is-ancestor", old, new)
         try:
             return self.git.run(*words, is_ok=(0, 1)).returncode == 0
@@ -183,36 +180,36 @@ class GitRepository:
             return False
 
     def keep(self, commits: Iterable[str], lock: IO[Any]) -> None:
-        """Keep these commits, and let Git forget all others, when it is time.
+        """Keep these commits, and collect the others if there is enough garbage.
 
-        Those that are not in the store are left out.
+        Commits that are not in the store are left out.
 
         Raises:
             SyncError: The store cannot be written.
         """
-        self._keeper.keep(commits, lock)
+        self._refs.keep(commits, lock)
 
     def condemn(self) -> None:
-        """Have the next fetch fail: what is damaged will do only until then."""
+        """Mark the store as damaged, so that the next fetch makes a new one."""
         with suppress(OSError):
             (self._directory / _CONDEMNED).touch()
 
-    def tidy(self, lock: IO[Any]) -> None:
-        """Let Git forget what nothing leads to, when it is time.
+    def collect(self, lock: IO[Any]) -> None:
+        """Collect what no ref leads to, if there is enough garbage.
 
         Raises:
             SyncError: The store cannot be written.
         """
-        self._keeper.tidy(lock)
+        self._refs.collect(lock)
 
     def close(self) -> None:
-        """End the command that is running; every later one fails."""
+        """Kill the command that is running; later ones fail."""
         self.git.close()
 
     def _prepare(self, lock: IO[Any]) -> None:
-        """Make sure that there is a usable store, and nothing of a killed Git's in it.
+        """Make the store if it is missing, and delete what a killed Git has left.
 
-        With the lock held nobody else writes here.
+        The lock is held, so no other process writes here.
         """
         if not self._directory.is_dir():
             delete(self._directory)
@@ -248,7 +245,7 @@ class GitRepository:
             raise DamagedStoreError(f"Git's store cannot be read: {error}") from error
 
     def _explain_missing(self, access: Access) -> SyncError:
-        """Say which branches there are, if the remote tells us quickly."""
+        """Return the error for a missing branch, with the names of those there are."""
         name = f"{self._remote}: the repository"
         try:
             listed = self.git.run(
@@ -273,7 +270,7 @@ def _render_branches(listed: str) -> str:
             default = name.removeprefix("ref: refs/heads/")
             return (
                 f"Its default branch is {shorten(default)}: set SKILLS_BRANCH to that, "
-                "or to HEAD, which follows whichever is the default"
+                "or to HEAD, which follows the default branch"
             )
     branches = [ref.removeprefix("refs/heads/") for _, _, ref in rows if ref != "HEAD"]
     some = ", ".join(map(shorten, branches[:_MAX_BRANCHES_NAMED]))

@@ -1,8 +1,7 @@
-"""Who has signed a commit or the tag that marks it, as Git and ssh-keygen tell it.
+"""Who has signed a commit, or its tag: checked by Git and ssh-keygen.
 
-Rule 1: exit status 0 lets content through, and nothing else does. What ssh-keygen
-writes is for people.
-Rule 2: what cannot be checked is refused, whatever the reason.
+Rule 1: only exit status 0 lets content pass. What ssh-keygen writes is for people.
+Rule 2: a signature that cannot be checked is refused.
 Rule 3: only SSH keys count, and only those of a file that no content can write.
 """
 
@@ -46,7 +45,7 @@ _NO_TAG = (
 
 
 class Finished(Protocol):
-    """What a command of Git's has left."""
+    """The result of a Git command."""
 
     @property
     def stdout(self) -> bytes:
@@ -122,7 +121,7 @@ def verify(
             tag does not count. Empty if the commit stands for a branch or itself.
 
     Raises:
-        SignatureError: It was not signed by anybody who may, or that cannot be told.
+        SignatureError: No trusted key has signed it, or that cannot be checked.
     """
     _check_files(signers)
     signed: list[str] = []
@@ -169,8 +168,8 @@ def _run(runner: Runner, *arguments: str, settings: tuple[str, ...] = ()) -> Fin
 def _check_tag(runner: Runner, commit: str, tag_object: str, tag: str) -> None:
     """Make sure that there is a tag, that it marks the commit, and is the one asked.
 
-    Its signature covers all of that, but Git compares none of it: whoever can write
-    to the remote may put an older signed tag under a newer name.
+    Its signature covers all of that, but Git compares none of it: an attacker who can
+    write to the remote may put an older signed tag under a newer name.
     """
     if tag_object == commit:
         raise _refuse("commit", commit, _NO_TAG)
@@ -221,8 +220,8 @@ def _check_names(file: Path, lines: Sequence[str]) -> None:
     rules = [(n, line) for n, line in every if line and not line.startswith("#")]
     if not rules:
         raise SignatureError(
-            f"allowed_signers {str(file)!r} holds no key, so nobody may sign. Add a "
-            "line with a name and a public key"
+            f"allowed_signers {str(file)!r} holds no key, so no signature counts. Add "
+            "a line with a name and a public key"
         )
     for number, line in rules:
         if not _is_clear(line):

@@ -1,7 +1,7 @@
-"""What Git writes to standard error: its words, its progress, and what the host said.
+"""What Git writes to standard error: its words, its progress, and the host's answer.
 
 With `GIT_TRACE_CURL` the headers of every answer stand between the words.  They say
-what Git leaves out: the status, and when to come again.
+what Git leaves out: the status, and `Retry-After`.
 """
 
 import re
@@ -13,14 +13,14 @@ from skills_mcp.processes.retry import limit_pause, parse_http_date, parse_retry
 
 _KEPT_BYTES = 32 * 1024  # of the beginning, and as much of the end
 _LONGEST_LINE = 16 * 1024  # a server that never ends one must not fill our memory
-_MAX_SAID = 1_200  # characters of a message; nobody reads more of it
+_MAX_SAID = 1_200  # characters of a message
 
 _TRACE = re.compile(rb"\d\d:\d\d:\d\d\.\d+ \S+:\d+ +")
 _HEADER = re.compile(rb"<= Recv header: ([^:\r\n]+):? ?([^\r\n]*)")
 _STATUS = re.compile(rb"HTTP/[\d.]+ (\d{3})")
 _PROGRESS = re.compile(rb"(?:remote: )?([A-Z][a-z ]+): +(\d{1,3})%")
 
-# What Git says of a fetch that goes well is no part of what went wrong.
+# Lines of a fetch without a failure.
 _CHATTER = re.compile(
     rb"remote: (?:Enumerating|Counting|Compressing|Total) |From | [*+=t-] |POST git-"
 )
@@ -38,20 +38,20 @@ class Response:
 
     @property
     def location(self) -> str:
-        """Where the host sends us; empty if it does not."""
+        """The target of a redirect; empty without one."""
         return self.headers.get("location", "")
 
     @property
     def is_throttled(self) -> bool:
-        """Whether the host wants fewer requests, whatever its status."""
+        """Whether the host limits our requests, by 429 or by headers of a 403."""
         remaining = self.headers.get("x-ratelimit-remaining")
         asks_to_wait = "retry-after" in self.headers or remaining == "0"
         return self.status == 429 or (self.status == 403 and asks_to_wait)  # noqa: PLR2004
 
     def retry_after_seconds(self, now: datetime) -> float | None:
-        """Return for how long the host wants to be left alone, an hour at most.
+        """Return the pause that the host asks for, an hour at most.
 
-        None if it does not say, or if nobody understands it.
+        None if it asks for none, or if the header cannot be parsed.
         """
         sent_at = parse_http_date(self.headers.get("date", "")) or now
         if said := self.headers.get("retry-after", ""):
@@ -63,7 +63,7 @@ class Response:
 
 
 class Transcript:
-    """Takes apart what one command writes; `feed` is called by one thread."""
+    """Parses what one command writes; `feed` is called by one thread."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -72,10 +72,10 @@ class Transcript:
         self._status = 0
         self._headers: dict[str, str] = {}
         self.progress: tuple[str, float] | None = None
-        """What Git is at, and its share from 0 to 1."""
+        """Git's step and the share that is done, from 0 to 1."""
 
     def feed(self, data: bytes) -> None:
-        """Add what was read, however it was cut."""
+        """Add a piece of output; it may end in the middle of a line."""
         *lines, self._rest = re.split(rb"[\r\n]", self._rest + data)
         for line in lines:
             self._add(line)
@@ -83,13 +83,13 @@ class Transcript:
             self._rest = self._rest[:_LONGEST_LINE]
 
     def finish(self) -> None:
-        """Take what came last for a line, too."""
+        """Add the last line, which has no end."""
         if self._rest:
             self.feed(b"\n")
 
     @property
     def said(self) -> str:
-        """The words, on one line, of a length that can be read."""
+        """The words on one line, shortened."""
         words = " ".join(_CONTROLS.sub(" ", self.text).split())
         if len(words) <= _MAX_SAID:
             return words
@@ -97,13 +97,13 @@ class Transcript:
 
     @property
     def said_here(self) -> str:
-        """The words without those that Git only passes on from the host."""
+        """Git's own words, without those that it relays from the host."""
         lines = self.text.splitlines()
         return " ".join(line for line in lines if not _RELAYED.match(line))
 
     @property
     def text(self) -> str:
-        """The words as they were written, line by line."""
+        """The words, line by line."""
         return bytes(self._head + self._tail).decode("utf-8", "replace")
 
     @property

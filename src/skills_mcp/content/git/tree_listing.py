@@ -1,7 +1,8 @@
-"""The files of a commit, as Git lists them, and which of them never reach a disk.
+"""The files of a commit, as Git lists them, and which of them are left out.
 
 Rule 1: limits are checked before anything is written.
-Rule 2: whatever some file system could misread is left out on every one, and said.
+Rule 2: a name that some file system could misread is left out on all systems, and
+reported.
 """
 
 import re
@@ -19,7 +20,7 @@ from skills_mcp.files.paths import parse_relative
 _UNWRITTEN: dict[str, LeftOutKind] = {"120000": "link", "160000": "submodule"}
 _EXECUTABLE = 0o100
 
-# What Git says instead of a size when it has lost the file.
+# The size of a blob that Git has lost.
 _UNREADABLE = "BAD"
 
 # Names like `ui/some-rules.md` break no rule: letters and digits, and too long for a
@@ -46,7 +47,7 @@ class TreeEntry:
 
 @dataclass(frozen=True, slots=True)
 class TreeListing:
-    """What is in a commit, and what of it is never written to a disk.
+    """The files of a commit, and those that are left out.
 
     A link could point anywhere, a submodule is another repository, and some names
     mean something else on another system.
@@ -80,7 +81,7 @@ def parse_listing(records: Iterable[bytes], policy: SyncPolicy) -> TreeListing:
                 entries.append(entry)
             case LeftOut() as other:
                 left_out.append(other)
-    entries, collisions = _part(entries)
+    entries, collisions = _separate(entries)
     _check_total(entries, policy.max_total_bytes)
     left_out = sorted((*left_out, *collisions), key=attrgetter("file"))
     return TreeListing(tuple(entries), tuple(left_out))
@@ -121,11 +122,10 @@ def _breaks_no_rule(path: str) -> bool:
     return True
 
 
-def _part(entries: Sequence[TreeEntry]) -> tuple[list[TreeEntry], list[LeftOut]]:
-    """Part the files that every file system keeps apart from those that some do not.
+def _separate(entries: Sequence[TreeEntry]) -> tuple[list[TreeEntry], list[LeftOut]]:
+    """Separate the files whose names collide on some file system.
 
-    Of files and folders that some system takes for one, none is written: which one
-    it would keep depends on the order.
+    None of those is written: which one a system would keep depends on the order.
     """
     colliding = _find_collisions(entries)
     if not colliding:

@@ -5,15 +5,22 @@ look at it (its kind, size, time and mode) tells whether anybody has touched it 
 """
 
 import os
+import re
 import stat
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Protocol
 from uuid import uuid4
 
 from skills_mcp.content.git.failures import DamagedStoreError
+from skills_mcp.content.git.remote import Remote
+from skills_mcp.content.git.repository import GitRepository
 from skills_mcp.content.git.tree_listing import TreeEntry, TreeListing
+from skills_mcp.content.sync_policy import SyncPolicy
+from skills_mcp.errors import SyncError
 from skills_mcp.files.durable import NEW_PREFIX, delete, open_up
 from skills_mcp.skills.model import EXPORTED_TIMES_NS
 
@@ -25,6 +32,20 @@ _READABLE, _EXECUTABLE = 0o444, 0o555
 
 # Elsewhere a mode is what the system makes of it.
 _KEEPS_MODES = hasattr(os, "geteuid")
+
+
+_GIT = ".git"
+_POINTER = "gitdir:"
+"""The beginning of the file that a linked work tree or a submodule has as `.git`."""
+
+# `HEAD~2`, `v1.0^{commit}` and `main@{yesterday}` are commits; a name with a hyphen in
+# front is an option, and the part after a colon is a file.
+_COMMIT = re.compile(r"[^-\s:][^\s:]*")
+
+# The repository is the user's own, and all of it is on this machine.
+_UNLIMITED = SyncPolicy(
+    max_files=sys.maxsize, max_file_bytes=sys.maxsize, max_total_bytes=sys.maxsize
+)
 
 
 class BlobReader(Protocol):
@@ -105,6 +126,42 @@ def repair(listing: TreeListing, reader: BlobReader, folder: Path) -> tuple[str,
     if wrong:
         flush_to_disk(folder)
     return tuple(sorted(wrong))
+
+
+@contextmanager
+def checked_out(folder: Path, ref: str) -> Iterator[Path]:
+    """Export a folder of a Git work tree as another commit has it.
+
+    The export is a temporary folder, which is deleted at the end of the block. Nothing
+    in the work tree changes, and no hook or filter of the repository runs.
+
+    Args:
+        folder: Inside of a work tree.
+        ref: A branch, a tag, a commit, or another name that Git knows.
+
+    Raises:
+        SyncError: There is no such commit, or no such folder in it.
+    """
+    top = _find_top(folder.resolve())
+    if top is None:
+        raise SyncError(
+            f"{folder} is in no work tree of Git, so it has no other commit. Leave "
+            "--baseline out, or name a folder inside of a clone"
+        )
+    if not _COMMIT.fullmatch(ref):
+        raise SyncError(_unknown(ref, top))
+    repository = GitRepository(_find_store(top), Remote(str(top), ""), _UNLIMITED)
+    if _read_kind(repository, f"{ref}^{{commit}}") != "commit":
+        raise SyncError(_unknown(ref, top))
+    inside = folder.resolve().relative_to(top).as_posix()
+    wanted = ref if inside == "." else f"{ref}:{inside}"
+    if inside != "." and _read_kind(repository, wanted) != "tree":
+        raise SyncError(
+            f"{ref} has no folder {inside} yet. Name a later commit as --baseline"
+        )
+    with TemporaryDirectory(prefix="skills-mcp-") as made:
+        export(repository.list_files(wanted), repository, Path(made))
+        yield Path(made)
 
 
 def flush_to_disk(folder: Path) -> None:
@@ -262,3 +319,33 @@ def _walk(
             yield from _walk(folder, f"{path}/", folders, opened)
         else:
             yield path, each.stat(follow_symlinks=False)
+
+
+def _read_kind(repository: GitRepository, name: str) -> str:
+    """Return what an object is: a commit, a tree, or missing."""
+    printed = repository.git.run(
+        *("cat-file", "--batch-check=%(objecttype)"), stdin=f"{name}\n".encode()
+    )
+    return printed.text.rpartition(" ")[2]
+
+
+def _unknown(ref: str, top: Path) -> str:
+    return (
+        f"{top} has no commit {ref!r}. Write a branch, a tag or a commit that Git "
+        "knows there, such as HEAD~1 or origin/main"
+    )
+
+
+def _find_top(folder: Path) -> Path | None:
+    """Return the nearest folder above that is the top of a work tree."""
+    places = (folder, *folder.parents)
+    return next((place for place in places if (place / _GIT).exists()), None)
+
+
+def _find_store(top: Path) -> Path:
+    """Return where the objects are, or what leads Git there."""
+    marker = top / _GIT
+    if marker.is_dir():
+        return marker
+    text = marker.read_text(encoding="utf-8", errors="replace").strip()
+    return (top / text.removeprefix(_POINTER).strip()).resolve()

@@ -35,7 +35,7 @@ class Supervised:
             "status": writing,
             "bytes": len(order),
             "words": len(words),
-            "grace": 0.5,
+            "grace": PATIENCE_SECONDS,
             "wrapper": "no",
             **options,
         }

@@ -1,12 +1,16 @@
 """The MCP server around a library: what it says of itself, and one call's way."""
 
-from collections.abc import Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+import anyio
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_PARAMS,
@@ -20,9 +24,8 @@ from mcp_types import (
 from skills_mcp.about import __version__
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.arguments import NOT_AN_OBJECT, parse
-from skills_mcp.server.errors import answered
+from skills_mcp.server.error_replies import answered
 from skills_mcp.server.notices import Notices
-from skills_mcp.server.progress import reported
 from skills_mcp.server.replies import Reply, render
 from skills_mcp.server.resources import Resources
 from skills_mcp.server.tools import instructions_for, tools_for
@@ -33,6 +36,8 @@ _Context = ServerRequestContext[Any, Any]
 # A clone of a large repository over a slow line takes about this long; hosts wait
 # at least as long for a tool, and the message says what to do.
 _FIRST_CONTENT_SECONDS = 55.0
+
+_REPORT_INTERVAL_SECONDS = 1.0
 
 # The tools are part of the program, so a client may keep the list for its life.
 _STATIC = CacheHint(ttl_ms=24 * 60 * 60 * 1000, scope="public")
@@ -159,6 +164,34 @@ async def _call(
     doing = "Waiting for the first sync" if is_waiting else spec.title
     async with reported(context.session, doing, lambda: _step(library, spec)):
         return await answered(_answer(library, spec, given))
+
+
+@asynccontextmanager
+async def reported(
+    session: ServerSession, doing: str, step: Callable[[], str]
+) -> AsyncIterator[None]:
+    """Report progress to a client once a second until the block ends.
+
+    Args:
+        session: That of the client; without a progress token nothing is sent.
+        doing: What the call is for.
+        step: Returns the step of the sync, such as `Receiving objects 45 %`, or
+            nothing.
+    """
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_report, session, doing, step)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+async def _report(session: ServerSession, doing: str, step: Callable[[], str]) -> None:
+    started = time.monotonic()
+    while True:
+        seconds = time.monotonic() - started
+        at = f"{known}, " if (known := step()) else ""
+        said = f"{doing}: {at}{seconds:.0f} s"
+        await session.report_progress(seconds, message=said)
+        await anyio.sleep(_REPORT_INTERVAL_SECONDS)
 
 
 def _step(library: SkillLibrary, spec: ToolSpec) -> str:

@@ -17,7 +17,7 @@ from skills_mcp.errors import (
     UndeclaredFileError,
 )
 from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.server.errors import answered, derive_protocol_error
+from skills_mcp.server.error_replies import answered, derive_protocol_error
 from skills_mcp.server.replies import Reply
 from tests.clients import ERAS, ask, connected
 

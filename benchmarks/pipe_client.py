@@ -78,8 +78,8 @@ class PipeClient:
     def memory_mebibytes(self) -> dict[str, float]:
         """Return the kinds of memory of the process, where the system tells (Linux).
 
-        `VmRSS` is all, `RssAnon` what it shares with nobody, and in `Pss` a page that
-        several processes share counts for each of them in part.
+        `VmRSS` is all of it, `RssAnon` what is not shared, and `Pss` counts a share of
+        each page that several processes have in common.
         """
         found: dict[str, float] = {}
         for name in ("status", "smaps_rollup"):

@@ -31,7 +31,7 @@ def describe_machine(cores: int | None) -> str:
 
 
 def describe_load() -> str:
-    """Return whether somebody else uses the machine, where the system tells it."""
+    """Return whether other processes use the machine, if the system reports it."""
     if not hasattr(os, "getloadavg"):
         return "an unknown load"
     return f"a load of {os.getloadavg()[0]:.1f}"

@@ -24,16 +24,16 @@ _MAX_GROWTH = 1.05
 
 # What is kept for the next call (skills, words, connections) is there by then.
 _WARM_UP = 4
-"""A quarter of all rounds comes before the first measurement."""
+"""The share of all rounds that run before the first measurement."""
 
 _QUIET = 4
-"""Every so many refreshes there is nothing new."""
+"""One refresh in so many finds no new commit."""
 
 _WORDS = 12
-"""New ones in each task: what routing remembers of words is full after the warm-up."""
+"""New words in each task: the cache of words is full after the warm-up."""
 
 _LOOKS = 5
-"""How often memory is looked at, at each end; the median counts."""
+"""The number of memory readings at each end; the median is used."""
 
 _SETTINGS = {
     "toolsets": ["core", "packages"],
@@ -44,15 +44,15 @@ _SETTINGS = {
 }
 
 _DEAD_ENDPOINT = "http://127.0.0.1:9/events"
-"""Nobody listens there: whoever counts has to live with that for days, too.
+"""A port without a listener: a server with analytics has to survive that for days, too.
 
 Only in the long run: the first attempt to send comes after half a minute and loads
-what speaks HTTP, which has to be before the first measurement.
+the HTTP client, which has to happen before the first measurement.
 """
 
 
 def work_for_days(folder: Path, scale: Scale) -> Iterator[Figure]:
-    """Refresh and call everything, good and bad, and look at the process and the disk.
+    """Refresh and call every tool, rightly and wrongly; measure process and disk.
 
     Most refreshes bring a new commit.
     """
@@ -97,7 +97,7 @@ class _Size:
 
 @dataclass
 class _Content:
-    """A repository that gets commits; what the calls ask for stays in it."""
+    """A repository that gets commits; the files that the calls ask for stay in it."""
 
     upstream: Upstream
     commits: int = 0
@@ -133,7 +133,7 @@ _ARGS = [{"name": "what"}, {"name": "code"}]
 
 
 class _Work:
-    """A window that is used: refreshes, and calls of every tool in turn."""
+    """A server in use: refreshes, and calls of every tool in turn."""
 
     def __init__(self, server: ServerProcess, content: _Content, calls: int) -> None:
         self._server = server
@@ -156,7 +156,7 @@ class _Work:
                 self._call(*next(self._planned))
 
     def _call(self, tool: str, arguments: Mapping[str, Any], expected: str) -> None:
-        """Call a tool; a task of its own each time, so that what is kept shows."""
+        """Call a tool, with a new task each time, so that an unbounded cache shows."""
         words = " ".join(f"w{self.calls}x{number}" for number in range(_WORDS))
         text = json.dumps(arguments).replace("NUMBER", str(self.calls))
         text = text.replace("WORDS", words)
@@ -188,7 +188,7 @@ def _start(folder: Path, url: str, endpoint: str) -> ServerProcess:
 
 
 def _measure(folder: Path, server: ServerProcess, work: _Work) -> _Size:
-    """Look several times, with work in between; what comes and goes is left out."""
+    """Measure several times, with work in between, and return the median."""
     looks: list[tuple[int, int, int]] = []
     for _ in range(_LOOKS):
         work.do(1)
@@ -206,7 +206,7 @@ def _measure(folder: Path, server: ServerProcess, work: _Work) -> _Size:
 
 
 def _children(pid: int) -> list[int]:
-    """Return the processes that it has started and that are there, dead or alive."""
+    """Return the child processes, zombies included."""
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return [int(child) for t in tasks for child in (t / "children").read_text().split()]
 
@@ -217,7 +217,7 @@ def _resident(pid: int) -> int:
 
 
 _Call = tuple[str, Mapping[str, Any], str]
-"""A tool, its arguments, and what its answer has to hold."""
+"""A tool, its arguments, and a text that its answer has to contain."""
 
 _REACT = {"skill_path": "ui/react"}
 _RUN = {**_REACT, "file": "run.sh"}

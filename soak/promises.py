@@ -1,4 +1,4 @@
-"""What is promised, in the order of the figures."""
+"""The promises of the product, in the order of the figures."""
 
 PROMISES = {
     1: "A reader sees one whole commit",
@@ -54,4 +54,4 @@ PROMISES = {
     51: "Nothing leaks over time",
     52: "Hidden characters and secrets are found",
 }
-"""By the number that a `Figure` has."""
+"""The text of each promise, by the number that a `Figure` has."""

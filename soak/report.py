@@ -1,4 +1,4 @@
-"""How far each promise went, as people and machines read it."""
+"""The figures of a run, as a table for people and as JSON."""
 
 import json
 import sys
@@ -24,27 +24,27 @@ _END = "<!-- Until here. -->"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one scenario."""
+    """The outcome of one scenario."""
 
     scenario: str
     seconds: float
     figures: tuple[Figure, ...] = ()
-    """All, or those before it crashed."""
+    """The figures of the scenario, or those before it crashed."""
     skipped: str = ""
-    """Why this machine does not permit it."""
+    """Why this machine cannot run the scenario."""
     crashed: str = ""
-    """What it did not expect."""
+    """The exception that ended the scenario."""
 
     @property
     def is_met(self) -> bool:
-        """Whether nothing was missed; what was skipped misses nothing."""
+        """Whether every figure is met; a skipped scenario counts as met."""
         if self.crashed:
             return False
         return all(figure.is_met for figure in self.figures)
 
 
 def print_table(outcomes: Sequence[Outcome], about: Iterable[str]) -> None:
-    """Print a line per figure, in the order of the promises, and the rest."""
+    """Print a line per figure, in the order of the promises, then skips and crashes."""
     table = Table(*COLUMNS)
     for row in _rows(outcomes):
         table.add_row(*row, style="" if row[_MET] == "met" else "bold red")
@@ -58,7 +58,7 @@ def print_table(outcomes: Sequence[Outcome], about: Iterable[str]) -> None:
 def write_json(
     file: Path, outcomes: Iterable[Outcome], about: Mapping[str, Any]
 ) -> None:
-    """Write everything for machines."""
+    """Write all outcomes as JSON."""
     whole = {**about, "scenarios": list(map(asdict, outcomes))}
     file.write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")
 
@@ -66,7 +66,7 @@ def write_json(
 def write_markdown(
     file: Path, outcomes: Sequence[Outcome], about: Iterable[str]
 ) -> None:
-    """Put the table into a page, in the place of the one that is there."""
+    """Replace the table of a page."""
     page = file.read_text(encoding="utf-8") if file.exists() else f"{_BEGIN}{_END}"
     before, begin, rest = page.partition(_BEGIN)
     _, end, after = rest.partition(_END)
@@ -77,7 +77,7 @@ def write_markdown(
 
 
 def render_markdown(outcomes: Sequence[Outcome], about: Iterable[str]) -> str:
-    """Return the table as Markdown, below what it was found with."""
+    """Return the table as Markdown, below a line about the machine."""
     lines = (COLUMNS, ("---",) * len(COLUMNS), *_rows(outcomes))
     table = "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
     return "\n".join((*about, *_remarks(outcomes), "", table, ""))
@@ -100,7 +100,7 @@ def _rows(outcomes: Iterable[Outcome]) -> Iterator[tuple[str, ...]]:
 
 
 def _remarks(outcomes: Iterable[Outcome]) -> Iterator[str]:
-    """Yield what the table cannot show."""
+    """Yield the lines about skips and crashes."""
     for each in outcomes:
         if each.skipped:
             yield f"Skipped: {each.scenario}, because {each.skipped}."

@@ -1,4 +1,4 @@
-"""Every promise about synchronisation, tried for as long as it takes to believe it.
+"""Every promise of the product, tried for half an hour.
 
 `make soak` runs all scenarios in at most half an hour, and prints how far each went.
 """
@@ -101,7 +101,7 @@ SCENARIOS: tuple[tuple[str, Scenario], ...] = (
     *findings.SCENARIOS,
 )
 
-# What would reach the product from the machine of whoever runs this.
+# What would reach the product from the developer's own machine.
 _FOREIGN = (
     "SKILLS_",
     "GIT_",
@@ -116,7 +116,7 @@ _console = Console(stderr=True)
 
 
 def main() -> None:
-    """Run what was asked for, print it, write it; 1 if a promise is broken."""
+    """Run scenarios, print and write the figures; return 1 if a promise is broken."""
     chosen = parse()
     logging.getLogger().addHandler(logging.NullHandler())  # what is broken on purpose
     busy, started = describe_load(), time.perf_counter()
@@ -138,7 +138,7 @@ def main() -> None:
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Return what was asked for on the command line."""
+    """Return the arguments of the command line."""
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
     parser.add_argument(
         "--quick", action="store_true", help="as often as the tests do, in a minute"
@@ -177,7 +177,7 @@ def run(wanted: Sequence[tuple[str, Scenario]], scale: Scale) -> Iterator[Outcom
 
 
 def try_out(name: str, scenario: Scenario, folder: Path, scale: Scale) -> Outcome:
-    """Run one scenario; whatever it raises is a part of what is said about it."""
+    """Run one scenario; an exception becomes part of its report."""
     started = time.perf_counter()
     figures: list[Figure] = []
     skipped = crashed = ""
@@ -194,7 +194,7 @@ def try_out(name: str, scenario: Scenario, folder: Path, scale: Scale) -> Outcom
 
 @contextmanager
 def _sheltered(home: Path) -> Iterator[None]:
-    """Keep out what belongs to whoever runs this, until the block ends."""
+    """Hide the developer's own configuration from the product, until the block ends."""
     before = dict(os.environ)
     home.mkdir()
     for name in before:

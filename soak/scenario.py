@@ -1,4 +1,4 @@
-"""What a scenario is: it uses the product for real, and says how far a promise went.
+"""A scenario: it uses the real product, and yields figures about a promise.
 
 A scenario gets an empty folder of its own.  It may start processes and servers, and
 ends all of them.  What cannot be tried on this machine raises `Unavailable`.
@@ -15,58 +15,58 @@ class Unavailable(Exception):  # noqa: N818 - nothing is wrong
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """How far a promise went."""
+    """The measured value of a promise, and its target."""
 
     promise: int
-    """Its number in the list of promises; those of the fault matrix have a name."""
+    """The number in `promises`; figures of the fault matrix have a name."""
     what: str
-    """What was counted, in a few words."""
+    """What is counted, in a few words."""
     reached: str
     target: str
     is_met: bool
 
     @classmethod
     def none(cls, promise: int, what: str, count: int, of: int) -> "Figure":
-        """Return a figure that is met when it never happened in `of` cases."""
+        """Return a figure that is met if none of `of` cases went wrong."""
         met = count == 0 < of
         return cls(promise, what, f"{count:,} of {of:,}", "0", is_met=met)
 
     @classmethod
     def every(cls, promise: int, what: str, count: int, of: int) -> "Figure":
-        """Return a figure that is met when all of `of` cases went well."""
+        """Return a figure that is met if all of `of` cases went well."""
         met = count == of > 0
         return cls(promise, what, f"{count:,}/{of:,}", f"{of:,}/{of:,}", is_met=met)
 
     @classmethod
     def at_most(cls, promise: int, what: str, count: float, limit: float) -> "Figure":
-        """Return a figure that is met up to a limit."""
+        """Return a figure that is met if a value is within a limit."""
         met = count <= limit
         return cls(promise, what, f"{count:,g}", f"at most {limit:,g}", is_met=met)
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How often something is tried: in a test, or in the long run."""
+    """The number of repetitions: of `make check`, or of `make soak`."""
 
     is_full: bool
 
     @classmethod
     def quick(cls) -> "Scale":
-        """Return the scale of `make check`: seconds."""
+        """Return the scale of `make check`, which takes seconds."""
         return cls(is_full=False)
 
     @classmethod
     def full(cls) -> "Scale":
-        """Return the scale of `make soak`: minutes."""
+        """Return the scale of `make soak`, which takes minutes."""
         return cls(is_full=True)
 
     def count(self, *, full: int, quick: int) -> int:
-        """Return how often; each scenario knows its two numbers."""
+        """Return one of the two numbers that a scenario gives."""
         return full if self.is_full else quick
 
 
 Scenario = Callable[[Path, Scale], Iterable[Figure]]
-"""Tries something in an empty folder.
+"""Tries promises in an empty folder.
 
 Raises:
     Unavailable: This machine does not permit it.

@@ -1,4 +1,4 @@
-"""A real server on standard input and output, in a home of its own."""
+"""A real server on stdio, in a home of its own."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from tests.clients import ServerProcess
 def started(
     folder: Path, *arguments: str, name: str = "server", **environment: str
 ) -> Iterator[ServerProcess]:
-    """Start a server; it is ended with the block, and its log stays.
+    """Start a server; it ends with the block, and its log stays.
 
     Args:
         folder: Where its home and its log are.
@@ -31,7 +31,7 @@ def started(
 
 
 def home_variables(folder: Path) -> dict[str, str]:
-    """Return what makes a process live in this folder."""
+    """Return the environment of a process whose home is this folder."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
     return {

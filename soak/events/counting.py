@@ -1,4 +1,4 @@
-"""Windows that count and send, are killed, and share one outbox: promises 42 and 43."""
+"""Processes that record, send and are killed share one outbox: promises 42, 43."""
 
 import multiprocessing
 import random
@@ -32,7 +32,7 @@ _FORKS = multiprocessing.get_context("forkserver")
 
 
 def deliver_everything(folder: Path, scale: Scale) -> Iterator[Figure]:
-    """Count in several windows, kill them, and let the receiver fail."""
+    """Record events in several processes, kill some, and let the receiver fail."""
     events = scale.count(full=20_000, quick=1_500)
     kills = scale.count(full=40, quick=6)
     chance = random.Random(42)  # noqa: S311 - answers, no secrets
@@ -81,7 +81,7 @@ class _Window:
     pipe: Connection
 
     def hear(self) -> list[str]:
-        """Return what it has counted since; its pipe outlives it."""
+        """Return the number of new events; the pipe outlives the process."""
         heard = []
         with suppress(EOFError, OSError):
             while self.pipe.poll():
@@ -91,7 +91,7 @@ class _Window:
 
 @dataclass(slots=True)
 class _Crowd:
-    """Windows of which some are killed, and what they have counted."""
+    """Processes of which some are killed, and the events that they have recorded."""
 
     home: Path
     url: str
@@ -100,7 +100,7 @@ class _Crowd:
     _opened: int = 0
 
     def count(self, events: int, kills: int) -> None:
-        """Have so many events counted, and so many windows killed meanwhile."""
+        """Record that many events, and kill that many processes meanwhile."""
         chance = random.Random(40)  # noqa: S311 - instants, no secrets
         windows = [self._open() for _ in range(_WINDOWS)]
         marks = sorted(chance.randrange(events) for _ in range(kills))
@@ -134,7 +134,7 @@ class _Crowd:
 
 
 def _count_and_send(pipe: Connection, home: Path, url: str, name: int) -> None:
-    """Be a window: count, tell what was counted, send, for ever."""
+    """The process: record events, report their number, send, in a loop."""
     outbox, rules = Outbox(home), _rules(url)
     tracker = _tracker(outbox, rules, home)
     publisher = Publisher(outbox, lambda: rules)
@@ -155,7 +155,7 @@ def _count_and_send(pipe: Connection, home: Path, url: str, name: int) -> None:
 
 
 def _send_rest(home: Path, receiver: Receiver) -> None:
-    """Send what the windows have left, as the next one would."""
+    """Send the events that the processes have left, as the next server would."""
     rules = _rules(receiver.url)
     publisher = Publisher(Outbox(home), lambda: rules)
     for _ in range(_MOST_ROUNDS):
@@ -170,7 +170,7 @@ def _count_waiting(home: Path) -> int:
 
 
 def _forget_pause(home: Path) -> None:
-    """Do as if the time had passed that a receiver is left alone."""
+    """Set the end of the back-off to now."""
     (home / "spool" / "attempts.json").unlink(missing_ok=True)
 
 
@@ -190,7 +190,7 @@ def _tracker(outbox: Outbox, rules: Analytics, home: Path) -> Tracker:
 
 
 def bound_an_outage(folder: Path, scale: Scale) -> Iterator[Figure]:
-    """Count for a day in ten windows while nobody takes anything."""
+    """Record events for a day in ten processes while the receiver is away."""
     windows = scale.count(full=10, quick=4)
     each = scale.count(full=10_000, quick=1_500)
     limit = scale.count(full=10_485_760, quick=262_144)
@@ -222,7 +222,7 @@ def bound_an_outage(folder: Path, scale: Scale) -> Iterator[Figure]:
 
 
 def _count_much(home: Path, name: int, events: int, limit: int) -> None:
-    """Be a window whose receiver is away: it counts, and tries to send at times."""
+    """The process whose receiver is away: record events, and try to send at times."""
     outbox, rules = Outbox(home), _rules("http://127.0.0.1:1/", limit)
     tracker = _tracker(outbox, rules, home)
     publisher = Publisher(outbox, lambda: rules)

@@ -43,7 +43,7 @@ _BROKEN = {
 
 
 def pass_poison(folder: Path, scale: Scale) -> Iterator[Figure]:
-    """Put one bad thing among many good ones, wherever that may be."""
+    """Put one bad event, segment or answer among many good ones."""
     places = scale.count(full=5, quick=1)
     for name, status, text in _POISONS:
         delivered = sum(
@@ -144,7 +144,7 @@ def _time_event(tracker: Tracker, number: int) -> float:
 
 
 def _time_bare_writes(path: Path, count: int) -> float:
-    """Return the median of microseconds that only to write takes."""
+    """Return the median of microseconds of a write alone."""
     data, taken = b"x" * 450, []
     with path.open("ab", buffering=0) as handle:
         for _ in range(count):
@@ -171,7 +171,7 @@ def end_beside_a_dead_endpoint(folder: Path, scale: Scale) -> Iterator[Figure]:
 
 
 def _end_server(folder: Path, url: str, calls: int) -> tuple[float, int]:
-    """Return how long the end of a server takes, and how many events are left."""
+    """Return the seconds until the server has ended, and the number of events left."""
     variables = {"SKILLS_DIR": str(SKILLS_CONTENT), "ANALYTICS_ENDPOINT": url}
     with started(folder, **variables) as server:
         for number in range(calls):
@@ -186,7 +186,7 @@ def _end_server(folder: Path, url: str, calls: int) -> tuple[float, int]:
 
 @contextmanager
 def _silent() -> Iterator[str]:
-    """Listen, and never say a word."""
+    """Listen, and never answer."""
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}/events"
 

@@ -1,4 +1,4 @@
-"""What people write stays where it was written: promise 47."""
+"""Private words of people stay on their machine: promise 47."""
 
 import json
 import random
@@ -33,7 +33,7 @@ class _Canary:
 
 
 def keep_canaries(folder: Path, scale: Scale) -> Iterator[Figure]:
-    """Say private things to a real server, and look for them in all that is left."""
+    """Send private texts to a real server, and search for them in events and files."""
     shown = _invent_recognisable(folder)
     hidden = _invent_unrecognisable()
     every = [*shown, *hidden]
@@ -86,7 +86,7 @@ def _read(body: bytes) -> bytes:
 
 
 def _mention(server: ServerProcess, canary: _Canary, *, runs_script: bool) -> None:
-    """Put a canary wherever an agent can write."""
+    """Put a canary into every argument that an agent can fill."""
     text = f"for {canary.text} please"
     server.call("get_skill", context=f"zebra {text}")
     server.call("get_skill", context=f"add a login in React {text}")
@@ -101,7 +101,7 @@ def _mention(server: ServerProcess, canary: _Canary, *, runs_script: bool) -> No
 
 
 def _invent_recognisable(folder: Path) -> list[_Canary]:
-    """Return what shows what it is: secrets, addresses of people, the home."""
+    """Return texts with a known form: secrets, e-mail addresses, the home."""
     letters, upper = string.ascii_letters + string.digits, string.ascii_uppercase
     prefixes = (
         *(("gh" + kind + "_", 36) for kind in "pousr"),
@@ -133,7 +133,7 @@ def _invent_recognisable(folder: Path) -> list[_Canary]:
 
 
 def _invent_unrecognisable() -> list[_Canary]:
-    """Return what only people know to be private."""
+    """Return texts that only people know to be private."""
     names = ("Bluebird", "Nightjar", "Kestrel", "Wheatear", "Dunnock", "Siskin")
     texts = [f"the secret project {name}-{_draw(string.digits, 4)}" for name in names]
     texts += [f"customer Müller & Söhne {number}" for number in range(6)]

@@ -48,7 +48,7 @@ class Receiver(ThreadingHTTPServer):
             yield from json.loads(body)["events"]
 
     def handle_error(self, *_: object) -> None:
-        """Say nothing of clients that were killed."""
+        """Print nothing about clients that were killed."""
 
 
 class _Handler(BaseHTTPRequestHandler):

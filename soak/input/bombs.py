@@ -1,4 +1,4 @@
-"""Heads and texts that unfold, nest or backtrack without end: promise 32."""
+"""Frontmatter and texts that expand, nest or backtrack without end: promise 32."""
 
 from collections.abc import Iterator
 from math import isqrt
@@ -14,7 +14,7 @@ from tests.support import skill_text, write
 _FEWEST_BOMBS = 30
 _MAX_GROWN_MB = 50
 _MAX_RATIO = 10
-"""Of a bomb's processor time to that of a plain text of the largest size there is."""
+"""The largest ratio of the CPU time of a bomb to that of the largest plain text."""
 
 _LARGE = 1_000_000  # characters: just below what a skill may have
 _SMALLER = 100_000  # what grows with the square of its length shows here, too
@@ -79,7 +79,7 @@ def _plain(size: int) -> bytes:
 
 
 def _laughs(levels: int, *, merge: bool = False) -> str:
-    """Nine of the line above in every line."""
+    """Each line holds nine of the line above."""
     lines = ["a0: &a0 {k: v}" if merge else "a0: &a0 [lol, lol]"]
     for n in range(1, levels):
         names = ", ".join([f"*a{n - 1}"] * 9)
@@ -142,11 +142,11 @@ _HEADS: dict[str, str] = {
     "controls": _fill("a\x07", _HEAD // 2),
     "surrogates": 'description: "' + _fill("\\ud800", _HEAD) + '"',
 }
-"""What stands between the lines of dashes."""
+"""The text of a frontmatter."""
 
 
 def _invent_bodies(large: int) -> dict[str, str]:
-    """Return what stands below a good head."""
+    """Return the body below a valid frontmatter."""
     return {
         "quotes in quotes": _fill(">", large),
         "quotes over lines": _fill(">" * 100 + "\n", large),

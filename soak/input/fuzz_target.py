@@ -1,4 +1,4 @@
-"""Bytes into paths and frontmatter, by a fuzzer that is led by what they reach.
+"""The target of a coverage-guided fuzzer: bytes as paths and as frontmatter.
 
 `python -m soak.input.fuzz_target -runs=1000 …` takes the options of libFuzzer, and
 ends with the input that raised something, if one did.
@@ -46,7 +46,7 @@ def _try_path(text: str, root: Path) -> None:
     try:
         parts = parse_relative(text)
     except InvalidPathError:
-        parts = tuple(text.split("/"))  # whoever forgets to ask must not get out
+        parts = tuple(text.split("/"))  # without the check it must not escape
     else:
         _require("/".join(parts) == text, "a path that is not what was asked for")
         _require(find_name([text], text) == text, "a name that is not its own")
@@ -93,7 +93,7 @@ def _require(condition: bool, fault: str) -> None:  # noqa: FBT001
 
 
 def _make_maze(top: Path) -> Path:
-    """Make a folder full of ways out, beside a canary."""
+    """Make a folder with links that lead out, beside a canary."""
     root = top / "inside"
     (root / "a/b").mkdir(parents=True)
     for secret in (top / "canary", top / "a"):

@@ -1,4 +1,4 @@
-"""Inputs that a fuzzer finds by what they reach in our code: promise 33."""
+"""A coverage-guided fuzzer against paths and frontmatter: promise 33."""
 
 import importlib.util
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 from soak.scenario import Figure, Scale, Scenario, Unavailable
 
 _MAX_BYTES = 4096
-"""Of one input: longer ones reach nothing that these do not."""
+"""The longest input: longer ones reach no other code."""
 
 _SEEDS = (
     "---\ndescription: D\nkeywords: [a, b]\nassets:\n- file: x.txt\n---\nText.\n",
@@ -23,7 +23,7 @@ _SEEDS = (
 
 
 def fuzz(folder: Path, scale: Scale) -> Iterator[Figure]:
-    """Let a fuzzer look for input that raises, escapes, or is lost in silence."""
+    """Let a fuzzer search for input that raises, escapes, or is dropped silently."""
     if importlib.util.find_spec("atheris") is None:
         raise Unavailable("the fuzzer is not installed; make soak installs it")
     runs = scale.count(full=100_000, quick=1_000)
@@ -56,7 +56,7 @@ def fuzz(folder: Path, scale: Scale) -> Iterator[Figure]:
 
 
 def _name(log: str) -> str:
-    """Return what was raised, and the input as the fuzzer prints it."""
+    """Return the exception, and the input as the fuzzer prints it."""
     raised = re.findall(r"^\w*(?:Error|Exception)\b.*", log, re.MULTILINE)
     given = re.findall(r"^Base64: .*", log, re.MULTILINE)
     return "; ".join((raised or log.splitlines() or ["it ended"])[-1:] + given)

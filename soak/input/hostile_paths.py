@@ -1,4 +1,4 @@
-"""Paths that lead out, mean something else, or crash whoever joins them.
+"""Paths that lead out, mean another file, or crash code that joins them.
 
 By class; each is tried through every tool that takes a path.  `{outside}` stands for a
 folder with a secret, `{inside}` for the folder of the skill, both absolute.

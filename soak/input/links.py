@@ -18,7 +18,7 @@ from tests.support import write
 _INSIDE, _OUTSIDE = b"inside ", b"CANARY "  # of one length, so that no size tells
 _PACKAGE = "---\nname: pdf\ndescription: What it does\n---\nText.\n"
 _MAX_TRIES = 400_000
-"""Of the control: the baseline leaks in more than one of a hundred."""
+"""The least share of leaks in the control, which checks first and opens then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def follow_no_swapped_link(folder: Path, scale: Scale) -> Iterator[Figure]:
 
 
 def _open(skill: Path, number: int, opener: Opener) -> str:
-    """Say what came of an attempt to open the file, or the file in the folder."""
+    """Return the outcome of opening the file, or the file in the folder."""
     parts = ("inner", "x.txt") if number % 2 else ("x.txt",)
     try:
         with open_inside(skill, parts, opener) as handle:
@@ -124,7 +124,7 @@ def _judge(what: str, tally: Counter[str]) -> Iterator[Figure]:
 
 
 def _fool_the_naive(folder: Path) -> Figure:
-    """Show that the same swaps fool whoever looks first and opens then."""
+    """Show that the same swaps fool a reader that checks first and opens then."""
     at = _Arrangement.create(folder)
     skill = at.root.resolve() / "pdf"
     tries = leaks = 0

@@ -48,7 +48,7 @@ _TOOLS: dict[str, Callable[[Any], dict[str, Any]]] = {
     "find_skill_files with": lambda path: {"skill_name": "pdf", "contains": path},
     "report_usage": lambda path: {"skill_path": path, "useful": True},
 }
-"""What each is called with; two of a name differ in the argument that is hostile."""
+"""The arguments of each call; two of one name differ in the hostile argument."""
 
 _MAY_ANSWER = frozenset(
     {"list_skills", "find_skill_files", "find_skill_files with"}
@@ -57,15 +57,15 @@ _MAY_ANSWER = frozenset(
 """A pattern, a text or the top of the tree: such words are no path to a file."""
 
 _PARTS = frozenset({"get_skill within", "get_skill of", "search_skills within"})
-"""They choose a part of the tree; nothing, or only slashes, stands for all of it."""
+"""Arguments that choose a part of the tree; an empty one, or slashes, means all."""
 
 _MEAN_NOTHING = (None, "")
-"""As if the argument had been left out, where it may be."""
+"""Values that count as a missing argument, where it is optional."""
 
 
 @dataclass(slots=True)
 class _Tally:
-    """What came of the calls."""
+    """The outcome of the calls."""
 
     calls: int = 0
     leaks: list[str] = field(default_factory=list)
@@ -75,7 +75,7 @@ class _Tally:
 
 
 def refuse_paths(folder: Path, scale: Scale) -> Iterator[Figure]:
-    """Ask for every hostile path, in every place where a tool takes a path."""
+    """Pass every hostile path, in every argument that takes a path."""
     tally = _Tally()
     root = folder / "content"
     paths = tuple(invent_paths(root / "auth", folder / "outside"))

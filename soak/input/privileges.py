@@ -25,11 +25,11 @@ from tests.support import Upstream, mounted, skill_text, sync_all, write
 
 _FEWEST_FILES = 25
 _FREE = ("matching",)
-"""What every content may set: whom a task finds is what it is about."""
+"""The settings that all content may set: those of matching."""
 
 _NEVER = {"sources", "sync", "discover", "limits", "toolsets", "commands", "embedding"}
 _NEVER_KEYS = {"sandbox", "network", "roots", "roots_writable", "environment"}
-"""What no content may set, not even that which the operator trusts."""
+"""The settings that no content may set, not even trusted content."""
 
 _SLOWED = ("refresh", "interval_minutes")
 
@@ -42,7 +42,7 @@ _VALUES: tuple[Any, ...] = (
     *({".sh": ["evil"]}, {".sh": "evil"}, {"EVIL": "1"}),
     *("both", [{"folder": "/etc", "mount": "x"}]),
 )
-"""For every setting there is one among them that it would take."""
+"""Values of all types: every setting accepts one of them."""
 
 
 def refuse_settings(folder: Path, _: Scale) -> Iterator[Figure]:
@@ -67,7 +67,7 @@ def refuse_settings(folder: Path, _: Scale) -> Iterator[Figure]:
 
 
 def refuse_what_is_no_file(folder: Path, _: Scale) -> Iterator[Figure]:
-    """Leave links, pipes and folders where settings are looked for."""
+    """Put links, pipes and folders in the place of a settings file."""
     write(folder / "content/skills/a.md", skill_text())
     outside = write(folder / "outside.yaml", "matching: {min_score: 0.9}\n")
     place = folder / "content/config.yaml"
@@ -94,7 +94,7 @@ def refuse_what_is_no_file(folder: Path, _: Scale) -> Iterator[Figure]:
 
 
 def refuse_each_setting(_: Path, __: Scale) -> Iterator[Figure]:
-    """Set every single one of the settings that there are, and will be."""
+    """Set every setting of the schema, one by one."""
     settings = Settings()
     operator = settings.resolve()
     paths = [path for path in _leaves(Config) if path[0] not in _FREE]
@@ -114,7 +114,7 @@ def refuse_each_setting(_: Path, __: Scale) -> Iterator[Figure]:
 
 
 def _find_opened(settings: Settings, paths: list[tuple[str, ...]]) -> Iterator[str]:
-    """Iterate over what trusted content has set, and must not."""
+    """Yield the settings that trusted content has set, and must not."""
     operator = settings.resolve()
     for path in paths:
         is_fence = path[0] == "scripts" and path[-1] in _NEVER_KEYS
@@ -156,7 +156,7 @@ class _Content:
         return take_snapshot(content, Settings())
 
     def find_silent(self, snapshot: Snapshot) -> list[str]:
-        """Return the places about whose settings nobody has said a word."""
+        """Return the places whose settings were ignored without a report."""
         names = (f"{place}config.yaml" for place in self.places)
         return [name for name in names if not _is_said(snapshot, name)]
 
@@ -166,7 +166,7 @@ def _is_same(one: Config, other: Config) -> bool:
 
 
 def _is_said(snapshot: Snapshot, file: str) -> bool:
-    """Whether there is a problem with a file, in words that no terminal obeys."""
+    """Whether a problem names the file, without control characters."""
     said = [each for each in snapshot.problems if each.file == file]
     return bool(said) and all(str(each).isprintable() for each in said)
 
@@ -182,7 +182,7 @@ def _leaves(kind: type[BaseModel], above: tuple[str, ...] = ()) -> Iterator[Any]
 
 
 def _find_value(path: tuple[str, ...], operator: Config) -> Any:
-    """Return a value that a setting would take, and does not have."""
+    """Return a valid value of a setting that is not its present one."""
     now = operator.model_dump()
     for value in _VALUES:
         try:
@@ -196,7 +196,7 @@ def _find_value(path: tuple[str, ...], operator: Config) -> Any:
 
 
 def _is_worse(path: tuple[str, ...], wanted: Any, now: Any) -> bool:
-    """Whether content must not have it: a limit it may lower, a timer quicken."""
+    """Whether content must not set it: it may lower a limit, and shorten a timer."""
     if path[0] == "assets" or path == _SLOWED:
         return bool(_at(wanted, path) > _at(now, path))
     return True
@@ -225,7 +225,7 @@ def _name(found: list[str]) -> str:
 
 
 def _invent_settings() -> Mapping[str, str]:
-    """Return what somebody might write who wants more than content may have."""
+    """Return settings that ask for more than content may have."""
     deep = "[" * 40 + "]" * 40
     bomb = "a: &a [x, x]\nb: &b [*a, *a]\nscripts: [*b, *b]\n"
     return {

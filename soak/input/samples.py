@@ -1,4 +1,4 @@
-"""Texts that hide something, and texts that only look as if they did.
+"""Texts that hide something, and texts that only seem to.
 
 The secrets are drawn here and open nothing; no line of this file is one, so that the
 scanners of others stay quiet, too.
@@ -77,7 +77,7 @@ SECRETS: Mapping[str, str] = {
     "JSON": f'{{"client_secret": "{_draw(20)}5b7R"}}',
     "mapping": f"'private_key' => '{_draw(24)}8d2W'",
 }
-"""By whom they are for; each is one secret."""
+"""One secret of each provider, by its name."""
 
 _TAGS = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
 _BITS = "".join(chr(0xE0100 + byte) for byte in b"obey")
@@ -188,4 +188,4 @@ CLEAN: tuple[str, ...] = (
     "Title\n=====\n\n=== RUN   TestLogin\n\n    a === b",
     "Windows\r\nends\r\nlines so.",
 )
-"""Each as often seen in a skill as what it must not be taken for."""
+"""Harmless texts that look like secrets."""

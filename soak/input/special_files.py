@@ -24,7 +24,7 @@ _TEN_GB = 10 * 1024**3
 
 
 def survive_special_files(folder: Path, _: Scale) -> Iterator[Figure]:
-    """Put each kind of file wherever a skill has files, then look and read."""
+    """Put each kind of file in every place where a skill has files, then read all."""
     kinds = [_PLAIN, *_KINDS]
     if not _has_devices(folder):
         kinds.remove("device")
@@ -50,7 +50,7 @@ def survive_special_files(folder: Path, _: Scale) -> Iterator[Figure]:
 
 
 _MAX_RATIO = 10
-"""A tree of plain files of the same shape takes milliseconds; this is no hang."""
+"""A tree of plain files takes milliseconds; beyond this it hangs."""
 
 
 def try_one(folder: Path, kind: str) -> str:
@@ -111,7 +111,7 @@ def _make_socket(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as end:
         os.chdir(path.parent)  # the name of a socket may not be long
         try:
-            end.bind(path.name)  # the name stays when nobody listens
+            end.bind(path.name)  # the name stays without a listener
         finally:
             os.chdir(here)
 

@@ -1,7 +1,7 @@
-"""What a hostile script tries, and how the outside sees whether it worked.
+"""Hostile scripts, and how their effect is observed from outside.
 
 Each attempt is a script of its own and a watcher that knows nothing of the script but
-what it leaves behind: a file, a dead process, a line on somebody's screen. What can
+what it leaves behind: a file, a dead process, a line on the user's terminal. What can
 only be said inside, such as how much memory there was, the script prints.
 """
 
@@ -21,36 +21,36 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SECRET = "hunter2-" + uuid.uuid4().hex
-"""Planted wherever a script should not see it."""
+"""A secret in each place that a script must not see."""
 
 Worked = Callable[[str], bool]
-"""Whether it worked, given what the script printed."""
+"""Whether the attempt worked, given what the script printed."""
 Watch = AbstractContextManager[tuple[Mapping[str, str], Worked]]
-"""Sets the stage; yields the script's arguments, and who to ask afterwards."""
+"""Prepares an attempt; yields the arguments of the script, and its check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What an attempt finds outside of its sandbox."""
+    """The surroundings of an attempt, outside of its sandbox."""
 
     folder: Path
-    """Its own; nothing in it may be touched."""
+    """A folder of the attempt; the script must not change it."""
     home: Path
-    """Of the user."""
+    """The user's home."""
     skill: Path
-    """The folder of the skill whose script it is."""
+    """The folder of the skill."""
     project: Path
     """The folder that the script is given as `cwd`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One way out."""
+    """One attack."""
 
     name: str
     group: str
     what: str
-    """What it tries, for a table."""
+    """What the script tries, for a table."""
     script: str
     watch: Callable[[Stage], Watch]
 
@@ -62,7 +62,7 @@ MARKER = "still-here-"
 def attempt(
     group: str, what: str, script: str
 ) -> Callable[[Callable[[Stage], Iterator[tuple[Mapping[str, str], Worked]]]], None]:
-    """Register what decorated watcher watches, under the watcher's name."""
+    """Register an attempt under the name of its watcher."""
 
     def register(
         watch: Callable[[Stage], Iterator[tuple[Mapping[str, str], Worked]]],
@@ -74,7 +74,7 @@ def attempt(
 
 
 def has_secret(printed: str) -> bool:
-    """Whether a script has seen what it should not."""
+    """Whether a script has printed the secret."""
     return SECRET in printed
 
 
@@ -514,7 +514,7 @@ def plant(file: Path) -> Path:
 
 @contextmanager
 def victim(stage: Stage) -> Iterator[int]:
-    """Run a process of the same user that has a secret and harms nobody."""
+    """Run another process of the same user, which has a secret."""
     with (stage.folder / "victim").open("w") as said:
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", "input()", SECRET],
@@ -531,7 +531,7 @@ def victim(stage: Stage) -> Iterator[int]:
 
 
 def _has_ended(pid: int) -> bool:
-    """Whether a child of ours is dead, or about to be."""
+    """Whether a child of this process has ended, or is about to."""
     end = os.WEXITED | os.WNOWAIT
     for _ in range(20):
         if os.waitid(os.P_PID, pid, end | os.WNOHANG):
@@ -544,7 +544,7 @@ def _has_ended(pid: int) -> bool:
 def listening(
     family: socket.AddressFamily, kind: socket.SocketKind, address: object
 ) -> Iterator[tuple[tuple[str, int], Worked]]:
-    """Listen, and know whether anybody has come."""
+    """Listen, and know whether a client has connected."""
     with socket.socket(family, kind) as server:
         server.bind(address)  # type: ignore[arg-type]  # as the family has it
         server.setblocking(False)  # noqa: FBT003 - takes no names
@@ -564,7 +564,7 @@ def listening(
 
 
 def find_processes(mark: str) -> list[int]:
-    """Return who has this mark in its command line."""
+    """Return the processes with this mark in their command lines."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):

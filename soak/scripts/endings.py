@@ -1,7 +1,7 @@
 """Every way in which a server ends, while it is idle, syncs or runs a script.
 
 Promise 40, rows 48 to 51 of the fault matrix.  A process belongs to a server if its
-command line, its environment or its folder names that server's own: so nobody gets
+command line, its environment or its folder names that server's own: so no process gets
 away by a new session, and what the supervisor of a script does is seen, too.
 """
 
@@ -24,23 +24,23 @@ from tests.content.git_server import Request, hang, serving
 from tests.support import Upstream, skill_text, wait_for, write
 
 _BOUND_SECONDS = 3.0
-"""Until the last process is gone: one to notice that the parent is, and two to end."""
+"""Until the last process has ended: one to notice the end of the parent, two to end."""
 
 _ENOUGH_ANSWERS = 40
-"""Lists of tools that no pipe holds together."""
+"""The number of lists of tools that exceeds what a pipe holds."""
 
 _PARENT = (
     *(sys.executable, "-c"),
     "import subprocess, sys; subprocess.run(sys.argv[1:])",
 )
-"""The words before a command that give it a parent, which hands its streams down."""
+"""The words that start a command beneath a parent, which passes its streams on."""
 
 _SCRIPT = {"file": "scripts/long.sh", "execution": "server"}
 _CALL: dict[str, Any] = {"skill_path": "login", "file": "scripts/long.sh", "args": {}}
 
 
 class _Server(ServerProcess):
-    """A server whose client can stop to read, or hang up, whenever it wants to."""
+    """A server whose client can stop reading, or hang up, at any time."""
 
     def __init__(self, folder: Path, parent: Sequence[str], **environment: str) -> None:
         self._answers = folder / "answers"
@@ -63,14 +63,14 @@ class _Server(ServerProcess):
         self.process.send_signal(number)
 
     def stop_reading(self) -> None:
-        """Read no more answers, and ask for more than the pipe holds."""
+        """Stop reading answers, and send requests whose answers fill the pipe."""
         self._is_reading.clear()
         self._reader.join()
         for _ in range(_ENOUGH_ANSWERS):
             self.send("tools/list")
 
     def hang_up(self) -> None:
-        """Close the pipe of the answers, and ask for one more."""
+        """Close the pipe of the answers, and send one more request."""
         self._is_reading.clear()
         self._reader.join()
         os.close(self._reading)
@@ -79,7 +79,7 @@ class _Server(ServerProcess):
             self.send("tools/list")
 
     def close(self) -> None:
-        """End it, whatever is left of it."""
+        """End all that is left of the server."""
         self._is_reading.clear()
         super().close()
         if self._reading >= 0:
@@ -92,7 +92,7 @@ class _Server(ServerProcess):
                 continue
             with suppress(BlockingIOError):
                 data = os.read(self._reading, 65536)
-                if not data:  # nobody has opened it for writing yet, or any more
+                if not data:  # no process has it open for writing
                     time.sleep(0.01)
                 *lines, rest = (rest + data).split(b"\n")
                 for line in lines:
@@ -106,7 +106,7 @@ def _stop_reading_and_close(server: _Server) -> None:
 
 
 _Busy = Callable[[Path, Sequence[str]], AbstractContextManager[_Server]]
-"""Starts a server in a folder, with a parent; it is busy until the block ends."""
+"""Starts a server in a folder, beneath a parent; it is busy until the block ends."""
 
 ENDINGS: dict[str, Callable[[_Server], None]] = {
     "end of input": _Server.close_input,
@@ -136,15 +136,15 @@ class _End:
 
     name: str
     seconds: float
-    """Until the last of its processes was gone."""
+    """The seconds until the last of its processes had ended."""
     left: tuple[str, ...]
-    """What was still there at the bound."""
+    """The processes that were left at the bound."""
     has_event: bool
-    """Whether what was counted before is on the disk."""
+    """Whether the events from before are on the disk."""
 
 
 def end(folder: Path, scale: Scale) -> Iterator[Figure]:
-    """End servers in every way, whatever they are doing."""
+    """End servers in every way: idle, during a sync, during a script."""
     if not Path("/proc/self/environ").exists():
         raise Unavailable("processes are found by what only Linux tells of them")
     whens = {"idle": _idle, "a fetch": _fetching, "a script": _running}
@@ -193,7 +193,7 @@ def _running(folder: Path, parent: Sequence[str]) -> Iterator[_Server]:
 
 @contextmanager
 def _fetching(folder: Path, parent: Sequence[str]) -> Iterator[_Server]:
-    """Hang in a fetch; what is served came with an earlier one."""
+    """Hang in a fetch; the served commit came with an earlier one."""
     upstream, asked = Upstream.create(folder / "remote"), threading.Event()
     upstream.commit({"login.md": skill_text(keywords=["login"])})
 
@@ -216,7 +216,7 @@ def _fetching(folder: Path, parent: Sequence[str]) -> Iterator[_Server]:
 def _counting(
     folder: Path, parent: Sequence[str], **environment: str
 ) -> Iterator[_Server]:
-    """Start a server that has counted something."""
+    """Start a server that has recorded events."""
     write(folder / "home/.skills-mcp/config.yaml", "analytics: {enabled: true}\n")
     server = _Server(folder, parent, **environment)
     try:
@@ -249,7 +249,7 @@ def _find_sleeping(folder: Path) -> list[str]:
 
 
 def _find_processes(folder: Path, *, only_pids: bool = False) -> list[str]:
-    """Return the command lines of all that run in or for this folder, but not us."""
+    """Return the command lines of the other processes in or for this folder."""
     found = []
     for process in Path("/proc").iterdir():
         if process.name.isdigit() and int(process.name) != os.getpid():

@@ -1,4 +1,4 @@
-"""Hostile scripts against every tier of the sandbox, seen from the outside.
+"""Hostile scripts in every tier of the sandbox, observed from outside.
 
 Each attempt is first made without the product: where it fails even then, it proves
 nothing here, and is left out.
@@ -25,7 +25,7 @@ TIERS: dict[str, tuple[SandboxName, ...]] = {
     "landlock": ("landlock",),
     "limits": (),
 }
-"""What a machine offers that has this tier, and none that is stronger."""
+"""The tiers to offer so that this one is the strongest."""
 
 ESCAPES: dict[str, frozenset[str]] = {
     "bubblewrap": frozenset(),
@@ -44,10 +44,10 @@ ESCAPES: dict[str, frozenset[str]] = {
         }
     ),
 }
-"""What is known to get out of each tier; docs/explanation/security.md has the table."""
+"""Attempts that are known to work in each tier; see docs/explanation/security.md."""
 
 OF_ROOT = frozenset({"many-processes"})
-"""What gets out of every tier if the server runs as root, whom no limit counts."""
+"""The attempts that work in every tier if the server runs as root."""
 
 _FEWEST = 22
 _MOST_OF_LANDLOCK = 3
@@ -59,7 +59,7 @@ _ARGUMENTS = ("path", "port", "pid", "mark")
 
 
 def break_out(folder: Path, scale: Scale) -> Iterator[Figure]:
-    """Try every way out of every tier."""
+    """Run every attempt in every tier."""
     if not sys.platform.startswith("linux"):
         raise Unavailable("the sandboxes are those of Linux")
     proving = [each for each in ATTEMPTS if _works_outside(each, folder / "outside")]
@@ -71,7 +71,7 @@ def break_out(folder: Path, scale: Scale) -> Iterator[Figure]:
 
 
 def see_no_secret(folder: Path, _: Scale) -> Iterator[Figure]:
-    """Print the environment of a script whose server has twenty secrets."""
+    """Print the environment of a script; the server has twenty secrets in its own."""
     printing = [each for each in ATTEMPTS if each.name == "environment"]
     for tier in (*TIERS, "none"):
         runs = _Runs(tier, printing, folder / tier)
@@ -90,7 +90,7 @@ def refuse_without(folder: Path, _: Scale) -> Iterator[Figure]:
 
 
 def compose_table() -> str:
-    """Return what is known, as the table of docs/explanation/security.md."""
+    """Return the known attempts, as the table of docs/explanation/security.md."""
     head = f"| | What a script tries | {' | '.join(f'`{tier}`' for tier in TIERS)} |"
     rows = [head, f"| --- | --- |{' --- |' * len(TIERS)}"]
     group = ""
@@ -151,12 +151,12 @@ class _Runs:
 
     @property
     def has(self) -> str:
-        """Which tier the scripts get."""
+        """The tier that the scripts get."""
         choice = self._library.choose_sandbox()
         return choice.name if choice else "none"
 
     async def find_escaped(self) -> set[str]:
-        """Return the names of those that worked."""
+        """Return the names of the attempts that worked."""
         escaped: set[str] = set()
         turns = anyio.Semaphore(_AT_ONCE)
 
@@ -173,7 +173,7 @@ class _Runs:
         return escaped
 
     async def find_started(self) -> list[str]:
-        """Return the names of those that were run at all."""
+        """Return the names of the attempts that were run."""
         started = []
         for each in self._attempts:
             try:
@@ -236,7 +236,7 @@ def _write_attempt(content: Path, each: Attempt) -> None:
 
 
 def _works_outside(each: Attempt, folder: Path) -> bool:
-    """Make the attempt as if there were no product: with all that we have."""
+    """Run the attempt without the product, with all rights."""
     content = folder / "content"
     _write_attempt(content, each)
     stage = Stage(
@@ -252,7 +252,7 @@ def _works_outside(each: Attempt, folder: Path) -> bool:
         secrets = {"TOKEN": SECRET, "HOME": str(own)}
         with (stage.folder / "printed").open("w+") as printed:
             subprocess.run(
-                # Whatever it kills first is this shell.
+                # The first process that it kills is this shell.
                 ["/bin/sh", "-c", '"$@"; :', "sh", sys.executable, "-I", script],
                 stdin=subprocess.DEVNULL,
                 stdout=printed,

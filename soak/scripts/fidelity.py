@@ -1,4 +1,4 @@
-"""What runs is what was read, and what a script is told is what was said."""
+"""The bytes that run are those that were read, and arguments arrive unchanged."""
 
 import hashlib
 import multiprocessing
@@ -44,7 +44,7 @@ def run_while_swapping(folder: Path, scale: Scale) -> Iterator[Figure]:
 
 
 def pass_arguments(folder: Path, scale: Scale) -> Iterator[Figure]:
-    """Pass whatever a model may invent, and have a shell print it."""
+    """Pass arguments of every kind, and have a shell print them."""
     canary = folder / "canary"
     names = [f"v{number}" for number in range(_ARGUMENTS_AT_ONCE)]
     printing = "".join(
@@ -87,7 +87,7 @@ def _compose_version(number: int) -> str:
 
 
 def _swap(script: Path) -> None:
-    """Exchange the script for ever: in place, by renaming, and by a link."""
+    """Exchange the script again and again: in place, by renaming, and by a link."""
     other = script.with_name("other")
     for number in range(10**9):
         text = _compose_version(number % _VERSIONS)
@@ -99,9 +99,9 @@ def _swap(script: Path) -> None:
 
 
 async def _run_often(library: SkillLibrary, count: int) -> tuple[int, int, int]:
-    """Return how often the script ran, was refused, and printed what it should not."""
+    """Return how often the script ran, was refused, and printed wrong text."""
     ran = refused = wrong = 0
-    # Whoever writes in place has it empty for a moment.
+    # A file that is written in place is empty for a moment.
     digests = {"": hashlib.sha256()} | {
         f"version {number}\n": hashlib.sha256(_compose_version(number).encode())
         for number in range(_VERSIONS)
@@ -127,7 +127,7 @@ async def _print(library: SkillLibrary, given: Mapping[str, str]) -> list[str]:
 
 
 def _invent(count: int, canary: str) -> Iterator[str]:
-    """Yield values: commands in every quotation, and any text at all."""
+    """Yield values: commands in every kind of quotes, and random text."""
     chosen = random.Random(_SEED)  # noqa: S311 - the same on every machine
     run = f"touch {canary}"
     commands = [

@@ -69,7 +69,7 @@ python3 -c 'raise SystemExit(1 / 0)'
 
 
 def print_without_end(folder: Path, scale: Scale) -> Iterator[Figure]:
-    """Print a gigabyte to each stream, and see what it costs the server."""
+    """Print a gigabyte to each stream, and measure the memory of the server."""
     if not Path("/proc/self/status").exists():
         raise Unavailable("memory is read as Linux tells it")
     megabytes = scale.count(full=1000, quick=50)
@@ -210,7 +210,7 @@ def _call_all(server: ServerProcess, count: int) -> list[dict[str, Any]]:
 
 
 def _count_together(times: Sequence[tuple[float, float]]) -> int:
-    """Return how many of these spans overlapped at most."""
+    """Return the largest number of spans that overlap."""
     edges = sorted([(a, 1) for a, _ in times] + [(b, -1) for _, b in times])
     return max(itertools.accumulate(step for _, step in edges), default=0)
 
@@ -220,7 +220,7 @@ def _count_files(pid: int) -> int:
 
 
 def _reset_peak(pid: int) -> None:
-    """Let the kernel count the most memory from now on."""
+    """Reset the peak of memory that the kernel counts."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 

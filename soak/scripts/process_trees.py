@@ -1,7 +1,7 @@
 """Trees of processes that try to outlive their script: promise 36, fault row 57.
 
 Every process of a script carries a mark in its environment, by which it is found from
-outside, in whatever session or namespace it is.  Run as a program, this is the server
+outside, in any session or namespace.  Run as a program, this is the server
 that is killed.
 """
 
@@ -58,7 +58,7 @@ TIERS: Mapping[str, tuple[SandboxName, ...]] = {
     "landlock": ("landlock",),
     "limits": (),
 }
-"""What a machine offers that has this tier, and none that is stronger."""
+"""The tiers to offer so that this one is the strongest."""
 
 
 def outlive(folder: Path, scale: Scale) -> Iterator[Figure]:
@@ -76,14 +76,14 @@ def outlive(folder: Path, scale: Scale) -> Iterator[Figure]:
 
 @dataclass(frozen=True, slots=True)
 class _Trees:
-    """The shapes in one tier."""
+    """The process trees of all shapes, in one tier."""
 
     tier: str
     shapes: Mapping[str, str]
     folder: Path
 
     def try_all(self) -> Iterator[Figure]:
-        """Yield how many survived, for each way to end."""
+        """Yield the number of survivors, for each way to end."""
         content = write_shapes(self.folder, self.shapes)
         late, held = anyio.run(self._time_out, content)
         yield from self._count("timeout", held)
@@ -173,7 +173,7 @@ def write_shapes(folder: Path, shapes: Mapping[str, str]) -> Path:
 
 
 def open_tier(content: Path, tier: str, timeout_seconds: int) -> SkillLibrary:
-    """Return a library of a machine that has this tier and none that is stronger."""
+    """Return a library whose strongest tier is this one."""
     rules = {"scripts": {"timeout_seconds": timeout_seconds}}
     return open_library(content, settings=rules, offered=TIERS[tier])
 
@@ -196,14 +196,14 @@ def find_marked(mark: str) -> Iterator[int]:
 
 
 def kill_marked(mark: str) -> None:
-    """End what a broken promise has left."""
+    """End the processes that a broken promise has left."""
     for pid in find_marked(mark):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
 
 def _is_gone(mark: str) -> bool:
-    """Whether nobody is left within the bound; looked at until then."""
+    """Whether no process is left within the bound."""
     deadline = time.monotonic() + _BOUND_SECONDS
     while list(find_marked(mark)):
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""A secret that nobody may ever see, the ways to give it to us, and where to look."""
+"""A secret, the ways to configure it, and the places to search for it."""
 
 import base64
 import binascii
@@ -13,14 +13,14 @@ import yaml
 from tests.content.git_server import Answer, Fault, GitServer, Request
 
 SECRET = "c4n4ry/Of+our=own&0123456789"  # noqa: S105 - it opens nothing
-"""It looks like no token, so that no pattern knows it, and changes when encoded."""
+"""The secret has no known form, so no pattern finds it, and changes when encoded."""
 
 _USER = "x-access-token"
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How an operator may hand a secret over."""
+    """The ways to configure a secret."""
 
     name: str
     is_in_url: bool = False
@@ -64,7 +64,7 @@ def write_settings(
 
 
 def find_canaries(places: Mapping[str, bytes]) -> list[str]:
-    """Return the places that show the secret, in whatever form."""
+    """Return the places that show the secret, in any encoding."""
     forms = tuple(_forms())
     return [
         name for name, text in places.items() if any(form in text for form in forms)
@@ -90,7 +90,7 @@ def challenged(fault: Fault) -> Fault:
 
 
 def repeat_secret(request: Request) -> None:
-    """Answer as a host does that prints whatever it was sent."""
+    """Answer as a host does that echoes its input."""
     said = request.headers.get("Authorization") or ""
     plain = base64.b64decode(said.removeprefix("Basic ")).decode()
     lines = (f"no such thing: {said}", f"for {plain}", quote(plain, safe=""), said)

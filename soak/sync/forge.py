@@ -23,14 +23,14 @@ _PEOPLE = (*_SAID, "eve")
 
 @dataclass(frozen=True, slots=True)
 class Forge:
-    """Where signed things are made, and pushed from."""
+    """The clone in which commits and tags are signed, and pushed from."""
 
     folder: Path
     mirror: Mirror
 
     @classmethod
     def create(cls, folder: Path) -> "Forge":
-        """Make a repository and a key for everybody."""
+        """Make a repository and a key for each signer."""
         forge = cls(folder, Mirror.create(folder))
         for name in _PEOPLE:
             words = ("-q", "-t", "ed25519", "-N", "", "-C", name)
@@ -49,7 +49,7 @@ class Forge:
 
     @property
     def revoked(self) -> Path:
-        """The file with keys that count no more."""
+        """The file with revoked keys."""
         return self.folder / "revoked_signers"
 
     @property
@@ -57,11 +57,11 @@ class Forge:
         return self.mirror.upstream.work
 
     def read_key(self, name: str) -> str:
-        """Return somebody's public key."""
+        """Return the public key of a signer."""
         return (self.folder / f"{name}.pub").read_text(encoding="utf-8").strip()
 
     def commit(self, signer: str | None) -> None:
-        """Make a commit, signed by somebody or by nobody."""
+        """Make a commit, signed by a signer or unsigned."""
         sign = "-S" if signer else "--no-gpg-sign"
         self._run(signer, "commit", "-q", "--allow-empty", sign, "-m", "Change")
 

@@ -1,4 +1,4 @@
-"""What others do to the repository: rewrite it, move it, lock us out; and pins."""
+"""Changes of the repository by others: rewritten, moved, access withdrawn; and pins."""
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -200,7 +200,7 @@ _LOSSES: Mapping[Callable[[Path, GitServer], None], type[SyncError]] = {
     _answer_403: AccessRefusedError,
     _answer_503: SyncError,
 }
-"""What is lost, and as what it has to be reported."""
+"""What is taken away, and the error code to expect."""
 
 
 def _serves_after(source: RemoteBranch, mirror: Mirror, commit: str) -> bool:

@@ -1,4 +1,4 @@
-"""Addresses, names, trees and surroundings that would run or write something."""
+"""Addresses, names, trees and environments that would run or write something."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -75,7 +75,7 @@ def ignore_surroundings(folder: Path, scale: Scale) -> Iterator[Figure]:
 
 
 def write_no_hostile_entry(folder: Path, scale: Scale) -> Iterator[Figure]:
-    """Commit what no file system should see; each alone, or as many as Git takes."""
+    """Commit entries that no file system should see: one by one, or many at once."""
     mirror = Mirror.create(folder, max_file_bytes=MAX_FILE_BYTES)
     mirror.sync()
     trees = Trees(mirror)
@@ -116,7 +116,7 @@ def _parses(url: str, branch: str = "main", pin: str = "") -> bool:
 
 
 def _is_refused(folder: Path, url: str) -> bool:
-    """Whether nothing is fetched even if nobody has looked at the address."""
+    """Whether nothing is fetched even if the address was not checked."""
     cache = folder / "unsafe"
     error = sync(
         RemoteBranch(Remote(url, "main"), cache, SyncPolicy(timeout_seconds=5))

@@ -16,16 +16,16 @@ from tests.content.git_server import serving
 
 _MEASURED = 3
 _FIRST_CLONES = 4
-"""Each of so many rounds begins without a cache."""
+"""One round in so many begins without a cache."""
 
-# What is there only while somebody writes.
+# Files that exist only during a write.
 _UNFINISHED = ("*.lock", ".new-*", ".staging-*", ".deleted-*", "tmp_*", "*.keep")
 _KEPT = "sync.lock"
 
 
 @dataclass(slots=True)
 class Rounds:
-    """What became of the syncs after a kill."""
+    """The outcomes of the syncs after a kill."""
 
     kills: int = 0
     wedged: int = 0
@@ -33,7 +33,7 @@ class Rounds:
     leftovers: int = 0
 
     def figures(self, how: str) -> Iterator[Figure]:
-        """Say it."""
+        """Return the figures."""
         yield Figure.none(4, f"{how}: next sync failed", self.wedged, self.kills)
         said = f"{how}: content is not upstream's"
         yield Figure.none(4, said, self.torn, self.kills)
@@ -41,7 +41,7 @@ class Rounds:
         yield Figure.none(4, said, self.leftovers, self.kills)
 
     def heal(self, cache: Path, url: str, numbers: Numbers) -> None:
-        """Sync as the next process would, and look at all that is there."""
+        """Sync as the next process would, and check the whole cache."""
         self.kills += 1
         try:
             checkout = sync(open_branch(cache, url))
@@ -56,9 +56,9 @@ class Rounds:
 
 
 def find_unfinished(cache: Path) -> list[Path]:
-    """Return what a writer of commits has left that nobody will finish.
+    """Return unfinished files of a writer of commits.
 
-    A half index is not among it: it is deleted after an hour.
+    A half index is not among them: it is deleted after an hour.
     """
     stores = [path for path in cache.iterdir() if path.name != "index"]
     found = (f for each in stores for p in _UNFINISHED for f in each.rglob(p))
@@ -101,7 +101,7 @@ def _kill_rounds(cache: Path, url: str, numbers: Numbers, kills: int) -> Rounds:
 
 
 def _time_syncs(cache: Path, url: str, numbers: Numbers) -> float:
-    """Return how many seconds a sync takes here and now."""
+    """Return the seconds that a sync takes on this machine."""
     taken = []
     with opened(1, cache, url) as [window]:
         for _ in range(_MEASURED):
@@ -117,7 +117,7 @@ def _measure(folder: Path) -> int:
 
 
 def _measure_new(cache: Path, url: str) -> int:
-    """Return how many bytes a cache has that was never killed."""
+    """Return the bytes of a cache whose syncs were never killed."""
     shutil.rmtree(cache, ignore_errors=True)
     sync(open_branch(cache, url))
     return _measure(cache)

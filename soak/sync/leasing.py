@@ -1,4 +1,4 @@
-"""Old commits are deleted, and never one that somebody reads: promise 15."""
+"""Old commits are deleted, but never one with a lease: promise 15."""
 
 from collections.abc import Iterator
 from itertools import chain

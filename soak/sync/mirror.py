@@ -1,4 +1,4 @@
-"""A repository, one machine's copy of it, and whether the copy is a whole commit."""
+"""A repository, the copy of one machine, and whether the copy is a whole commit."""
 
 import os
 import time
@@ -37,7 +37,7 @@ class Mirror:
     cache: Path
     policy: SyncPolicy = field(default_factory=SyncPolicy)
     commits: dict[str, Texts] = field(default_factory=dict)
-    """All that were pushed with `push`."""
+    """The commits that were pushed with `push`."""
 
     def __post_init__(self) -> None:
         self.source = self.open()
@@ -81,7 +81,7 @@ class Mirror:
         return commit
 
     def remember(self, commit: str) -> None:
-        """Learn what is in the work tree, which is of this commit."""
+        """Record the files of the work tree, which is at this commit."""
         work = self.upstream.work
         names = git("ls-files", cwd=work).splitlines()
         texts = {name: (work / name).read_bytes() for name in names}
@@ -89,7 +89,7 @@ class Mirror:
         self.commits[commit] = texts
 
     def sync(self) -> SyncError | None:
-        """Ask the remote now; return what went wrong."""
+        """Ask the remote now; return the error, if any."""
         return sync(self.source)
 
     def serves(self, commit: str | None = None) -> bool:
@@ -124,7 +124,7 @@ def mirrored(
 
 
 def sync(source: RemoteBranch) -> SyncError | None:
-    """Ask the remote now; return what went wrong."""
+    """Ask the remote now; return the error, if any."""
     try:
         source.sync(Freshness(time.time(), is_urgent=True), accept_all)
     except SyncError as error:

@@ -1,4 +1,4 @@
-"""A writer that is gone, or stopped, while its Git still works.
+"""A writer that was killed, or stopped, while its Git still works.
 
 Promise 6, and row 41 of the fault matrix.
 """
@@ -17,10 +17,10 @@ from soak.sync.window import Window, open_branch, sync
 from tests.content.git_server import GitServer, Request, serving
 
 _MOST_ROUNDS = 3
-"""For each orphan that is wanted."""
+"""The most rounds for each orphan."""
 
 _GLANCE_SECONDS = 0.1
-"""For so long a lock is waited for that nobody can have."""
+"""How long a process waits for a lock that it cannot get."""
 
 
 class _Gate:
@@ -33,7 +33,7 @@ class _Gate:
         server.fault = self._answer
 
     def open(self) -> None:
-        """Let everybody have what they have asked for."""
+        """Let all requests go on."""
         self._opened.set()
         self._server.fault = None
 
@@ -45,7 +45,7 @@ class _Gate:
 
 
 def kill_in_mid_fetch(folder: Path, scale: Scale) -> Iterator[Figure]:
-    """Kill the process while its Git waits for a pack; nobody else may write."""
+    """Kill the process while its Git waits for a pack; no other process may write."""
     numbers = Numbers.create(folder)
     times = scale.count(full=20, quick=2)
     orphans = shared = healed = rounds = 0
@@ -60,7 +60,7 @@ def kill_in_mid_fetch(folder: Path, scale: Scale) -> Iterator[Figure]:
             window.tell("sync")
             gate.is_asked.wait()
             window.kill()
-            # Git may end by itself, when it says something that nobody reads.
+            # Git may end by itself, when it writes to a closed pipe.
             orphans += _has_git(store)
             shared += _can_write_beside_git(store)
             gate.open()
@@ -110,7 +110,7 @@ def _can_write_beside_git(store: SnapshotStore) -> bool:
 
 
 def _has_git(store: SnapshotStore) -> bool:
-    """Whether a Git works in this store, whoever has started it."""
+    """Whether a Git process works in this store."""
     running = subprocess.run(
         ["ps", "-A", "-ww", "-o", "args="], check=True, capture_output=True, text=True
     )

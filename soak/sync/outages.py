@@ -97,7 +97,7 @@ def end_by_deadline(folder: Path, scale: Scale) -> Iterator[Figure]:
 
 
 def survive_floods(folder: Path, scale: Scale) -> Iterator[Figure]:
-    """Advertise more refs than anybody has, and send more than may be fetched."""
+    """Advertise too many refs, and send more than may be fetched."""
     refs = scale.count(full=1_000_000, quick=50_000)
     with mirrored(folder, max_download_bytes=200_000) as (mirror, server):
         mirror.sync()
@@ -127,7 +127,7 @@ def refuse_broken_packs(folder: Path, scale: Scale) -> Iterator[Figure]:
                 server.fault = spoil((number + 0.5) / times)
                 mirror.sync()
                 served = mirror.served()
-                # Also a word of progress may be hit, which nobody needs.
+                # The changed byte may lie in a progress message, which has no effect.
                 harmless += served == new
                 published += served not in (old, new)
                 server.fault = None
@@ -139,7 +139,7 @@ def refuse_broken_packs(folder: Path, scale: Scale) -> Iterator[Figure]:
 
 
 def spare_remote(folder: Path, scale: Scale) -> Iterator[Figure]:
-    """Let windows ask a remote that is away: by a clock of ours, and for real."""
+    """Let processes ask a remote that is away: by a fake clock and in real time."""
     seeds = 200
     found = [_simulate_outage(random.Random(seed)) for seed in range(seeds)]  # noqa: S311
     requests = [count for count, _ in found]
@@ -153,7 +153,7 @@ def spare_remote(folder: Path, scale: Scale) -> Iterator[Figure]:
 
 
 def survive_clock(folder: Path, _: Scale) -> Iterator[Figure]:
-    """Find moments in the files that a wrong clock has written."""
+    """Find times in the files that a wrong clock has written."""
     mirror = Mirror.create(folder)
     mirror.sync()
     passed, ages = [], []
@@ -172,7 +172,7 @@ def survive_clock(folder: Path, _: Scale) -> Iterator[Figure]:
 
 
 def _try_hanging(folder: Path, fault: Fault) -> tuple[bool, bool, int, float]:
-    """Return whether it was said and the old stays, what is left, and how late."""
+    """Return whether it is reported and the old commit stays, the rest, the delay."""
     folder.mkdir()
     with mirrored(folder, timeout_seconds=_DEADLINE_SECONDS) as (mirror, server):
         mirror.sync()
@@ -203,7 +203,7 @@ def _count_processes(*names: str) -> int:
 
 
 def _simulate_outage(randomness: random.Random) -> tuple[int, float]:
-    """Return how often the remote was asked, and how late its return was noticed."""
+    """Return the number of requests, and the seconds until its return was noticed."""
     phases = [randomness.uniform(0, _LOOK_SECONDS) for _ in range(_WINDOWS)]
     attempt, requests, turn = Attempt(), 0, 0
     looks = sorted(phases)
@@ -245,7 +245,7 @@ def _ask_for_real(folder: Path, scale: Scale) -> Iterator[Figure]:
 
 
 def _shift(file: Path, years: int, *, has_failed: bool) -> None:
-    """Move every moment in a file; also those of a failure that never was."""
+    """Move every time in a file, also those of a failure that did not happen."""
     moment = time.time() + years * _YEAR_SECONDS
     said = json.loads(file.read_text(encoding="utf-8"))
     for name in ("fetched_at", "attempted_at", "next_attempt_at"):

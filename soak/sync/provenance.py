@@ -1,4 +1,4 @@
-"""Whether what is handed out is what somebody has committed, as its digest says."""
+"""Whether each reply has the committed bytes, as its digest says."""
 
 import base64
 import shutil

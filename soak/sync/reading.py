@@ -1,4 +1,4 @@
-"""Readers, writers and killers together: nobody ever reads a mix of two commits.
+"""Readers, writers and kills at once: no reader ever sees a mix of two commits.
 
 Promise 1, and row 40 of the fault matrix.
 """
@@ -28,7 +28,7 @@ class Reader:
     branch: RemoteBranch
     numbers: Numbers
     commits: int
-    """How many it wants to see, or there is little to mix."""
+    """The commits that a reader has to see: with few, there is little to mix."""
     reads: int = 0
     torn: int = 0
     failed: int = 0
@@ -101,7 +101,7 @@ def publishing(numbers: Numbers) -> Iterator[None]:
 
 
 class _Killer:
-    """Kills windows at random, and opens new ones in their places."""
+    """Kills processes at random, and starts new ones in their places."""
 
     def __init__(self, cache: Path, url: str) -> None:
         self._arguments = (cache, url)
@@ -111,7 +111,7 @@ class _Killer:
         self.ended = 0
 
     def kill(self) -> None:
-        """End one window, which has synced before, in whatever it does now."""
+        """Kill one process, which has synced before, at a random moment."""
         Event().wait(self._random.uniform(0, 0.2))
         busy = [each for each in self._windows if each.has_answered()]
         if not busy:

@@ -14,7 +14,7 @@ from tests.support import wait_for
 _PROCESSES = 6
 _LOOK_SECONDS = 0.05
 _SHARE = 1.2
-"""How many fetches there may be in an interval, of all processes together."""
+"""The most fetches of all processes together in an interval."""
 
 
 def refresh_together(folder: Path, scale: Scale) -> Iterator[Figure]:
@@ -42,7 +42,7 @@ def refresh_together(folder: Path, scale: Scale) -> Iterator[Figure]:
 
 
 def refresh_by_timer(folder: Path, scale: Scale) -> Iterator[Figure]:
-    """Let six timers tick, much faster than anybody would have them."""
+    """Let six timers tick, much faster than in practice."""
     numbers = Numbers.create(folder)
     with serving(folder) as server:
         cache, url = folder / "cache", f"{server.url}/upstream.git"

@@ -1,4 +1,4 @@
-"""What happens to a token, whatever goes wrong: it is nowhere to be seen."""
+"""A token shows up nowhere, in any failure."""
 
 import os
 import subprocess
@@ -50,7 +50,7 @@ _GARBAGE = answer(
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What one server has left behind, and in how many ways its syncs have failed."""
+    """The files that one server has left, and the ways in which its syncs failed."""
 
     failed: frozenset[str]
     places: Mapping[str, bytes]
@@ -58,7 +58,7 @@ class _Run:
 
 
 def hide_token(folder: Path, scale: Scale) -> Iterator[Figure]:
-    """Fail in every way with each kind of token; then look everywhere."""
+    """Fail in every way with each kind of token; then search every file and output."""
     with ThreadPoolExecutor(len(WAYS)) as pool:
         jobs = [pool.submit(_fail_everywhere, folder, way, scale) for way in WAYS]
         runs = [job.result() for job in jobs]

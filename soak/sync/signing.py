@@ -1,4 +1,4 @@
-"""Commits and tags that are signed, or nearly: only what is trusted is published."""
+"""Signed and badly signed commits and tags: only trusted ones are published."""
 
 import os
 import shutil
@@ -17,14 +17,14 @@ from soak.sync.mirror import sync
 
 _FEWEST_CASES = 16
 _EVERY = 3
-"""Of the cases, in a test."""
+"""The cases that a test runs."""
 
 Change = Callable[[Forge], object]
 Facts = dict[str, bool]
 
 
 def refuse_unsigned(folder: Path, scale: Scale) -> Iterator[Figure]:
-    """Try all that is wrong with a signature, on commits and on tags."""
+    """Try every fault of a signature, on commits and on tags."""
     if not shutil.which("ssh-keygen"):
         raise Unavailable("signatures need ssh-keygen (OpenSSH)")
     gate = _Gate(Forge.create(folder))
@@ -45,14 +45,14 @@ def refuse_unsigned(folder: Path, scale: Scale) -> Iterator[Figure]:
 
 
 class _Gate:
-    """What one machine lets through, of what a forge makes."""
+    """A machine that verifies the commits and tags of a forge."""
 
     def __init__(self, forge: Forge) -> None:
         self._forge = forge
         self._signers = Signers(allowed=forge.allowed, revoked=forge.revoked)
 
     def publishes(self, verify: Verify, change: Change) -> bool:
-        """Whether a change is published, and under somebody's name."""
+        """Whether a change is published, with the name of its signer."""
         change(self._forge)
         commit = self._forge.push()
         source = self._open(verify)
@@ -73,7 +73,7 @@ class _Gate:
         return isinstance(error, SignatureError) and is_same
 
     def fail_closed(self) -> Facts:
-        """Return for each way to break the gate whether nothing comes through."""
+        """Return for each way to break the checks whether nothing is published."""
         self._forge.commit("ops")
         self._forge.push()
         empty, folder = self._forge.folder / "empty", self._forge.folder / "a-folder"

@@ -26,7 +26,7 @@ _CONTENT_BYTES = 300_000
 
 
 def run_on_small_disks(folder: Path, sizes: int) -> Mapping[str, list[bool]]:
-    """Return for each thing that has to hold whether it did, in each case.
+    """Return for each rule whether it held, in each case.
 
     Raises:
         Unavailable: Nothing may be mounted here.
@@ -102,7 +102,7 @@ class _Trial:
             self._note(f"{kind}: healed", is_healed)
 
     def _sync(self) -> Exception | None:
-        """Return what went wrong, also what never should."""
+        """Return the error of a sync, also an unexpected one."""
         try:
             return self.mirror.sync()
         except OSError as error:
@@ -130,7 +130,7 @@ class _Trial:
                 self.mirror.sync()
             yield
         finally:
-            # Whoever still has a file open there does not hinder the next disk.
+            # A process with an open file there does not block the next disk.
             _run("umount", "--lazy", str(self.disk))
 
     def _publish(self) -> str:

@@ -28,7 +28,7 @@ _FAULTS: Mapping[str, tuple[Fault, str]] = {
 
 
 def tell_the_age(folder: Path, _: Scale) -> Iterator[Figure]:
-    """Let a remote be away in six ways, for an hour, and come back."""
+    """Make a remote unreachable in six ways, for an hour, and restore it."""
     outages = {name: _fail(*fault) for name, fault in _FAULTS.items()}
     outages["its branch is gone"] = _lose_branch
     wrong: dict[str, list[str]] = {"at once": [], "an hour later": [], "back": []}
@@ -45,7 +45,7 @@ def tell_the_age(folder: Path, _: Scale) -> Iterator[Figure]:
 
 
 _Outage = Callable[[Mirror, GitServer], tuple[str, Callable[[], object]]]
-"""Takes the remote away; returns what is said then, and how it comes back."""
+"""Makes the remote unreachable; returns the expected message, and how to restore it."""
 
 
 def _fail(fault: Fault, code: str) -> _Outage:

@@ -1,4 +1,4 @@
-"""The first answer of a server, whatever its remote, its content or its Git is like."""
+"""The first answer of a server, with every kind of remote, content and Git."""
 
 import json
 import shutil
@@ -42,10 +42,10 @@ _UNREADABLE = (
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """How a server began."""
+    """The first seconds of a server."""
 
     seconds: float
-    """From its start to its first answer."""
+    """The seconds from the start to the first answer."""
     is_answered: bool
     was_unasked: bool
     """Whether the remote had not been asked when the answer came."""

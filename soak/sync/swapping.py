@@ -20,7 +20,7 @@ _AT_ONCE = 10
 
 @dataclass(slots=True)
 class _Tally:
-    """What was answered."""
+    """The counts of answers."""
 
     replies: int = 0
     wrong: int = 0

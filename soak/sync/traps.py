@@ -1,4 +1,4 @@
-"""A project, a home and an environment in which Git would run whatever it is told."""
+"""A project, a home and an environment that tell Git to run programs."""
 
 import os
 import shlex
@@ -12,7 +12,7 @@ from tests.support import git, write
 
 
 class Traps:
-    """Programs that leave a canary, wherever Git lets somebody name one."""
+    """Programs that leave a canary, in every place where Git takes one."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

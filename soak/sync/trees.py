@@ -21,10 +21,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What has become of a commit."""
+    """The outcome of a commit."""
 
     is_clean: bool
-    """Whether nothing of it was written but what is harmless."""
+    """Whether only harmless entries were written."""
     is_reported: bool
     """Whether every entry was reported, or the commit as a whole."""
     is_refused: bool
@@ -42,7 +42,7 @@ class Trees:
         self._large = self._store("blob", b"x" * (MAX_FILE_BYTES + 1))
 
     def invent_left_out(self) -> Mapping[str, list[Entry]]:
-        """Return what Git takes, by kind; none of it may reach the disk."""
+        """Return the entries that Git accepts, by kind; none may reach the disk."""
         files = {str(name): [self._file(name)] for name in _NAMES}
         folders = {f"folder {name!r}": [self._folder(name)] for name in _FOLDERS}
         together = {
@@ -60,7 +60,7 @@ class Trees:
         return {**files, **folders, **together, **links}
 
     def invent_refused(self) -> Mapping[str, list[Entry]]:
-        """Return what Git itself refuses."""
+        """Return the entries that Git itself refuses."""
         return {str(name): [self._folder(name)] for name in _REFUSED}
 
     def try_all(self, entries: Sequence[Entry]) -> Tried:
@@ -79,7 +79,7 @@ class Trees:
         return Tried(found == {"harmless.md"}, is_reported, is_refused=False)
 
     def go_back(self) -> None:
-        """Have the mirror serve a whole commit again."""
+        """Restore the mirror to a whole commit."""
         self._mirror.push("harmless")
         self._mirror.sync()
 
@@ -137,7 +137,7 @@ _NAMES = (
     *(b"star*.md", b"what?.md", b"pipe|.md", b'quote".md', b"less<.md"),
     *(b"GIT~2", b"long" * 80 + b".md"),
 )
-"""Of files; some system takes each of them for something else, or for nothing."""
+"""Names of files that some system takes for another file, or rejects."""
 
 _FOLDERS = (b"nul", b"folder.", b"folder ", b"a:b", b"...", b"com7.d")
 
@@ -151,4 +151,4 @@ _TARGETS = (
     *(b"/etc/passwd", b"../../../../etc/passwd", b"harmless.md", b".", b"link-4.md"),
     *(b"link-6.md", b"link-5.md", b"", b"\0"),
 )
-"""Of links: out, in, to themselves, in a loop."""
+"""Targets of links: outside, inside, themselves, a loop."""

@@ -1,4 +1,4 @@
-"""An agent's window: a process that shares the cache with others, and its handle.
+"""A process that shares the cache with others, as each agent's server does.
 
 It uses the library as the server does, without what takes long to start: all windows
 are forks of one process that has imported everything.  Run as a program, it syncs once.
@@ -23,7 +23,7 @@ from skills_mcp.errors import SyncError
 from soak.sync.numbered import TornError, check_files
 
 PATIENCE_SECONDS = 120.0
-"""Longer than any answer takes; only a window that hangs is waited for so long."""
+"""Longer than any answer takes: beyond it the process hangs."""
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
@@ -38,7 +38,7 @@ def open_branch(cache: Path, url: str, timeout_seconds: float = 60.0) -> RemoteB
 
 
 def sync(branch: RemoteBranch) -> Checkout:
-    """Ask the remote now, whatever is known.
+    """Ask the remote now, ignoring freshness and back-off.
 
     Raises:
         SyncError: As the library says.
@@ -58,11 +58,11 @@ class Window:
 
     @property
     def exit_status(self) -> int | None:
-        """What it has ended with, a signal as a negative number; None if it runs."""
+        """Its exit code, a signal as a negative number; None while it runs."""
         return self._process.exitcode
 
     def ask(self, do: str, **more: Any) -> str:
-        """Say what to do, and return the answer.
+        """Send an order, and return the answer.
 
         Raises:
             EOFError: The window has ended.
@@ -71,7 +71,7 @@ class Window:
         return self.hear()
 
     def tell(self, do: str, **more: Any) -> None:
-        """Say what to do, and do not wait for the answer."""
+        """Send an order, without waiting for the answer."""
         with suppress(BrokenPipeError):
             self._pipe.send((do, more))
 
@@ -97,15 +97,15 @@ class Window:
         self._process.join()
 
     def stop(self) -> None:
-        """Freeze it, as a suspended job."""
+        """Stop it, as a suspended job."""
         os.kill(self._process.pid or 0, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Continue it."""
         os.kill(self._process.pid or 0, signal.SIGCONT)
 
     def close(self) -> None:
-        """End it, whatever it is doing."""
+        """End it."""
         self.kill()
         self._pipe.close()
 
@@ -122,7 +122,7 @@ def opened(count: int, cache: Path, url: str) -> Iterator[list[Window]]:
 
 
 def _work(pipe: Connection, cache: Path, url: str, timeout_seconds: float) -> None:
-    """Do what is said, and answer each time, until nobody is there."""
+    """Obey and answer each order, until standard input ends."""
     worker = _Worker(open_branch(cache, url, timeout_seconds))
     with suppress(EOFError, BrokenPipeError):
         while True:
@@ -140,7 +140,7 @@ class _Worker:
         self._number = 0
 
     def greet(self) -> str:
-        """Say that it has started."""
+        """Answer, to show that it has started."""
         return "hello"
 
     def sync(self, times: int = 1) -> str:

@@ -15,9 +15,9 @@ def test_an_answer_is_shown_with_its_words_and_its_rivals(invoke: Run) -> None:
 
     assert done.returncode == 0
     assert done.stdout.startswith(
-        "The answer is ui/react/auth with 0.4 (keyword algorithm)\n"
+        "Match: ui/react/auth with score 0.4 (keyword algorithm)\n"
     )
-    assert "These words say nothing: to, the" in done.stdout
+    assert "Ignored words: to, the" in done.stdout
     assert "Words of the task" in done.stdout
     assert "ui/react/_index is the runner-up, 0.199 behind" in done.stdout
     assert "+0.200" in done.stdout
@@ -28,7 +28,7 @@ def test_an_ambiguous_answer_names_the_candidates_and_what_would_settle_it(
 ) -> None:
     done = invoke("explain", "add a React page", *SOURCE)
 
-    assert "The answer is ambiguous: ui/react/_index (0.201), ui/react" in done.stdout
+    assert "Ambiguous: ui/react/_index (0.201), ui/react" in done.stdout
     assert "less than ambiguity_threshold 0.1: with 0.001 or less" in done.stdout
     assert "ui/react/_index would win with the keyword 'page'" in done.stdout
 
@@ -36,7 +36,7 @@ def test_an_ambiguous_answer_names_the_candidates_and_what_would_settle_it(
 def test_a_task_that_no_skill_serves_says_so(invoke: Run) -> None:
     done = invoke("explain", "bake bread", *SOURCE)
 
-    assert done.stdout.startswith("The answer is no match (keyword algorithm)\n")
+    assert done.stdout.startswith("No match (keyword algorithm)\n")
     assert "no skill has any of these words: 'bake', 'bread'" in done.stdout
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from skills_mcp import DISTRIBUTION, __version__
 from skills_mcp.cli.logs import shared_level
+from skills_mcp.cli.options import readable_errors
 from tests.cli.conftest import Run
 from tests.clients import ServerProcess
 from tests.support import SKILLS_CONTENT, Upstream, skill_text, write
@@ -40,9 +41,14 @@ def test_without_a_verb_it_serves_until_its_input_ends(
         (("tree", "--bogus"), "--bogus"),
         (("bogus",), "bogus"),
         (("tree", "surplus"), "surplus"),
+        (
+            ("--skills-dir", ".", "tree"),
+            "Options come after the command: skills-mcp tree",
+        ),
+        (("--skills-dir", ".", "surplus"), "There is no command 'surplus'"),
         (("--log-level", "loud"), "debug"),
-        (("--toolsets", "core,pakages"), "'pakages' is none of core, packages"),
-        (("--toolsets", " , "), "none of core, packages"),
+        (("--toolsets", "core,pakages"), "'pakages' is not one of core, packages"),
+        (("--toolsets", " , "), "not one of core, packages"),
         (("tree", "--toolsets", "core"), "--toolsets"),
     ],
 )
@@ -54,6 +60,39 @@ def test_wrong_usage_has_a_status_of_its_own(
     assert done.returncode == 2
     assert said in done.stderr
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "command", ["catalog", "explain", "report", "rollback", "sync", "test", "tree"]
+)
+def test_help_lists_the_own_options_of_a_command_first(
+    invoke: Run, command: str
+) -> None:
+    done = invoke(command, "--help")
+
+    first = done.stdout.partition("Options:\n")[2].split()[0]
+    assert first not in {"--skills-dir", "--help"}
+
+
+def test_a_name_as_on_github_is_answered_with_its_url(
+    invoke: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "acme" / "here").mkdir(parents=True)
+
+    missing = invoke("status", "--repo", "acme/skills")
+    there = invoke("status", "--repo", "acme/here")
+
+    assert "Did you mean https://github.com/acme/skills.git?" in missing.stderr
+    assert "Did you mean" not in there.stderr
+
+
+def test_an_interrupt_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended, readable_errors():
+        raise KeyboardInterrupt
+
+    assert ended.value.code == 1
+    assert capsys.readouterr().err.strip() == "skills-mcp: interrupted"
 
 
 def test_it_says_its_version(run: Run) -> None:
@@ -144,7 +183,7 @@ def test_a_wrong_environment_variable_is_named(invoke: Run) -> None:
 @pytest.mark.parametrize(
     "variable, value, said",
     [
-        ("SKILLS_MCP_TOOLSETS", "hammers", "'hammers' is none of core, packages"),
+        ("SKILLS_MCP_TOOLSETS", "hammers", "'hammers' is not one of core, packages"),
         ("SKILLS_MCP_DISCOVER", "perhaps", "'perhaps' is not a valid boolean"),
         ("SKILLS_MCP_LOG_LEVEL", "loud", "debug"),
     ],
@@ -324,7 +363,7 @@ def test_a_folder_that_shall_stay_at_a_commit_is_wrong_usage(
     inherited = invoke("sync", "--skills-dir", str(tmp_path), SKILLS_REF="v1")
 
     assert (typed.returncode, inherited.returncode) == (2, 0)
-    assert "a folder has no commit to stay at" in typed.stderr
+    assert "a folder has no commits to pin" in typed.stderr
 
 
 def test_a_token_inside_the_address_is_never_shown(invoke: Run) -> None:

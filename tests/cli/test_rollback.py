@@ -109,10 +109,12 @@ def test_of_several_repositories_the_one_at_the_place_goes_back(
     shown = invoke("status", "--config", config)
 
     assert (
-        "To end it   skills-mcp rollback --resume --mount teams/two\n" in shown.stdout
+        "Undo with   skills-mcp rollback --resume --mount teams/two\n" in shown.stdout
     )
     assert (unclear.returncode, wrong.returncode, done.returncode) == (2, 2, 0)
-    assert "--mount which source is meant: '' or 'teams/two'" in unclear.stderr
+    choose = "Choose a repository with --mount: '' or 'teams/two'"
+    assert f"Error: {choose}" in unclear.stderr
+    assert f"No source has the mount 'teams/three'. {choose}" in wrong.stderr
     assert f"held at {good} instead of {bad}" in done.stdout
     assert done.stdout.endswith("rollback --resume --mount teams/two\n")
     first, second = status["sources"]

@@ -94,8 +94,8 @@ def test_a_failed_sync_is_said_with_the_time_of_the_next(
     [said] = facts(done.stdout)
     assert done.returncode == 0  # what is here is not old yet
     assert said["Commit"] == synced
-    assert "repository not found" in said["Because"]
-    assert said["Failed"] <= said["Again"]
+    assert "repository not found" in said["Error"]
+    assert said["Failed"] <= said["Retry"]
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_a_commit_that_is_held_is_said_with_the_way_back(
     assert done.returncode == 0
     assert (said["Commit"], said["Instead of"]) == (synced, taken_back)
     assert said["Held"].startswith("since 2020-09-1")
-    assert said["To end it"] == "skills-mcp rollback --resume"
+    assert said["Undo with"] == "skills-mcp rollback --resume"
 
 
 def test_every_source_is_said(
@@ -176,8 +176,8 @@ def test_every_source_is_said(
     remote, mine, missing = facts(done.stdout)
     assert done.returncode == 1
     assert remote["Commit"] == synced
-    assert mine == {"Source": f"{tmp_path}/mine", "At": "teams/mine"}
-    assert "cannot be read" in missing["Because"]
+    assert mine == {"Source": f"{tmp_path}/mine", "Mount": "teams/mine"}
+    assert "cannot be read" in missing["Error"]
 
 
 def test_where_discovery_finds_nothing_it_says_so(
@@ -312,4 +312,4 @@ def test_it_says_that_events_stay_here(invoke: Run) -> None:
     done = invoke("status", "--skills-dir", ".", "--config", str(config))
 
     last = done.stdout.splitlines()[-1]
-    assert last == "Analytics   on, kept here; context hashed, identity hash"
+    assert last == "Analytics   on, kept on this machine; context hashed, identity hash"

@@ -231,7 +231,7 @@ def test_without_any_prompt_it_says_where_to_write_them(
     done = invoke("test", "--skills-dir", str(SKILLS_CONTENT), *options)
 
     assert done.returncode == 2
-    assert "There is no prompt to try. Name a FILE" in done.stderr
+    assert "There is no prompt to test. Name a FILE" in done.stderr
 
 
 # --- another commit -------------------------------------------------------------
@@ -267,7 +267,7 @@ def test_prompts_that_got_another_skill_than_before_are_shown(
         {"query": "fix react login", "before": ["a"], "after": ["a", "b"]},
     ]
     assert "Changed since HEAD~1" in shown.stdout
-    assert "No prompt has another skill than at HEAD." in same.stdout
+    assert "Every prompt matches the same skills as at HEAD." in same.stdout
 
 
 def test_a_folder_that_is_new_has_no_answer_in_the_baseline(
@@ -295,7 +295,7 @@ def test_signs_in_a_baseline_are_no_markup(
 
     done = invoke("test", file, "--skills-dir", str(moved.work), "--baseline", ref)
 
-    assert f"No prompt has another skill than at {ref}." in done.stdout
+    assert f"Every prompt matches the same skills as at {ref}." in done.stdout
 
 
 def test_a_baseline_leaves_nothing_behind(

@@ -105,7 +105,7 @@ def test_a_repository_that_is_down_shows_what_was_synced_before(
     assert f"1 skill served at {commit}" in done.stdout
     [said] = done.stderr.splitlines()  # whole, so that it can be searched for
     assert said.startswith(
-        f"Sync failed, showing what is here: {upstream.url} (main): "
+        f"Sync failed; showing the previous content: {upstream.url} (main): "
     )
 
 
@@ -200,10 +200,11 @@ def test_a_source_that_is_down_is_said_and_the_others_are_shown(
 
     assert done.returncode == 0
     assert "2 skills served from 3 sources" in done.stdout
-    assert f"  warm: {upstream.url} (main) at {commit}, synced before" in done.stdout
+    line = f"  warm: {upstream.url} (main) at {commit}"
+    assert f"{line}, last sync failed; serving the previous commit" in done.stdout
     assert f"  cold: {tmp_path}/never.git (main), not available" in done.stdout
     source = f"{upstream.url} (main)"
-    said = f"Sync failed, showing what is here: {source}: repository not found"
+    said = f"Sync failed; showing the previous content: {source}: repository not found"
     assert said in done.stderr
     assert f"; {tmp_path}/never.git (main): repository not found" in done.stderr
 
@@ -248,6 +249,19 @@ def test_an_interrupt_ends_every_fetch_that_is_running(tmp_path: Path) -> None:
             remote.close()
 
     assert status != 0
+
+
+def test_an_empty_folder_is_told_what_a_skill_is(invoke: Run, tmp_path: Path) -> None:
+    hides = ("--config", str(write(tmp_path / "c.yaml", "visibility: {deny: ['*']}")))
+
+    (tmp_path / "a").mkdir()
+
+    empty = invoke("tree", "--skills-dir", str(tmp_path / "a"))
+    hidden = invoke("tree", "--skills-dir", str(SKILLS_CONTENT), *hides)
+
+    assert "No skill was found: a skill is a Markdown file" in empty.stdout
+    assert "0 skills served" in hidden.stdout
+    assert "No skill was found" not in hidden.stdout
 
 
 def test_the_summary_counts_what_visibility_hides(invoke: Run, tmp_path: Path) -> None:

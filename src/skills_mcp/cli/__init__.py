@@ -1,8 +1,8 @@
-"""The program: arguments, exit codes, and what a person reads.
+"""The program and its commands; each runs in a module of its own.
 
-Exit codes: 0 done, 1 `validate`, `test` or `status` found something, 2 wrong usage,
-3 the configuration or the content cannot be used, 4 the sync failed, and there is
-nothing older to show or nothing else was wanted.
+Exit codes: 0 success, 1 `validate`, `test` or `status` found something, 2 wrong usage,
+3 the settings or the content cannot be used, 4 the sync failed, and there is no
+older content to show or `sync` itself was the command.
 """
 
 import sys
@@ -43,7 +43,7 @@ _HELLO = (
 
 
 class _DefaultToServe(click.Group):
-    """`skills-mcp` alone, or with options only, serves."""
+    """Run `serve` if no command is given."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own = {"--help", "-h", "--version"}
@@ -53,37 +53,50 @@ class _DefaultToServe(click.Group):
 
 
 @click.group(
-    cls=_DefaultToServe, context_settings={"help_option_names": ["-h", "--help"]}
+    cls=_DefaultToServe,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 120,  # a longer line is hard to read
+    },
 )
 @click.version_option(__version__, prog_name=DISTRIBUTION)
 def program() -> None:
     """Serve an organisation's engineering knowledge to coding agents over MCP."""
 
 
+def _describe_arguments(first: str) -> str:
+    if first in program.commands:
+        return f"Options come after the command: skills-mcp {first} [OPTIONS]"
+    return f"There is no command {first!r}. See: skills-mcp --help"
+
+
 def _parse_toolsets(
     _context: click.Context, _option: click.Parameter, text: str | None
 ) -> tuple[str, ...] | None:
-    """Return the names, which stand with commas between them."""
+    """Return the names, which are separated by commas."""
     if text is None:
         return None
     names = tuple(filter(None, map(str.strip, text.split(","))))
     for name in names or [text]:
         if name not in TOOLSETS:
-            raise click.BadParameter(f"{name!r} is none of {', '.join(TOOLSETS)}.")
+            raise click.BadParameter(f"{name!r} is not one of {', '.join(TOOLSETS)}.")
     return names
 
 
-@program.command()
+@program.command(context_settings={"allow_extra_args": True})
 @click.option(
     "--toolsets",
     envvar="SKILLS_MCP_TOOLSETS",
     metavar="NAMES",
     callback=_parse_toolsets,
-    help=f"Which tools there are, with commas: {','.join(TOOLSETS)}.",
+    help=f"Which tools to offer, separated by commas: {','.join(TOOLSETS)}.",
 )
 @content_options(log_level="info")
-def serve(**given: Any) -> None:
+@click.pass_context
+def serve(context: click.Context, /, **given: Any) -> None:
     """Serve MCP on standard input and output (the default)."""
+    if context.args:
+        raise click.UsageError(_describe_arguments(context.args[0]))
     from skills_mcp.server.wire import claimed_wire
 
     is_typed_at = sys.stdin.isatty()
@@ -103,9 +116,9 @@ def serve(**given: Any) -> None:
 
 
 @program.command()
-@content_options(log_level="error")
 @json_option
-@click.option("--problems", is_flag=True, help="Show what is wrong in the content.")
+@click.option("--problems", is_flag=True, help="Show the problems of the content.")
+@content_options(log_level="error")
 def tree(*, as_json: bool, problems: bool, **given: Any) -> None:
     """Show all skills, as list_skills does."""
     from skills_mcp.cli.tree import print_tree
@@ -116,30 +129,30 @@ def tree(*, as_json: bool, problems: bool, **given: Any) -> None:
 
 
 @program.command()
-@content_options(log_level="error")
 @click.option(
     "--format",
     "style",
     type=click.Choice(["skills_context", "available_skills"]),
     default="skills_context",
     show_default=True,
-    help="Only names and places, or files, too.",
+    help="List each skill with its path, or with its files.",
 )
 @click.option(
-    "--scope", type=click.Choice(SCOPES), help="Only the skills of this scope."
+    "--scope", type=click.Choice(SCOPES), help="List only the skills of this scope."
 )
 @click.option(
     "--max-entries",
     metavar="N",
     type=click.IntRange(min=1),
-    help="The most skills.  [default: catalog.max_entries]",
+    help="The maximum number of skills.  [default: catalog.max_entries]",
 )
 @click.option(
     "--max-bytes",
     metavar="N",
     type=click.IntRange(min=1),
-    help="The most bytes.  [default: catalog.max_bytes]",
+    help="The maximum size.  [default: catalog.max_bytes]",
 )
+@content_options(log_level="error")
 def catalog(
     *,
     style: "CatalogStyle",
@@ -160,16 +173,16 @@ def catalog(
 
 
 @program.command()
-@content_options(log_level="error")
 @json_option
 @click.option(
     "--allow-rewrite",
     "allows_rewrite",
     is_flag=True,
-    help="Follow a rewritten history this once.",
+    help="Accept a rewritten history (force-push) this once.",
 )
+@content_options(log_level="error")
 def sync(*, as_json: bool, **given: Any) -> None:
-    """Bring the newest skills here, once: for cron, and for images."""
+    """Fetch the newest skills once, for cron jobs and image builds."""
     from skills_mcp.cli.sync import print_sync
 
     application = build_application(**given)
@@ -178,10 +191,10 @@ def sync(*, as_json: bool, **given: Any) -> None:
 
 
 @program.command()
-@content_options(log_level="error")
 @json_option
+@content_options(log_level="error")
 def status(*, as_json: bool, **given: Any) -> None:
-    """Say what is here and how new it is, without asking the network."""
+    """Show the served commit, its age and errors (offline)."""
     from skills_mcp.cli.status import print_status
 
     application = build_application(**given)
@@ -190,14 +203,18 @@ def status(*, as_json: bool, **given: Any) -> None:
 
 
 @program.command()
-@content_options(log_level="error")
-@click.option("--mount", metavar="PLACE", help="Of which source, if there are several.")
+@click.option(
+    "--mount",
+    metavar="PLACE",
+    help="The mount of the repository, if there are several.",
+)
 @click.option("--resume", is_flag=True, help="Follow the repository again.")
+@content_options(log_level="error")
 def rollback(*, mount: str | None, resume: bool, **given: Any) -> None:
-    """Serve the commit before, until told otherwise.
+    """Go back to the previous commit (undo with --resume).
 
-    Every server on this machine follows within seconds, and fetches nothing until
-    you --resume.
+    Every server on this machine switches within seconds, and does not fetch this
+    repository until you --resume.
     """
     from skills_mcp.cli.rollback import print_rollback
 
@@ -217,7 +234,7 @@ def rollback(*, mount: str | None, resume: bool, **given: Any) -> None:
 @json_option
 @click.option("--strict", is_flag=True, help="Fail on warnings, too.")
 def validate(*, paths: tuple[Path, ...], as_json: bool, strict: bool) -> None:
-    """Check skills before anybody is served.
+    """Check skills before they are merged.
 
     PATHS are content repositories, folders of skills, packages or single files.
     """
@@ -228,13 +245,13 @@ def validate(*, paths: tuple[Path, ...], as_json: bool, strict: bool) -> None:
 
 
 @program.command()
-@content_options(log_level="error")
 @report_options
 @json_option
+@content_options(log_level="error")
 def report(**given: Any) -> None:
-    """Say what agents asked for, what they got, and what to change.
+    """Report what agents asked for, what they got, and what to change.
 
-    From the events that were counted on this machine, or those that you have collected.
+    The events are those recorded on this machine, or with --from collected ones.
     """
     from skills_mcp.cli.report import ReportOptions, print_report
 
@@ -247,12 +264,12 @@ def report(**given: Any) -> None:
 
 
 @program.command("test")
-@content_options(log_level="error")
 @evaluation_options
+@content_options(log_level="error")
 def run_test(**given: Any) -> None:
-    """Check that prompts find the skills that they should.
+    """Test that prompts match the skills that they should.
 
-    FILE has a prompt on each line; without it, the examples of the skills are tried.
+    FILE has one prompt per line; without it, the examples of the skills are tested.
     """
     from skills_mcp.cli.test import PromptTestOptions, print_test
 
@@ -266,14 +283,20 @@ def run_test(**given: Any) -> None:
 
 @program.command()
 @click.argument("task")
-@content_options(log_level="error")
 @algorithm_option
-@click.option("--skill", metavar="PATH", help="Why not this skill?")
 @click.option(
-    "--within", metavar="PATH", default="", help="Only this part of the tree."
+    "--skill",
+    metavar="PATH",
+    help="Explain this skill, too, such as why it is not the answer.",
 )
-@click.option("--category", metavar="NAME", default="", help="Only this category.")
+@click.option(
+    "--within", metavar="PATH", default="", help="Search only this part of the tree."
+)
+@click.option(
+    "--category", metavar="NAME", default="", help="Search only this category."
+)
 @json_option
+@content_options(log_level="error")
 def explain(
     *,
     task: str,
@@ -283,7 +306,7 @@ def explain(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Say why a task gets its answer, and what would change it."""
+    """Explain which skill a task matches, and why."""
     from skills_mcp.cli.explain import Question, print_explanation
 
     application = build_application(**given)

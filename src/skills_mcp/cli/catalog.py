@@ -1,4 +1,4 @@
-"""`skills-mcp catalog`: the list of skills for a system prompt (002 §6.1, 004 §5.1)."""
+"""`skills-mcp catalog`: the list of skills for a system prompt."""
 
 import sys
 from dataclasses import dataclass
@@ -23,11 +23,11 @@ class CatalogOptions:
 
 
 def print_catalog(application: Application, wanted: CatalogOptions) -> None:
-    """Sync, then print the list to standard output; what is missing, to the other.
+    """Sync, then print the list to standard output; whether it is cut, to the other.
 
     Raises:
         SyncError: There is no content, old or new.
-        ConfigError: The limit is too low for any list.
+        ConfigError: The limit is too low even for an empty list.
     """
     load_snapshot(application)
     library = application.library

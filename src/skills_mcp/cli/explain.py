@@ -1,4 +1,4 @@
-"""`skills-mcp explain`: why a task gets its answer, and what would change it."""
+"""`skills-mcp explain`: which skill a task matches, why, and what would change it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,18 +25,18 @@ from skills_mcp.skills.scoping import Scoping
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What somebody wants to know."""
+    """The task to explain, and the skills to consider."""
 
     task: str
     skill_path: str | None
-    """Why not this skill?"""
+    """A skill to explain, too, even if it is not among the best."""
     scoping: Scoping
 
 
 def print_explanation(
     application: Application, question: Question, *, as_json: bool
 ) -> None:
-    """Sync, then print why a task gets its answer.
+    """Sync, then print which skill a task matches, and why.
 
     Raises:
         SyncError: There is no content, old or new.
@@ -63,7 +63,7 @@ def _print_tables(console: Console, explanation: Explanation) -> None:
         console.print(_tabulate_words(explanation))
     if explanation.ignored:
         ignored = ", ".join(explanation.ignored)
-        console.print(escape(f"These words say nothing: {ignored}"), soft_wrap=True)
+        console.print(escape(f"Ignored words: {ignored}"), soft_wrap=True)
     if explanation.contenders:
         console.print(_tabulate_evidence(explanation))
     for note in explanation.notes:
@@ -73,32 +73,32 @@ def _print_tables(console: Console, explanation: Explanation) -> None:
 def _describe(decision: Decision) -> str:
     match decision:
         case Match(best):
-            return f"The answer is {best.skill.path} with {describe_number(best.score)}"
+            return f"Match: {best.skill.path} with score {describe_number(best.score)}"
         case Ambiguous():
             named = ", ".join(
                 f"{each.skill.path} ({describe_number(each.score)})"
                 for each in decision.candidates
             )
-            return f"The answer is ambiguous: {named}"
+            return f"Ambiguous: {named}"
         case NoMatch():
-            return "The answer is no match"
+            return "No match"
 
 
 def _tabulate_words(explanation: Explanation) -> Table:
     table = Table(title="Words of the task", title_justify="left")
     table.add_column("Word", overflow="fold")
     table.add_column("Weight", justify="right")
-    table.add_column("Skills that have it", justify="right")
+    table.add_column("Skills with it", justify="right")
     for word in pick_words(explanation):
         table.add_row(escape(word.typed), f"{word.weight:.3f}", str(word.skills))
     return table
 
 
 def _tabulate_evidence(explanation: Explanation) -> Table:
-    table = Table(title="What speaks for the best skills", title_justify="left")
-    for column in ("Place", "Skill", "Word", "Where", "Found"):
+    table = Table(title="Evidence for the best skills", title_justify="left")
+    for column in ("Rank", "Skill", "Word", "Where", "Found"):
         table.add_column(column, overflow="fold")
-    table.add_column("Worth", justify="right")
+    table.add_column("Score", justify="right")
     for contender in explanation.contenders:
         for row in _rows(contender):
             table.add_row(*row)
@@ -107,7 +107,7 @@ def _tabulate_evidence(explanation: Explanation) -> Table:
 
 
 def _rows(contender: Contender) -> Iterator[tuple[str, ...]]:
-    """Iterate over the reasons for a skill, below a line with its score."""
+    """Yield a row with the score of a skill, then a row for each reason."""
     place = str(contender.place or "–")  # noqa: RUF001 - a dash stands for nothing
     path = f"[bold]{escape(contender.skill.path)}[/]"
     yield place, path, "", "", "", f"[bold]{describe_number(contender.score)}[/]"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from skills_mcp.text.redaction import redact, remember_secret
 
-# What a model or a skill's author writes must not steer the reader's terminal.
+# Text by a model or a skill's author must not control the reader's terminal.
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -17,11 +17,11 @@ _SHARED_LEVELS = {level.upper(): level for level in LEVELS} | {"WARN": "warning"
 
 
 def shared_level(environment: Mapping[str, str]) -> str | None:
-    """Return the level that `LOG_LEVEL` asks for (000 §8.2).
+    """Return the level that `LOG_LEVEL` sets; None if it is none of ours.
 
-    Other programs read the same variable, so a value that is not among ours
-    may well be right for them: it is ignored.
+    Other programs read the same variable, so other values are ignored.
     """
+    # 000 §8.2
     return _SHARED_LEVELS.get(environment.get("LOG_LEVEL", "").strip().upper())
 
 
@@ -39,12 +39,12 @@ class _OneLine(logging.Formatter):
 
 
 def configure_logging(level: str, *, secrets: Iterable[str | None]) -> None:
-    """Send our log to standard error; no secret ever appears in it."""
+    """Send the log to standard error; no secret ever appears in it."""
     for secret in filter(None, secrets):
         remember_secret(secret)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_OneLine())
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(logging.WARNING)  # libraries speak up only when something is wrong
+    root.setLevel(logging.WARNING)  # of libraries, only what is wrong
     logging.getLogger("skills_mcp").setLevel(level.upper())

@@ -1,6 +1,7 @@
 """What every command is given: its options, the log, and the exit codes of errors."""
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,22 +27,20 @@ Command = Callable[..., None]
 algorithm_option = click.option(
     "--algorithm",
     type=click.Choice(get_args(AlgorithmSetting)),
-    help="How to route.  [default: matching.algorithm]",
+    help="The matching algorithm.  [default: matching.algorithm]",
 )
-json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print JSON for programs."
-)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 class _Switch(click.Option):
-    """A flag whose variable says yes or no; to Click 8.2, any value means yes."""
+    """A flag whose variable is true or false; for Click 8.2, any value means true."""
 
     def value_from_envvar(self, ctx: click.Context) -> str | None:
         return click.Parameter.resolve_envvar_value(self, ctx)
 
 
 def content_options(*, log_level: str) -> Callable[[Command], Command]:
-    """Add the options that say where the skills are (001 §11.1)."""
+    """Add the options that say where the skills are."""  # 001 §11.1
     options = (
         click.option(
             "--skills-dir",
@@ -61,7 +60,7 @@ def content_options(*, log_level: str) -> Callable[[Command], Command]:
             metavar="NAME",
             default=DEFAULT_BRANCH,
             show_default=True,
-            help="The branch to follow; HEAD for whichever is the default.",
+            help="The branch to follow; HEAD for the default branch.",
         ),
         click.option(
             "--ref",
@@ -69,28 +68,28 @@ def content_options(*, log_level: str) -> Callable[[Command], Command]:
             envvar="SKILLS_REF",
             metavar="NAME",
             default="",
-            help="A tag, or a whole commit, to stay at instead.",
+            help="Pin to a tag or full commit SHA.",
         ),
         click.option(
             "--discover/--no-discover",
             cls=_Switch,
             envvar="SKILLS_MCP_DISCOVER",
             default=None,
-            help="Also serve .agents/skills of the project and of your home.",
+            help="Serve .agents/skills of the project and of your home, too.",
         ),
         click.option(
             "--offline/--online",
             cls=_Switch,
             envvar="SKILLS_MCP_OFFLINE",
             default=None,
-            help="Ask nothing of the network.  [default: sync.offline]",
+            help="Make no network request.  [default: sync.offline]",
         ),
         click.option(
             "--config",
             "config_file",
             metavar="FILE",
             type=click.Path(path_type=Path),
-            help="Your settings.  [default: config.yaml in ~/.skills-mcp]",
+            help="Your settings file.  [default: config.yaml in ~/.skills-mcp]",
         ),
         click.option(
             "--log-level",
@@ -98,7 +97,7 @@ def content_options(*, log_level: str) -> Callable[[Command], Command]:
             type=click.Choice(LEVELS, case_sensitive=False),
             default=log_level,
             show_default=True,
-            help="What to write to standard error.",
+            help="What to log to standard error.",
         ),
     )
 
@@ -130,12 +129,12 @@ def evaluation_options(command: Command) -> Command:
             "--min-accuracy",
             metavar="X",
             type=click.FloatRange(0, 1),
-            help="Fail only if accuracy_at_1 is below this.",
+            help="Fail only if accuracy_at_1 is below X.",
         ),
         click.option(
             "--baseline",
             metavar="REF",
-            help="Show what has changed since this commit.",
+            help="Compare with the skills of this commit.",
         ),
         click.option(
             "--no-examples",
@@ -159,7 +158,7 @@ def report_options(command: Command) -> Command:
             metavar="WHEN",
             default="30d",
             show_default=True,
-            help="The first day: a date, or so many days (30d) or weeks (12w).",
+            help="The first day: a date, or a number of days (30d) or weeks (12w).",
         ),
         click.option(
             "--until",
@@ -173,14 +172,14 @@ def report_options(command: Command) -> Command:
             metavar="PATH",
             multiple=True,
             type=click.Path(exists=True, path_type=Path),
-            help="Events that a receiver has written down: a file with one per line, "
-            "or a folder; may be repeated.",
+            help="Events that a receiver collected: a file with one event per line, or "
+            "a folder; may be repeated.",
         ),
         click.option(
             "--html",
             metavar="FILE",
             type=click.Path(path_type=Path),
-            help="Write a page with charts that needs nothing else.",
+            help="Write a self-contained page with charts.",
         ),
     )
     for option in reversed(options):
@@ -188,25 +187,28 @@ def report_options(command: Command) -> Command:
     return command
 
 
+_INTERRUPTED_EXIT = 1
 _CONFIG_EXIT = 3
 _SYNC_EXIT = 4
 
-# No child of ours needs these; Git gets a secret in its own way (DESIGN §3.10).
+_OWNER_AND_NAME = re.compile(r"[A-Za-z0-9][\w-]*/[A-Za-z0-9][\w.-]*")
+
+# No child process needs these; Git gets a secret in another way (DESIGN §3.10).
 _TAKEN = ("GITHUB_TOKEN", "SKILLS_REPO", "SKILLS_MCP_TOKEN_FILE")
 
 
 def build_application(**given: Any) -> Application:
-    """Wire everything up from the values of `content_options`, and log from now on."""
+    """Build the application from the values of `content_options`, and start the log."""
     with readable_errors():
         options, environment = read_options(**given)
         return build(options, environment)
 
 
 def read_options(*, log_level: str, **given: Any) -> tuple[Options, Mapping[str, str]]:
-    """Return what to build from, and log from now on.
+    """Return the options and the environment, and start the log.
 
     Raises:
-        ConfigError: Nothing could be fetched from such an address.
+        ConfigError: The URL of the repository is invalid.
     """
     environment = dict(os.environ)
     for name in _TAKEN:
@@ -218,6 +220,7 @@ def read_options(*, log_level: str, **given: Any) -> tuple[Options, Mapping[str,
     configure_logging(log_level, secrets=secrets)
     if _only_repo_is_typed():
         given["skills_dir"] = None
+    _hint_at_url(given["repo"])
     return Options(**given), environment
 
 
@@ -238,20 +241,33 @@ def _only_repo_is_typed() -> bool:
         raise click.UsageError("--skills-dir and --repo: give one of the two.")
     if folder and ref:
         raise click.UsageError(
-            "--skills-dir and --ref: a folder has no commit to stay at. Leave --ref "
-            "out, or give --repo."
+            "--skills-dir and --ref: a folder has no commits to pin. Leave --ref out, "
+            "or give --repo."
         )
     return repo
 
 
+def _hint_at_url(repo: str | None) -> None:
+    """Tell people who write `owner/name`, as on GitHub, that this is a path."""
+    if repo and _OWNER_AND_NAME.fullmatch(repo) and not Path(repo).exists():
+        click.echo(
+            f"skills-mcp: {repo} is a path, and does not exist. "
+            f"Did you mean https://github.com/{repo}.git?",
+            err=True,
+        )
+
+
 @contextmanager
 def readable_errors() -> Iterator[None]:
-    """Turn our errors into a line on standard error and an exit code."""
+    """Turn errors into a line on standard error and an exit code."""
     try:
         yield
     except SkillsError as error:
         click.echo(f"skills-mcp: {error}", err=True)
         sys.exit(_exit_code(error))
+    except KeyboardInterrupt:
+        click.echo("\nskills-mcp: interrupted", err=True)
+        sys.exit(_INTERRUPTED_EXIT)
 
 
 def _exit_code(error: SkillsError) -> int:

@@ -45,6 +45,14 @@ from skills_mcp.usage.report_text import (
 )
 from skills_mcp.usage.usage_report import Answers, Gap, Rivalry
 
+_MOST_ROWS = 10  # of a table, so that all tables fit a screen
+_MOST_DAYS = 10  # more become weeks
+_MOST_PERIODS = 26  # half a year of weeks
+
+_NONE = "–"  # noqa: RUF001 - a dash stands for nothing
+
+_Row = Sequence[str]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportOptions:
@@ -121,7 +129,7 @@ def _look_at_skills(options: Options, environment: Mapping[str, str]) -> _Conten
 
 
 def _find_counting(options: Options, environment: Mapping[str, str]) -> Counting:
-    """Return whether events are written here, or what keeps them from it."""
+    """Return whether events are recorded here, or why not."""
     if refuses_tracking(environment):
         return "refused"
     try:
@@ -140,12 +148,12 @@ def _show(report: UsageReport, notes: tuple[str, ...], wanted: ReportOptions) ->
     elif wanted.html:
         click.echo(f"{report.counts.events:,} events are in {wanted.html}")
     else:
-        print_tables(open_console(), report, notes)
+        _print_tables(open_console(), report, notes)
 
 
 @contextmanager
 def _readable_failures(file: Path) -> Iterator[None]:
-    """Turn what a disk says into wrong usage: another file may do."""
+    """Turn errors of the disk into wrong usage: another file may work."""
     try:
         yield
     except OSError as error:
@@ -167,7 +175,7 @@ def _follow_links(file: Path) -> Path:
 
 
 def _check_place(file: Path) -> None:
-    """Refuse what could not be written before anything is read."""
+    """Refuse a file that could not be written, before any event is read."""
     with _readable_failures(file):
         if file.is_dir():
             raise click.UsageError(f"--html: {file} is a folder. Name a file in it.")
@@ -189,17 +197,8 @@ def _write(file: Path, text: str) -> None:
         page.write(text.encode("utf-8"))
 
 
-_MOST_ROWS = 10  # of a table: a screen for all of them
-_MOST_DAYS = 10  # more of them are told in weeks
-_MOST_PERIODS = 26  # half a year of weeks
-
-_NONE = "–"  # noqa: RUF001 - a dash stands for nothing
-
-_Row = Sequence[str]
-
-
-def print_tables(console: Console, report: UsageReport, notes: Iterable[str]) -> None:
-    """Print all tables: those that ask for a change come first."""
+def _print_tables(console: Console, report: UsageReport, notes: Iterable[str]) -> None:
+    """Print every table, the most useful first."""
     console.print(escape(_headline(report)), soft_wrap=True)
     sections = (
         _tabulate_answers(report),

@@ -1,4 +1,4 @@
-"""`skills-mcp rollback`: serve the commit before, or follow the repository again."""
+"""`skills-mcp rollback`: go back to the previous commit, or follow the newest again."""
 
 from collections.abc import Sequence
 
@@ -13,11 +13,11 @@ from skills_mcp.library import SourceState
 def print_rollback(
     application: Application, *, mount: str | None, is_resumed: bool
 ) -> None:
-    """Go back, or on, and say what is served now.
+    """Go back to the previous commit, or resume, and print what is served now.
 
     Raises:
         SyncError: There is nothing to go back to, or nothing is held.
-        UsageError: There are several sources, and `mount` names none of them.
+        UsageError: `mount` names no source, or is missing and there are several.
     """
     library = application.library
     place, is_alone = _choose(library.stored_states(), mount)
@@ -26,7 +26,7 @@ def print_rollback(
         serves = f", and serves {state.commit}" if state.commit else ""
         click.echo(
             f"{state.name} is followed again{serves}.\n"
-            "Every server on this machine asks it for the newest commit soon; to do it "
+            "Every server on this machine fetches its newest commit soon; to fetch "
             "now: skills-mcp sync"
         )
         return
@@ -40,7 +40,7 @@ def print_rollback(
 
 
 def _choose(states: Sequence[SourceState], place: str | None) -> tuple[str, bool]:
-    """Return where the source stands, and whether it is the only repository."""
+    """Return the mount of the source, and whether it is the only repository."""
     repositories = [each for each in states if each.mode == "git"]
     is_alone = len({each.name for each in repositories}) == 1
     if place is not None:
@@ -54,4 +54,5 @@ def _choose(states: Sequence[SourceState], place: str | None) -> tuple[str, bool
             "no source is a Git repository, and a folder has no commit to go back to"
         )
     places = " or ".join(repr(each.mount) for each in repositories)
-    raise click.UsageError(f"Say with --mount which source is meant: {places}.")
+    unknown = "" if place is None else f"No source has the mount {place!r}. "
+    raise click.UsageError(f"{unknown}Choose a repository with --mount: {places}.")

@@ -1,4 +1,4 @@
-"""`skills-mcp status`: what is here, and how new it is."""
+"""`skills-mcp status`: the served commit of each source, its age and errors."""
 
 import os
 import shlex
@@ -16,12 +16,12 @@ from skills_mcp.library import HOLDING, Choice, SourceState, render_state
 
 _NEEDS_CARE = 1
 
-# Only what discovery looks for may be missing: a source that is named is said anyway.
+# A source in the settings always has a line, so only discovery can find nothing.
 _NOTHING = "There is no source: no .agents/skills was found here."
 
 
 def print_status(application: Application, *, as_json: bool) -> int:
-    """Say how each source is doing, without asking the network.
+    """Print the state of each source, offline.
 
     Returns:
         The exit code: 1 if the content of a source is missing or stale.
@@ -42,7 +42,7 @@ def print_status(application: Application, *, as_json: bool) -> int:
 
 
 def _find_analytics(application: Application) -> dict[str, Any]:
-    """Return whether events are written, where they go, and what is in them."""
+    """Return whether events are recorded, where they go, and what they contain."""
     rules = application.library.config.analytics
     return {
         "enabled": rules.enabled,
@@ -57,7 +57,9 @@ def _find_analytics(application: Application) -> dict[str, Any]:
 def _describe_analytics(found: dict[str, Any]) -> str:
     if not found["enabled"]:
         return "off (DO_NOT_TRACK)" if found["refused"] else "off"
-    place = f"sent to {found['receiver']}" if found["receiver"] else "kept here"
+    place = (
+        f"sent to {found['receiver']}" if found["receiver"] else "kept on this machine"
+    )
     return f"on, {place}; context {found['context']}, identity {found['identity']}"
 
 
@@ -74,7 +76,7 @@ def _describe(choice: Choice | None, rules: Scripts) -> str:
     if not rules.enabled:
         return "off (scripts.enabled)"
     if choice is None:
-        return "refused: scripts.sandbox is required, and this machine has none"
+        return "refused: scripts.sandbox is required, but this machine has none"
     if rules.sandbox == "off":
         return "run without a sandbox (scripts.sandbox)"
     held = "" if choice.name in HOLDING else "no sandbox, "
@@ -85,18 +87,20 @@ def _describe(choice: Choice | None, rules: Scripts) -> str:
 
 _UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60))
 
+FAILED = "last sync failed; serving the previous commit"
+
 _FACT_WIDTH = len("Instead of") + 2
 
 
 def describe_state(state: SourceState) -> str:
-    """Return one line: where a source stands, and what is served of it."""
+    """Return one line: where the skills of a source are, and what is served of it."""
     said = f"{state.mount or 'top'}: {state.name}"
     if state.synced_at is None:
         return f"{said}, not available"
     if state.mode == "local":
         return f"{said}, not available" if state.error else said
-    before = " before" if state.error else ""
-    said += f" at {state.commit}, synced{before} {describe_age(state.age_seconds)}"
+    age = f"synced {describe_age(state.age_seconds)}"
+    said += f" at {state.commit}, {f'{FAILED}, {age}' if state.error else age}"
     if state.verified_by:
         said += f", signed by {state.verified_by}"
     return f"{said}, held instead of {state.hold.instead_of}" if state.hold else said
@@ -118,7 +122,7 @@ def describe_age(seconds: float | None) -> str:
 
 
 def compose_facts(states: Sequence[SourceState]) -> str:
-    """Return all that is known of each source, one line for each fact."""
+    """Return everything known about each source, one fact per line."""
     is_alone = sum(state.mode == "git" for state in states) == 1
     return "\n\n".join(
         "\n".join(compose_fact(fact, value) for fact, value in facts)
@@ -127,7 +131,7 @@ def compose_facts(states: Sequence[SourceState]) -> str:
 
 
 def compose_fact(name: str, value: str) -> str:
-    """Return one line of what is known."""
+    """Return one line: a fact and its value."""
     return f"{name:{_FACT_WIDTH}}{value}"
 
 
@@ -135,8 +139,8 @@ def compose_resume(mount: str, *, is_alone: bool) -> str:
     """Return the command that ends a hold.
 
     Args:
-        mount: Where the source stands; empty for the top.
-        is_alone: Whether there is no other repository that could be meant.
+        mount: Where the source is mounted; empty for the top.
+        is_alone: Whether it is the only repository.
     """
     command = "skills-mcp rollback --resume"
     return command if is_alone else f"{command} --mount {shlex.quote(mount)}"
@@ -145,25 +149,26 @@ def compose_resume(mount: str, *, is_alone: bool) -> str:
 def _facts(state: SourceState, *, is_alone: bool) -> Iterator[tuple[str, str]]:
     yield "Source", state.name
     if state.mount:
-        yield "At", state.mount
+        yield "Mount", state.mount
     if state.mode == "git":
         stale = " (stale)" if state.commit and state.is_stale else ""
         yield "Commit", state.commit or "none yet"
-        yield "Synced", f"{describe_age(state.age_seconds)}{stale}"
+        failed = f", {FAILED}" if state.commit and state.error else ""
+        yield "Synced", f"{describe_age(state.age_seconds)}{stale}{failed}"
     if state.verified_by:
         yield "Signed by", state.verified_by
     if state.hold:
         yield "Held", f"since {_clock(state.hold.since)}"
         yield "Instead of", state.hold.instead_of
-        yield "To end it", compose_resume(state.mount, is_alone=is_alone)
+        yield "Undo with", compose_resume(state.mount, is_alone=is_alone)
     if state.failed_at:
         yield "Failed", _clock(state.failed_at.timestamp())
     if state.error:
-        yield "Because", str(state.error)
+        yield "Error", str(state.error)
     if state.next_attempt_at:
-        yield "Again", _clock(state.next_attempt_at.timestamp())
+        yield "Retry", _clock(state.next_attempt_at.timestamp())
 
 
 def _clock(seconds: float) -> str:
-    """Return a moment as the clock on the wall shows it."""
+    """Return a moment in local time."""
     return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M:%S}"

@@ -1,4 +1,4 @@
-"""`skills-mcp sync`: bring the newest content here, once."""
+"""`skills-mcp sync`: fetch the newest content once."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,10 +19,10 @@ _GLANCE_SECONDS = 0.2
 
 
 def print_sync(application: Application, *, as_json: bool) -> int:
-    """Sync every source, index what arrived, say how each of them is.
+    """Sync and index every source, and print the state of each.
 
     Returns:
-        The exit code: 4 if a source could not be had.
+        The exit code: 4 if a source could not be synced.
     """
     with showing_sync(application):
         error = application.library.sync_or_keep()
@@ -31,7 +31,7 @@ def print_sync(application: Application, *, as_json: bool) -> int:
     states = library.states()
     if as_json:
         if error and not any(state.error for state in states):
-            # Not every failure is remembered: offline nothing was tried.
+            # Not every error is stored: offline nothing was tried.
             states = tuple(replace(state, error=error) for state in states)
         print_json({"skills": count, "sources": list(map(render_state, states))})
     else:
@@ -45,7 +45,7 @@ def print_sync(application: Application, *, as_json: bool) -> int:
 
 
 def load_snapshot(application: Application) -> Snapshot:
-    """Sync and load; print to standard error what could not be synced.
+    """Sync and load; print sync errors to standard error.
 
     Raises:
         SyncError: There is no content, old or new.
@@ -57,14 +57,14 @@ def load_snapshot(application: Application) -> Snapshot:
         raise error
     if error:
         notices = Console(stderr=True, highlight=False)
-        said = f"Sync failed, showing what is here: {escape(str(error))}"
+        said = f"Sync failed; showing the previous content: {escape(str(error))}"
         notices.print(said, soft_wrap=True)
     return library.snapshot
 
 
 @contextmanager
 def showing_sync(application: Application) -> Iterator[None]:
-    """Show on a terminal the step of the sync that runs, until it ends."""
+    """Show the progress of a sync on a terminal, until it ends."""
     console, library = Console(stderr=True), application.library
     name = escape(library.source_name)
     with console.status(f"Reading {name} …") as status:

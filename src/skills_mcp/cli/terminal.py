@@ -1,4 +1,4 @@
-"""What a person sees on a terminal, and what programs read."""
+"""How commands print: to a terminal, to a pipe, and as JSON."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ _WHOLE_LINES = 100_000
 
 
 def open_console() -> Console:
-    """Fit the lines to a terminal; a file or a pipe gets them whole."""
+    """Return a console that fits lines to a terminal, but not to a file or a pipe."""
     console = Console(highlight=False, emoji=False)
     if console.is_terminal:
         return console
@@ -43,18 +43,18 @@ def render_problem(problem: Problem) -> dict[str, str | int]:
 
 
 _MOMENT_SECONDS = 1.0
-"""Whoever waits for longer wants to see that something happens."""
+"""How long a command may take before it shows its progress."""
 
 
 @contextmanager
 def showing_progress(verb: str) -> Iterator[Callable[[int, int], None]]:
-    """Show on a terminal how far it is, unless it is done in a moment.
+    """Show a progress bar on a terminal, unless the work is done within a second.
 
     Args:
-        verb: What the command does meanwhile, such as `Checking`.
+        verb: What the command does, such as `Checking`.
 
     Yields:
-        What to tell how much is done, and how much there is.
+        A function that takes how many items are done, and how many there are.
     """
     console = Console(stderr=True)
     if not console.is_terminal:

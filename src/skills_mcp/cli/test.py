@@ -1,4 +1,4 @@
-"""`skills-mcp test`: which prompts do not find their skill, and why."""
+"""`skills-mcp test`: which prompts do not match their skill, and why."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -34,7 +34,7 @@ from skills_mcp.routing.remedies import describe_number
 _FAILED_EXIT = 1
 _USAGE_EXIT = 2
 
-_MOST_ROWS = 50  # nobody reads on, and --json has them all
+_MOST_ROWS = 50  # --json has all of them
 _MOST_CHARACTERS = 60  # of a prompt in a table; some are pages
 
 _DIGITS = 4
@@ -54,17 +54,17 @@ class PromptTestOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tested:
-    """What came out."""
+    """The results of all prompts."""
 
     snapshot: Snapshot
     outcomes: tuple[Outcome, ...]
     scores: Scores
     wrong: tuple[Outcome, ...]
     changes: tuple[Change, ...] | None
-    """None if nobody asked for a comparison."""
+    """None without `--baseline`."""
 
     def give_reason(self, outcome: Outcome) -> str:
-        """Say why a prompt went wrong."""
+        """Return why a prompt did not match its skill."""
         snapshot = self.snapshot
         matching = snapshot.config.matching
         return give_reason(outcome, snapshot.matcher, matching, snapshot.index)
@@ -73,14 +73,14 @@ class _Tested:
 def print_test(
     options: Options, environment: Mapping[str, str], wanted: PromptTestOptions
 ) -> int:
-    """Try the prompts, print what came out, and return the exit code.
+    """Test the prompts, print the results, and return the exit code.
 
     Raises:
         ConfigError: The settings cannot be used.
         SyncError: There is no content, or not that of the baseline.
     """
     try:
-        # A file that is wrong is wrong whatever the skills are.
+        # Errors of the file come first: they do not depend on the skills.
         named = load_prompts(wanted.file) if wanted.file else ()
         application = build(options, environment)
         snapshot = load_snapshot(application)
@@ -110,8 +110,8 @@ def _collect(
     examples = collect_examples(snapshot.index) if wanted.has_examples else ()
     if not named and not examples:
         raise click.UsageError(
-            "There is no prompt to try. Name a FILE of them, or write examples into "
-            "the frontmatter of the skills."
+            "There is no prompt to test. Name a FILE of prompts, or add `examples` to "
+            "the frontmatter of a skill."
         )
     if wanted.min_accuracy is not None and not any(p.expect for p in named + examples):
         raise click.UsageError("--min-accuracy: no prompt expects a skill.")
@@ -189,7 +189,7 @@ def _print_tables(tested: _Tested, wanted: PromptTestOptions) -> None:
         console.print(_tabulate_changes(tested.changes, wanted.baseline or ""))
         _say_more(console, len(tested.changes))
     elif tested.changes is not None:
-        said = f"No prompt has another skill than at {wanted.baseline}."
+        said = f"Every prompt matches the same skills as at {wanted.baseline}."
         console.print(escape(said))
     for line in _summarise(tested, wanted.min_accuracy):
         console.print(line, soft_wrap=True, markup=False)

@@ -1,4 +1,4 @@
-"""`skills-mcp tree`: what would be served, and what is wrong with the rest."""
+"""`skills-mcp tree`: the skills that are served, and the problems of the others."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,11 +8,17 @@ from rich.table import Table
 from rich.tree import Tree
 
 from skills_mcp.bootstrap import Application
+from skills_mcp.cli.status import FAILED
 from skills_mcp.cli.sync import load_snapshot
 from skills_mcp.cli.terminal import open_console, print_json, render_problem
 from skills_mcp.library import Snapshot, SourceState
 from skills_mcp.skills.model import Problem
 from skills_mcp.skills.tree import TreeNode, render_node
+
+_NO_SKILL = (
+    "No skill was found: a skill is a Markdown file with frontmatter, or a folder with "
+    "a SKILL.md."
+)
 
 
 def print_tree(application: Application, *, as_json: bool, with_problems: bool) -> None:
@@ -36,7 +42,7 @@ def print_tree(application: Application, *, as_json: bool, with_problems: bool) 
 
 
 def _render(tree: TreeNode, problems: tuple[Problem, ...] | None) -> dict[str, Any]:
-    """Return `tree` as `list_skills` has it, and `problems` if they are wanted."""
+    """Return `tree` as in `list_skills`, and the problems unless they are None."""
     data: dict[str, Any] = {"tree": render_node(tree)}
     if problems is not None:
         data["problems"] = [render_problem(problem) for problem in problems]
@@ -73,14 +79,18 @@ def _summary(snapshot: Snapshot, states: Sequence[SourceState], *, hint: bool) -
     lines = [f"{served} served {where}{aside}, {found}{more}"]
     if len(states) > 1:
         lines += map(_line, states)
+    if not (snapshot.index or hidden or snapshot.problems):
+        lines.append(_NO_SKILL)
     return escape("\n".join(lines))
 
 
 def _line(state: SourceState) -> str:
-    """Say where the skills of a source stand, and how new they are."""
+    """Return one line: where the skills of a source are, and its commit."""
     commit = f" at {state.commit}" if state.commit else ""
-    age = "" if not state.error else ", synced before" if commit else ", not available"
-    return f"  {state.mount or 'top'}: {state.name}{commit}{age}"
+    failed = f", {FAILED}" if commit else ", not available"
+    return (
+        f"  {state.mount or 'top'}: {state.name}{commit}{failed if state.error else ''}"
+    )
 
 
 def _problems(problems: tuple[Problem, ...]) -> Table:

@@ -17,12 +17,12 @@ _STYLES = {"error": "bold red", "warning": "yellow"}
 
 
 def print_validation(paths: Sequence[Path], *, as_json: bool, strict: bool) -> int:
-    """Check the paths, print what is wrong to standard output, return the exit code.
+    """Check the paths, print the findings to standard output, return the exit code.
 
     Args:
-        paths: They exist.
-        as_json: One object instead of lines.
-        strict: Warnings count as errors do.
+        paths: Files and folders that exist.
+        as_json: Whether to print one object instead of lines.
+        strict: Whether warnings fail, too.
     """
     with showing_progress("Checking") as on_progress:
         validation = validate(*paths, on_progress=on_progress)
@@ -71,8 +71,8 @@ def _to_json(validation: Validation) -> dict[str, Any]:
 
 
 def _shown(file: str) -> str:
-    """Return a path as somebody in this working directory would type it."""
+    """Return a path relative to the working directory, if the file is below it."""
     try:
         return os.fspath(Path(file).relative_to(Path.cwd()))
     except (ValueError, OSError):
-        return file  # elsewhere, where a long row of .. helps nobody
+        return file  # elsewhere: a long row of .. is harder to read

@@ -17,7 +17,7 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Content, Freshness, Mount, Part, accept_all
-from skills_mcp.snapshots.shelf import Shelf
+from skills_mcp.snapshots.current import CurrentSnapshot
 from skills_mcp.snapshots.snapshot import Snapshot, take_snapshot
 
 _GIT = {
@@ -63,10 +63,10 @@ class Repository:
         """Return the source that a server would have."""
         return RemoteBranch(Remote(self.url, "main"), self.home / "cache")
 
-    def shelf(self, source: RemoteBranch) -> Shelf:
+    def current(self, source: RemoteBranch) -> CurrentSnapshot:
         """Return what a server would serve it from."""
         mounts = Mounts((Mount(source=source),))
-        return Shelf(mounts, Settings(), self.home / "cache" / "index")
+        return CurrentSnapshot(mounts, Settings(), self.home / "cache" / "index")
 
 
 def make_repository(folder: Path, text: Text, *, are_packages: bool) -> Repository:
@@ -108,9 +108,9 @@ def _build(repository: Repository) -> float:
 def _rebuild(repository: Repository, rounds: int) -> tuple[list[float], list[float]]:
     """Return the seconds until a commit could be served, and until it is kept, too."""
     source = repository.open()
-    shelf = repository.shelf(source)
+    current = repository.current(source)
     before = _sync(source)
-    shelf.load(before)
+    current.load(before)
     snapshot = _take(before)
     rebuilds, published = [], []
     for _ in range(rounds):
@@ -118,7 +118,7 @@ def _rebuild(repository: Repository, rounds: int) -> tuple[list[float], list[flo
         content = _sync(source)
         seconds, snapshot = timed(lambda: _take(content, snapshot))  # noqa: B023 - at once
         rebuilds.append(seconds)
-        published.append(timed(lambda: shelf.load(content))[0])  # noqa: B023 - at once
+        published.append(timed(lambda: current.load(content))[0])  # noqa: B023 - at once
     return rebuilds, published
 
 
@@ -130,13 +130,12 @@ def _open(repository: Repository) -> float:
     if checkout is None:
         raise SystemExit("nothing was fetched")
     content = Content((Part(Mount(source=source), checkout),))
-    return timed(lambda: repository.shelf(source).load(content))[0]
+    return timed(lambda: repository.current(source).load(content))[0]
 
 
 def _take(content: Content, before: Snapshot | None = None) -> Snapshot:
-    basis = before.indexes.basis() if before else None
-    snapshot = take_snapshot(content, Settings(), basis)
-    snapshot.prepare(searches=False)
+    snapshot = take_snapshot(content, Settings(), before.state if before else None)
+    snapshot.prepare()
     return snapshot
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import overload
 
 from skills_mcp.routing.stop_words import STOP_WORDS
+from skills_mcp.skills.homes import Home
 from skills_mcp.skills.model import Skill, SkillPath
-from skills_mcp.skills.records import Place, decode, encode
+from skills_mcp.snapshots.records import decode, encode
 
 BODY_CHARACTERS = 4_000
 DESCRIPTION_CHARACTERS = 200  # the median of 65,000 public skills
@@ -134,9 +135,9 @@ class Library(Sequence[Skill]):
     """Many skills in memory, as the server keeps them: made when they are asked for."""
 
     def __init__(self, text: Text, count: int) -> None:
-        self._place = Place(Path())
+        self._home = Home(Path())
         self._records = [
-            encode(make_skill(text, number), self._place) for number in range(count)
+            encode(make_skill(text, number), self._home) for number in range(count)
         ]
 
     def __len__(self) -> int:
@@ -149,7 +150,7 @@ class Library(Sequence[Skill]):
     def __getitem__(self, number: int | slice) -> Skill | tuple[Skill, ...]:
         if isinstance(number, slice):
             return tuple(self[each] for each in range(len(self))[number])
-        return decode(self._records[number], self._place, [])
+        return decode(self._records[number], self._home, [])
 
 
 def write_skills(folder: Path, text: Text, count: int, *, are_packages: bool) -> None:

@@ -37,7 +37,7 @@ from skills_mcp.scripts.sandbox import HOLDING
 from skills_mcp.scripts.script_environment import ScriptEnvironment
 from skills_mcp.scripts.script_runner import ScriptRunner
 from skills_mcp.skills.model import Skill, SkillPath
-from skills_mcp.snapshots.shelf import Shelf
+from skills_mcp.snapshots.current import CurrentSnapshot
 
 PROJECT = Path(__file__).parent.parent
 SKILLS_CONTENT = PROJECT / "fixtures" / "skills-content"
@@ -210,7 +210,9 @@ def open_library(  # noqa: PLR0913 - each of them is something that bootstrap wi
     spool = spool or Spool(Path(os.environ["SKILLS_MCP_HOME"]) / "spool")
     library = SkillLibrary(
         mounts=mounts,
-        shelf=Shelf(mounts, Settings((Layer("test", settings or {}),)), cache),
+        shelf=CurrentSnapshot(
+            mounts, Settings((Layer("test", settings or {}),)), cache
+        ),
         tracker=Tracker(
             spool,
             lambda: library.config.analytics,

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from skills_mcp.authoring.validation import validate
 from skills_mcp.authoring.validation.unsafe_text import ALLOWED
-from skills_mcp.skills.discovery import load_skills
 from soak.bounded import Cost, measure
 from soak.scenario import Figure, Scale, Scenario
+from tests.skills.contents import load_skills
 from tests.support import skill_text, write
 
 _FEWEST_BOMBS = 30

@@ -8,11 +8,10 @@ from pathlib import Path
 from skills_mcp.errors import FileError
 from skills_mcp.files.opening import OPENERS, Opener, has_openat2, open_inside
 from skills_mcp.skills.assets import read_file
-from skills_mcp.skills.discovery import load_skills
-from skills_mcp.skills.found import Package
-from skills_mcp.skills.walk import Walk
+from skills_mcp.skills.walk import Package, Walk
 from soak.input.swapper import swapping
 from soak.scenario import Figure, Scale, Scenario
+from tests.skills.contents import load_skills
 from tests.support import write
 
 _INSIDE, _OUTSIDE = b"inside ", b"CANARY "  # of one length, so that no size tells

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from skills_mcp.errors import FileError
 from skills_mcp.skills.assets import copy_files, read_file
-from skills_mcp.skills.discovery import load_skills
 from skills_mcp.skills.model import Skill
 from skills_mcp.skills.reading import Lines, find_files, read_beginning, read_lines
 from soak.bounded import measure
 from soak.scenario import Figure, Scale, Scenario
+from tests.skills.contents import load_skills
 from tests.support import skill_text, write
 
 _MAX_GROWN_MB = 5

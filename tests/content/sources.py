@@ -79,9 +79,6 @@ class FakeSource(RemoteBranch):
         same = {f"{number}.md": "same" for number in range(1, 10)}
         return {"0.md": str(checkout.revision), **same}
 
-    def find_changes(self, before: str | None, after: Checkout) -> None:
-        """Return None: nobody can tell."""
-
     def close(self) -> None:
         self.is_closed = True
 

@@ -9,8 +9,8 @@ from skills_mcp.routing import stop_words
 from skills_mcp.routing.decision import Ambiguous, Match, decide
 from skills_mcp.routing.keywords import KeywordMatcher
 from skills_mcp.routing.tokens import tokenize
-from skills_mcp.skills.discovery import load_skills
 from tests.docs.pages import DOCS, block, code, codes, prose, section, table, tables
+from tests.skills.contents import load_skills
 from tests.support import SKILLS_CONTENT, make_skill
 
 ROUTING = DOCS / "explanation" / "routing.md"

@@ -41,8 +41,8 @@ from skills_mcp.scripts.preparation import (
     private_folder,
 )
 from skills_mcp.scripts.script_environment import ScriptEnvironment
-from skills_mcp.skills.discovery import load_skills
 from skills_mcp.skills.index import SkillIndex
+from tests.skills.contents import load_skills
 from tests.support import write, write_skill
 
 OPEN = Scripts(sandbox="off")

@@ -29,9 +29,9 @@ from skills_mcp.scripts.sandbox import HOLDING
 from skills_mcp.scripts.script_environment import ScriptEnvironment
 from skills_mcp.scripts.script_runner import ScriptRunner
 from skills_mcp.skills.assets import MAX_COPY_BYTES
-from skills_mcp.skills.discovery import load_skills
 from skills_mcp.skills.model import Skill
 from tests.packages import PDF_FILES, contents, write_package, write_pdf
+from tests.skills.contents import load_skills
 from tests.support import PATIENCE_SECONDS, make_skill, write
 
 PLAIN = {"PATH": os.defpath}

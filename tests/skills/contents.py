@@ -1,14 +1,18 @@
 """Content for a test: folders that stand somewhere in the tree, and their snapshot."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from skills_mcp.config import Layer, Settings
+from skills_mcp.config import Layer, Limits, Settings
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.source import Checkout, Content, LeftOut, Mode, Mount, Part
-from skills_mcp.skills.model import Scope
+from skills_mcp.skills.homes import Home
+from skills_mcp.skills.model import Problem, Scope, Skill
+from skills_mcp.snapshots.collection import read_home
+from skills_mcp.snapshots.skill_table import SkillTable
 from skills_mcp.snapshots.snapshot import Snapshot, take_snapshot
 
 
@@ -39,6 +43,29 @@ def part_of(  # noqa: PLR0913 - what an operator can say of a source
     checkout = Checkout(folder, revision, datetime.now(UTC), left_out)
     source = FixedSource(checkout, "git" if revision else "local")
     return Part(Mount(source=source, at=at, subfolder=subfolder, scope=scope), checkout)
+
+
+@dataclass(frozen=True)
+class LoadedSkills:
+    """What one folder holds."""
+
+    skills: tuple[Skill, ...]
+    problems: tuple[Problem, ...]
+
+
+def load_skills(
+    folder: Path,
+    *,
+    prefix: str = "",
+    scope: Scope = "org",
+    limits: Limits | None = None,
+) -> LoadedSkills:
+    """Read every skill of a folder, in the order of their files."""
+    home = Home(folder, prefix, scope=scope)
+    read = read_home(home, limits or Limits(), lambda _: "", {})
+    records = [record for record in read.records if record.skill]
+    table = SkillTable.pack([(0, record) for record in records], [home])
+    return LoadedSkills(tuple(table), tuple(problem for _, problem in read.findings))
 
 
 def take(*parts: Path | Part, settings: Mapping[str, Any] | None = None) -> Snapshot:

@@ -4,19 +4,20 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from skills_mcp.errors import MissingFileError
+from skills_mcp.errors import MissingFileError, UndeclaredFileError
 from skills_mcp.skills.assets import read_file
 from skills_mcp.skills.discovery import (
     MAX_SKILL_BYTES,
-    load_skills,
 )
 from skills_mcp.skills.homes import Home, find_homes
-from tests.support import SKILLS_CONTENT, skill_text, write, write_skill
+from tests.skills.contents import load_skills
+from tests.support import SKILLS_CONTENT, open_library, skill_text, write, write_skill
 
 PACKAGE = "---\nname: pdf\ndescription: Fills forms.\n---\nBody.\n"
 
@@ -590,3 +591,70 @@ def is_sound(skill: Any) -> None:
         assert not any(ord(c) < 32 or 127 <= ord(c) < 160 for c in text)
     for file in skill.files:
         assert (skill.directory / file).is_file()
+
+
+# --- names with accents: declared in one encoding, on the disk in the other ---
+
+COMPOSED, DECOMPOSED = (normalize(form, "Résumé/modèle.md") for form in ("NFC", "NFD"))
+
+
+def write_rules(root: Path, declared: str, on_disk: str) -> None:
+    entry = [{"file": declared, "description": "D"}]
+    write(root / "cv.md", skill_text(assets=entry))
+    write(root / "cv" / on_disk, "the file")
+
+
+@pytest.mark.parametrize("asked", [COMPOSED, DECOMPOSED])
+@pytest.mark.parametrize("declared", [COMPOSED, DECOMPOSED])
+@pytest.mark.parametrize("on_disk", [COMPOSED, DECOMPOSED])
+def test_a_file_is_found_in_every_encoding_of_its_name(
+    tmp_path: Path, declared: str, on_disk: str, asked: str
+) -> None:
+    write_rules(tmp_path / "content", declared, on_disk)
+    library = open_library(tmp_path / "content")
+
+    served = library.read_asset("cv", asked)
+    read = library.read_file("cv", asked)
+
+    assert served.content.data == read.part.content.data == b"the file"
+    assert served.file == read.file
+    assert normalize("NFC", served.file) == COMPOSED
+    library.close()
+
+
+@pytest.mark.parametrize("asked", [COMPOSED, DECOMPOSED])
+@pytest.mark.parametrize("on_disk", [COMPOSED, DECOMPOSED])
+def test_a_file_of_a_package_is_found_in_every_encoding(
+    tmp_path: Path, on_disk: str, asked: str
+) -> None:
+    write(tmp_path / "content/cv/SKILL.md", "---\nname: cv\ndescription: D\n---\nText")
+    write(tmp_path / "content/cv" / on_disk, "the file")
+    library = open_library(tmp_path / "content")
+
+    read = library.read_file("cv", asked)
+
+    assert read.part.content.data == b"the file"
+    assert normalize("NFC", read.file) == COMPOSED
+    library.close()
+
+
+def test_two_files_of_a_package_that_look_the_same_are_both_left_out(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path / "content"
+    write(root / "cv/SKILL.md", "---\nname: cv\ndescription: D\n---\nText")
+    for name in ("é.md", "x.md"):
+        for form in ("NFC", "NFD"):
+            write(root / "cv" / normalize(form, name))
+    if len(list((root / "cv").iterdir())) < 4:
+        pytest.skip("this disk keeps only one of them")
+
+    loaded = load_skills(root)
+
+    [skill] = loaded.skills
+    assert list(skill.files) == ["SKILL.md", "x.md"]
+    assert [(p.rule, p.level) for p in loaded.problems] == [
+        ("file-name", "warning")
+    ] * 2
+    with pytest.raises(UndeclaredFileError):
+        open_library(root).read_file("cv", "é.md")

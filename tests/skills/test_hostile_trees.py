@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.config import Limits
-from skills_mcp.skills.discovery import load_skills
 from skills_mcp.skills.homes import find_homes
 from skills_mcp.skills.index import SkillIndex
+from tests.skills.contents import load_skills
 from tests.support import make_skill, skill_text, write, write_skill
 
 PACKAGE = "---\nname: x\ndescription: What it does\n---\n\nText.\n"

@@ -8,15 +8,19 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.skills.model import SkillPath
+from skills_mcp.config import Settings
+from skills_mcp.content.source import Checkout, Content, Mount, Part
+from skills_mcp.skills.model import EXPORTED_TIMES_NS, SkillPath
 from skills_mcp.snapshots.changes import (
-    Offer,
+    OfferedSkills,
     SkillChanges,
     derive_changes,
     is_listing_changed,
 )
+from skills_mcp.snapshots.snapshot import take_snapshot
+from tests.content.sources import FakeSource, checkout_of
 from tests.packages import write_package
-from tests.support import open_library, write, write_skill
+from tests.support import open_library, sha256_of, write, write_skill
 
 
 @pytest.fixture
@@ -31,10 +35,35 @@ def content(tmp_path: Path) -> Path:
     return folder
 
 
-def offer_of(folder: Path, settings: Mapping[str, Any] | None = None) -> Offer:
-    snapshot = open_library(folder, settings=settings).snapshot
-    table = snapshot.indexes.basis().collection.table
-    return Offer(table, snapshot.index.offered.numbers)
+class Commit(FakeSource):
+    """A folder as a commit, in which the content of each file has an id."""
+
+    def content_ids(self, checkout: Checkout) -> Mapping[str, str]:
+        files = (each for each in checkout.directory.rglob("*") if each.is_file())
+        return {
+            file.relative_to(checkout.directory).as_posix(): sha256_of(
+                file.read_bytes()
+            )
+            for file in files
+        }
+
+
+def offered_by(
+    folder: Path, settings: Mapping[str, Any] | None = None
+) -> OfferedSkills:
+    """Return the skills of a folder."""
+    return open_library(folder, settings=settings).snapshot.offered
+
+
+def committed(folder: Path) -> OfferedSkills:
+    """Return the skills of a folder as those of a commit."""
+    for file in folder.rglob("*.*"):
+        if file.is_file():  # as a commit is exported
+            os.utime(file, ns=(EXPORTED_TIMES_NS[0],) * 2)
+            file.chmod(0o444)
+    checkout = checkout_of(folder.name, folder)
+    part = Part(Mount(source=Commit()), checkout)
+    return take_snapshot(Content((part,)), Settings()).offered
 
 
 def changes_of(**lists: Sequence[str]) -> SkillChanges:
@@ -46,16 +75,19 @@ def copied(content: Path, change: Callable[[Path], object]) -> Path:
     """Return another folder, as every commit has one, with a change."""
     folder = content.parent / "next"
     shutil.copytree(content, folder)
+    for file in folder.rglob("*.*"):
+        file.chmod(0o755 if file.is_dir() else 0o644)
     change(folder)
     return folder
 
 
 def test_without_a_change_there_is_none(content: Path) -> None:
-    again = copied(content, lambda _: None)
+    before = committed(content)
 
-    changes = derive_changes(offer_of(content), offer_of(again), {})
+    after = committed(copied(content, lambda _: None))
 
-    assert changes == SkillChanges()
+    assert derive_changes(before, after) == SkillChanges()
+    assert derive_changes(before, before) == SkillChanges()
 
 
 def test_skills_that_came_and_went_are_named_in_order(content: Path) -> None:
@@ -64,7 +96,7 @@ def test_skills_that_came_and_went_are_named_in_order(content: Path) -> None:
         write_skill(folder, "skills/z.md")
         write_skill(folder, "skills/a.md")
 
-    changes = derive_changes(offer_of(content), offer_of(copied(content, change)), {})
+    changes = derive_changes(committed(content), committed(copied(content, change)))
 
     assert changes == changes_of(added=["a", "z"], removed=["ui/forms"])
 
@@ -74,6 +106,7 @@ def test_skills_that_came_and_went_are_named_in_order(content: Path) -> None:
     [
         ("ui/forms.md", "---\ndescription: x\nkeywords: [y]\n---\nNew.", "ui/forms"),
         ("ui/auth/assets/base.txt", "Another length", "ui/auth"),
+        ("ui/auth/assets/base.txt", "Two", "ui/auth"),
         ("pdf/scripts/fill.py", "print(1000)", "pdf"),
         ("pdf/references/more.md", "A new file", "pdf"),
     ],
@@ -81,84 +114,49 @@ def test_skills_that_came_and_went_are_named_in_order(content: Path) -> None:
 def test_a_skill_that_says_or_has_something_else_is_changed(
     content: Path, file: str, text: str, path: str
 ) -> None:
-    after = copied(content, lambda folder: write(folder / "skills" / file, text))
+    before = committed(content)
 
-    changes = derive_changes(offer_of(content), offer_of(after), {})
+    after = committed(copied(content, lambda top: write(top / "skills" / file, text)))
 
-    assert changes == changes_of(changed=[path])
-
-
-def test_a_file_that_keeps_its_size_is_seen_where_the_source_names_it(
-    content: Path,
-) -> None:
-    base = "skills/ui/auth/assets/base.txt"
-    after = copied(content, lambda folder: write(folder / base, "Two"))
-    before, now = offer_of(content), offer_of(after)
-
-    unnamed = derive_changes(before, now, {})
-    named = derive_changes(before, now, {after: frozenset({base, "README.md"})})
-    elsewhere = derive_changes(before, now, {content: frozenset({base})})
-
-    assert unnamed == elsewhere == SkillChanges()
-    assert named == changes_of(changed=["ui/auth"])
-
-
-@pytest.mark.parametrize(
-    "file, path",
-    [
-        ("skills/ui/auth.md", "ui/auth"),
-        ("skills/ui/forms.md", "ui/forms"),
-        ("skills/pdf/SKILL.md", "pdf"),
-        ("skills/pdf/scripts/fill.py", "pdf"),
-    ],
-)
-def test_a_file_that_the_source_names_belongs_to_one_skill(
-    content: Path, file: str, path: str
-) -> None:
-    offer = offer_of(content)
-    again = offer_of(copied(content, lambda _: None))
-
-    named = {content.parent / "next": frozenset({file})}
-
-    assert derive_changes(offer, again, named) == changes_of(changed=[path])
+    assert derive_changes(before, after) == changes_of(changed=[path])
 
 
 def test_a_package_at_the_top_has_the_files_of_the_whole_source(
     tmp_path: Path,
 ) -> None:
     write_package(tmp_path, "alone", {"a.txt": "One"})
-    offer = offer_of(tmp_path / "alone")
-    again = offer_of(copied(tmp_path / "alone", lambda _: None))
+    before = committed(tmp_path / "alone")
+    other = copied(tmp_path / "alone", lambda top: write(top / "a.txt", "Two"))
 
-    changes = derive_changes(offer, again, {tmp_path / "next": {"a.txt"}})
+    changes = derive_changes(before, committed(other))
 
     assert changes == changes_of(changed=["alone"])
 
 
 def test_in_a_folder_a_file_that_was_edited_is_seen_by_its_time(content: Path) -> None:
     base = content / "skills/ui/auth/assets/base.txt"
-    before = offer_of(content)
+    before = offered_by(content)
     write(base, "Two")
     os.utime(base, (1, 1))
 
-    changes = derive_changes(before, offer_of(content), {})
+    changes = derive_changes(before, offered_by(content))
 
     assert changes == changes_of(changed=["ui/auth"])
 
 
 def test_what_is_hidden_has_come_or_gone(content: Path) -> None:
-    hidden = offer_of(content, {"visibility": {"deny": ["ui/*"]}})
-    offered = offer_of(content)
+    hidden = offered_by(content, {"visibility": {"deny": ["ui/*"]}})
+    offered = offered_by(content)
 
-    assert derive_changes(hidden, offered, {}).added == ("ui/auth", "ui/forms")
-    assert derive_changes(offered, hidden, {}).removed == ("ui/auth", "ui/forms")
+    assert derive_changes(hidden, offered).added == ("ui/auth", "ui/forms")
+    assert derive_changes(offered, hidden).removed == ("ui/auth", "ui/forms")
 
 
 def test_the_first_content_is_all_new_and_none_is_no_change(content: Path) -> None:
-    offer = offer_of(content)
+    offered = offered_by(content)
 
-    assert derive_changes(None, offer, {}).added == ("pdf", "ui/auth", "ui/forms")
-    assert derive_changes(None, None, {}) == SkillChanges()
+    assert derive_changes(None, offered).added == ("pdf", "ui/auth", "ui/forms")
+    assert derive_changes(None, None) == SkillChanges()
 
 
 # What a list of skills shows
@@ -181,12 +179,12 @@ def test_a_list_looks_different_when_a_description_does(
         content, lambda folder: write_skill(folder, "skills/ui/forms.md", **fields)
     )
 
-    assert is_listing_changed(offer_of(content), offer_of(after)) is is_other
+    assert is_listing_changed(offered_by(content), offered_by(after)) is is_other
 
 
 def test_a_list_looks_different_when_a_skill_comes_or_goes(content: Path) -> None:
-    before = offer_of(content)
-    after = offer_of(copied(content, lambda top: write_skill(top, "skills/a.md")))
+    before = offered_by(content)
+    after = offered_by(copied(content, lambda top: write_skill(top, "skills/a.md")))
 
     assert is_listing_changed(before, after)
     assert is_listing_changed(after, before)
@@ -198,5 +196,5 @@ def test_the_first_list_is_news_unless_it_is_empty(
 ) -> None:
     (tmp_path / "empty").mkdir()
 
-    assert is_listing_changed(None, offer_of(content))
-    assert not is_listing_changed(None, offer_of(tmp_path / "empty"))
+    assert is_listing_changed(None, offered_by(content))
+    assert not is_listing_changed(None, offered_by(tmp_path / "empty"))

@@ -1,15 +1,17 @@
-"""All skills of all sources; what is derived from before equals what is read anew."""
+"""All skills of all sources; what is known changes nothing in what is collected."""
 
+import os
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.config import Limits, Visibility
+from skills_mcp.config import Limits, Settings, Visibility
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
@@ -20,10 +22,11 @@ from skills_mcp.content.source import (
     Mount,
     Part,
 )
-from skills_mcp.skills import discovery
-from skills_mcp.skills.model import Problem
-from skills_mcp.skills.packing import pack
-from skills_mcp.snapshots.collection import Collection, collect
+from skills_mcp.skills.model import EXPORTED_TIMES_NS, Problem
+from skills_mcp.skills.walk import Walk
+from skills_mcp.snapshots.collection import Collection, Finding, collect
+from skills_mcp.snapshots.skill_table import SkillTable
+from skills_mcp.snapshots.snapshot import take_snapshot
 from tests.content.sources import FakeSource
 from tests.support import Upstream, skill_text, sync, write, write_skill
 
@@ -37,24 +40,20 @@ def here(source: ContentSource, at: str = "") -> Content:
 
 
 def read(content: Content, before: Collection | None = None) -> Collection:
-    return collect(content, Limits(), Visibility(), before)
+    return collect(content, Limits(), Visibility(), [before] if before else ())
 
 
 def told(collection: Collection) -> tuple[object, ...]:
-    """Return all that an answer can say of a collection.
-
-    How a Markdown file looks is known to tell an edit, which a commit has none of.
-    """
+    """Return all that a reply or the next state can read of a collection."""
     table = collection.table
-    numbers = range(len(table))
     return (
         list(table),
-        list(table.rows()),
+        table.listed,
         list(table.declared()),
-        [(table.stamps(n), table.characters(n)) for n in numbers],
-        [table.main(n) for n in numbers if not collection.origins[0].revision],
-        collection.problems,
+        list(table.records()),
+        collection.findings,
         collection.origins,
+        sorted(collection.records(), key=lambda record: record.key),
     )
 
 
@@ -136,7 +135,7 @@ def test_after_any_commit_it_equals_what_is_read_anew(
 
 
 def test_only_what_a_commit_changes_is_read_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, opened_files: list[str]
 ) -> None:
     upstream = Upstream.create(tmp_path)
     upstream.commit({f"ui/s{n}.md": skill_text(description=f"N{n}") for n in range(30)})
@@ -146,29 +145,29 @@ def test_only_what_a_commit_changes_is_read_again(
     upstream.commit(
         {"ui/s7.md": skill_text(), "p3/new.txt": "x", "ui/s99.md": TEXTS[0]}
     )
-    opened: list[str] = []
-    read_file = discovery._read
-
-    def noting(root: Path, file: str) -> Any:
-        opened.append(file)
-        return read_file(root, file)
-
-    monkeypatch.setattr(discovery, "_read", noting)
+    opened_files.clear()
 
     after = read(here(source), before)
 
-    assert sorted(opened) == ["p3/SKILL.md", "ui/s7.md", "ui/s99.md"]
-    assert after.before.count(-1) == 3
+    assert sorted(opened_files) == ["p3/SKILL.md", "ui/s7.md", "ui/s99.md"]
     assert len(after.table) == 41
 
 
-def test_the_same_commit_is_not_even_looked_at(tmp_path: Path) -> None:
+def test_a_commit_that_is_known_is_opened_without_a_walk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     upstream = Upstream.create(tmp_path)
     upstream.commit({"a.md": skill_text()})
     source = RemoteBranch(Remote(upstream.url, "main"), tmp_path / "cache")
-    before = read(here(source))
+    content = here(source)
+    before = take_snapshot(content, Settings())
 
-    assert read(here(source), before) is before
+    def walk(_: Walk) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(Walk, "run", walk)
+
+    assert take_snapshot(content, Settings(), before.state).is_over(before.state)
 
 
 def test_a_folder_in_which_nothing_changed_gives_the_very_same_skills(
@@ -184,8 +183,6 @@ def test_a_folder_in_which_nothing_changed_gives_the_very_same_skills(
 
 
 def test_an_edit_that_keeps_size_and_time_is_seen(tmp_path: Path) -> None:
-    import os
-
     file = write_skill(tmp_path, "a.md", description="abc")
     source = LocalFolder(tmp_path)
     before = read(here(source))
@@ -210,32 +207,32 @@ def test_a_commit_that_nobody_remembers_is_read_whole(tmp_path: Path) -> None:
     after = read(here(source), before)
 
     assert after.table[0].description == "new"
-    assert after.before == (-1,)
 
 
 class History(FakeSource):
-    """A repository of which each state lies in a folder of its own."""
+    """A repository of which each commit lies in a folder of its own."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(str(folder))
-        self._directory = folder
+        self._folder = folder
         self._states: list[dict[str, str]] = []
 
     def commit(self, files: dict[str, str]) -> Checkout:
-        """Return a state that has these files and no others."""
+        """Return a commit that has these files and no others."""
         revision = str(len(self._states))
         self._states.append(files)
-        folder = self._directory / revision
+        folder = self._folder / revision
         folder.mkdir(parents=True)
         change(folder, list(files.items()))
+        for file, text in files.items():
+            # As files are exported: read only, and with a time of their content.
+            time_ns = EXPORTED_TIMES_NS[crc32(text.encode()) >> 4]
+            os.utime(folder / file, ns=(time_ns, time_ns))
+            (folder / file).chmod(0o444)
         return Checkout(folder, revision, datetime.now(UTC))
 
-    def find_changes(  # type: ignore[override]
-        self, before: str | None, after: Checkout
-    ) -> frozenset[str]:
-        old, new = (self._states[int(each or 0)] for each in (before, after.revision))
-        every = old.keys() | new.keys()
-        return frozenset(file for file in every if old.get(file) != new.get(file))
+    def content_ids(self, checkout: Checkout) -> Mapping[str, str]:
+        return self._states[int(checkout.revision or 0)]
 
 
 def of(source: ContentSource, checkout: Checkout, at: str = "") -> Content:
@@ -256,7 +253,7 @@ def test_what_belonged_to_a_file_is_looked_at_when_the_file_goes(
     after = read(later, before)
 
     assert told(after) == told(read(later))
-    assert [row.path.endswith("ui/react/a") for row in after.table.rows()] == [True]
+    assert [row.path.endswith("ui/react/a") for row in after.table.listed] == [True]
 
 
 def test_what_had_no_room_is_read_as_soon_as_there_is_some(tmp_path: Path) -> None:
@@ -268,7 +265,7 @@ def test_what_had_no_room_is_read_as_soon_as_there_is_some(tmp_path: Path) -> No
     smaller = {**files, "a/x.md": skill_text(body="x" * 100)}
     later = of(source, source.commit(smaller))
 
-    after = collect(later, limits, Visibility(), before)
+    after = collect(later, limits, Visibility(), [before])
 
     assert told(after) == told(collect(later, limits, Visibility()))
     assert len(after.table) == 2
@@ -285,10 +282,10 @@ def test_what_has_no_room_does_not_depend_on_what_is_known(tmp_path: Path) -> No
     more = {**files, "Z/z.md": skill_text(body="z" * 400)}
     later = of(source, source.commit(more))
 
-    after = collect(later, limits, Visibility(), before)
+    after = collect(later, limits, Visibility(), [before])
 
     assert told(after) == told(collect(later, limits, Visibility()))
-    assert [row.path for row in after.table.rows()] == ["Z/z", "a/b/x"]
+    assert [row.path for row in after.table.listed] == ["Z/z", "a/b/x"]
 
 
 @pytest.mark.parametrize("file", [".", "ui"])
@@ -299,9 +296,8 @@ def test_a_folder_that_could_not_be_listed_is_listed_again(
     content = of(source, source.commit({"ui/react/a.md": TEXTS[0]}))
     whole = read(content)
     problem = Problem(file, "cannot be listed", "", rule="unreadable", is_passing=True)
-    before = replace(
-        whole, table=pack((), whole.table.places), problems=(problem,), seen=(0,)
-    )
+    nothing = SkillTable.pack([], whole.table.homes)
+    before = replace(whole, table=nothing, findings=(Finding(problem),))
 
     assert told(read(content, before)) == told(whole)
 
@@ -318,10 +314,10 @@ def test_who_gave_way_is_back_when_the_other_one_goes(tmp_path: Path) -> None:
     before = collect(parts(second.commit(both)), Limits(), rules)
     content = parts(second.commit({"b.md": TEXTS[0]}))
 
-    after = collect(content, Limits(), rules, before)
+    after = collect(content, Limits(), rules, [before])
 
     assert told(after) == told(collect(content, Limits(), rules))
-    assert [row.path for row in after.table.rows()] == ["b", "ui/a"]
+    assert [row.path for row in after.table.listed] == ["b", "ui/a"]
 
 
 def test_a_skill_that_has_lost_a_file_is_read_again(tmp_path: Path) -> None:
@@ -337,20 +333,17 @@ def test_a_skill_that_has_lost_a_file_is_read_again(tmp_path: Path) -> None:
     assert len(after.table) == 1
 
 
-def test_many_small_commits_do_not_look_like_many_files(tmp_path: Path) -> None:
-    source, limits = History(tmp_path), Limits(max_files=8)
-    known: Collection | None = None
+def test_files_of_earlier_commits_do_not_count(tmp_path: Path) -> None:
+    source, limits = History(tmp_path), Limits(max_files=3)
+    known: list[Collection] = []
     for number in range(9):
         checkout = source.commit({"ui/a.md": TEXTS[0], "b.md": f"{number}"})
-        known = collect(of(source, checkout), limits, Visibility(), known)
+        known = [collect(of(source, checkout), limits, Visibility(), known)]
 
-    assert known is not None
-    assert known.seen[0] <= limits.max_files
+    assert {problem.rule for problem in known[0].problems} == {"frontmatter"}
 
 
 def test_a_file_of_a_time_to_come_hides_no_other(tmp_path: Path) -> None:
-    import os
-
     far_ns = 2**63 + 10**9
     file = write_skill(tmp_path, "a.md")
     os.utime(file, ns=(far_ns, far_ns))
@@ -359,3 +352,76 @@ def test_a_file_of_a_time_to_come_hides_no_other(tmp_path: Path) -> None:
 
     assert len(before.table) == 1
     assert read(here(source), before) is before
+
+
+def test_another_content_of_the_same_size_and_time_is_read(tmp_path: Path) -> None:
+    source = History(tmp_path)
+    before = read(of(source, source.commit({"a.md": skill_text(body="One")})))
+    checkout = source.commit({"a.md": skill_text(body="Two")})
+    time_ns = (tmp_path / "0/a.md").stat().st_mtime_ns
+    os.utime(tmp_path / "1/a.md", ns=(time_ns, time_ns))
+
+    after = read(of(source, checkout), before)
+
+    assert after.table[0].body == "Two"
+
+
+def test_a_file_of_a_commit_that_was_edited_in_place_is_read(tmp_path: Path) -> None:
+    source = History(tmp_path)
+    content = of(source, source.commit({"a.md": skill_text(body="One")}))
+    before = read(content)
+    (tmp_path / "0/a.md").chmod(0o644)
+    write(tmp_path / "0/a.md", skill_text(body="Two"))
+
+    assert read(content, before).table[0].body == "Two"
+
+
+def test_a_file_that_is_broken_or_speaks_to_people_is_not_read_again(
+    tmp_path: Path, opened_files: list[str]
+) -> None:
+    source = History(tmp_path)
+    files = {"bad.md": "no frontmatter", "README.md": "Welcome", "a.md": TEXTS[2]}
+    before = read(of(source, source.commit(files)))
+    opened_files.clear()
+
+    after = read(of(source, source.commit({**files, "b.md": TEXTS[0]})), before)
+
+    assert opened_files == ["b.md"]
+    assert after.problems == before.problems != ()
+
+
+def test_a_file_that_could_not_be_opened_is_tried_again(
+    tmp_path: Path, opened_files: list[str]
+) -> None:
+    source = History(tmp_path)
+    content = of(source, source.commit({"a.md": TEXTS[0], "b.md": TEXTS[0]}))
+    before = read(content)
+    passing = Problem("a.md", "is locked", "", is_passing=True)
+    [key] = [record.key for record in before.records() if record.file == "a.md"]
+    failed = replace(before, findings=(Finding(passing, key),))
+    opened_files.clear()
+
+    after = read(content, failed)
+
+    assert opened_files == ["a.md"]
+    assert told(after) == told(before)
+
+
+@pytest.mark.parametrize("later", ["ui/_index.md", "ui/c/button.tsx", "README.md"])
+def test_the_same_copy_in_two_sources_is_as_if_it_was_read_twice(
+    tmp_path: Path, later: str
+) -> None:
+    files = {"ui/a.md": TEXTS[0], "ui/b.md": "no frontmatter", "ui/c.md": TEXTS[2]}
+    first, second = History(tmp_path / "1"), History(tmp_path / "2")
+
+    def parts(extra: dict[str, str]) -> Content:
+        each = ((s, s.commit({**files, **extra})) for s in (first, second))
+        return Content(tuple(part for s, c in each for part in of(s, c).parts))
+
+    before = read(parts({}))
+    content = parts({later: TEXTS[1]})
+
+    after = read(content, before)
+
+    assert told(after) == told(read(content))
+    assert told(read(content, after)) == told(after)

@@ -6,21 +6,20 @@ import threading
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from skills_mcp.config import Config, Layer, Limits, Settings, Visibility
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.source import Checkout, Content, Mount, Part
-from skills_mcp.skills import discovery
-from skills_mcp.snapshots import index_cache as basis_cache
-from skills_mcp.snapshots.index_cache import BasisCache
-from skills_mcp.snapshots.indexes import Basis
-from skills_mcp.snapshots.shelf import Shelf
+from skills_mcp.snapshots import index_cache
+from skills_mcp.snapshots.current import CurrentSnapshot
+from skills_mcp.snapshots.index_cache import IndexCache
+from skills_mcp.snapshots.indexes import IndexState
 from skills_mcp.snapshots.snapshot import Snapshot, take_snapshot
 from tests.support import mounted, write
 
+SETTINGS = Settings((Layer("test", {"toolsets": ["core", "packages"]}),))
 PACKAGE = "---\nname: {0}\ndescription: Fills {0} forms.\n---\nThe body of {0}.\n"
 
 
@@ -34,8 +33,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def cache(tmp_path: Path, folder: Path) -> BasisCache:
-    return BasisCache(tmp_path / "index", content_of(folder), Config())
+def cache(tmp_path: Path, folder: Path) -> IndexCache:
+    return IndexCache(tmp_path / "index", content_of(folder), Config())
 
 
 def content_of(folder: Path, at: str = "") -> Content:
@@ -43,15 +42,14 @@ def content_of(folder: Path, at: str = "") -> Content:
     return Content((Part(Mount(source=LocalFolder(folder), at=at), checkout),))
 
 
-def taken(folder: Path, basis: Basis | None = None) -> Snapshot:
-    snapshot = take_snapshot(content_of(folder), Settings(), basis)
-    snapshot.prepare(searches=True)
+def taken(folder: Path, known: IndexState | None = None) -> Snapshot:
+    snapshot = take_snapshot(content_of(folder), SETTINGS, known)
+    snapshot.prepare()
     return snapshot
 
 
-def shelf_of(folder: Path, tmp_path: Path) -> Shelf:
-    toolsets = Layer("test", {"toolsets": ["core", "packages"]})
-    return Shelf(mounted(folder), Settings((toolsets,)), tmp_path / "index")
+def server_of(folder: Path, tmp_path: Path) -> CurrentSnapshot:
+    return CurrentSnapshot(mounted(folder), SETTINGS, tmp_path / "index")
 
 
 def ranked(snapshot: Snapshot, task: str) -> list[tuple[str, float]]:
@@ -59,21 +57,21 @@ def ranked(snapshot: Snapshot, task: str) -> list[tuple[str, float]]:
     return [(each.skill.path, float(each.score)) for each in found]
 
 
-def another(cache: BasisCache, folder: Path) -> BasisCache:
+def another(cache: IndexCache, folder: Path) -> IndexCache:
     """Return the same cache as the next process sees it."""
-    return BasisCache(cache.folder.parent, content_of(folder), Config())
+    return IndexCache(cache.folder.parent, content_of(folder), Config())
 
 
 def test_what_was_opened_or_saved_here_is_not_opened_again(
-    folder: Path, cache: BasisCache
+    folder: Path, cache: IndexCache
 ) -> None:
-    cache.save(taken(folder).indexes.basis())
+    cache.save(taken(folder).state)
     other = another(cache, folder)
 
     assert cache.open() is None
     assert other.open() is not None
     assert other.open() is None
-    other.save(taken(folder).indexes.basis())
+    other.save(taken(folder).state)
     assert cache.open() is not None
 
 
@@ -83,31 +81,18 @@ def only_folder(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def opened_files(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    opened: list[str] = []
-    read = discovery._read
-
-    def noting(root: Path, file: str) -> Any:
-        opened.append(file)
-        return read(root, file)
-
-    monkeypatch.setattr(discovery, "_read", noting)
-    return opened
-
-
 def test_what_was_saved_answers_as_what_was_built(
-    folder: Path, cache: BasisCache
+    folder: Path, cache: IndexCache
 ) -> None:
     built = taken(folder)
-    saved = cache.save(built.indexes.basis())
+    saved = cache.save(built.state)
 
-    basis = another(cache, folder).open()
+    kept = another(cache, folder).open()
 
-    assert basis is not None
-    assert basis.collection.table.text[:] == saved.collection.table.text[:]
-    opened = taken(folder, basis)
-    assert opened.indexes.are_of(basis)
+    assert kept is not None
+    assert kept.collection.table.text[:] == saved.collection.table.text[:]
+    opened = taken(folder, kept)
+    assert opened.is_over(kept)
     assert list(opened.index) == list(built.index)
     assert ranked(opened, "pdf form") == ranked(built, "pdf form") != []
     assert opened.problems == built.problems
@@ -117,11 +102,11 @@ def test_the_next_process_reads_no_skill_again(
     folder: Path, tmp_path: Path, opened_files: list[str]
 ) -> None:
     content = content_of(folder)
-    shelf_of(folder, tmp_path).load(content)
+    server_of(folder, tmp_path).load(content)
     assert sorted(opened_files) == ["doc/SKILL.md", "pdf/SKILL.md", "xls/SKILL.md"]
     opened_files.clear()
 
-    second = shelf_of(folder, tmp_path)
+    second = server_of(folder, tmp_path)
     second.load(content)
 
     assert opened_files == []
@@ -131,12 +116,12 @@ def test_the_next_process_reads_no_skill_again(
 def test_an_edit_is_seen_and_what_replaces_it_is_kept_instead(
     folder: Path, tmp_path: Path, opened_files: list[str]
 ) -> None:
-    shelf_of(folder, tmp_path).load(content_of(folder))
+    server_of(folder, tmp_path).load(content_of(folder))
     first = only_folder(tmp_path)
     write(folder / "pdf" / "SKILL.md", PACKAGE.format("pdf") + "Watermarks.\n")
     opened_files.clear()
 
-    later = shelf_of(folder, tmp_path)
+    later = server_of(folder, tmp_path)
     later.load(content_of(folder))
 
     assert opened_files.count("doc/SKILL.md") == 0
@@ -148,8 +133,8 @@ def test_servers_that_start_together_build_it_once(
     folder: Path, tmp_path: Path, opened_files: list[str]
 ) -> None:
     content = content_of(folder)
-    shelves = [shelf_of(folder, tmp_path) for _ in range(6)]
-    threads = [threading.Thread(target=each.load, args=(content,)) for each in shelves]
+    servers = [server_of(folder, tmp_path) for _ in range(6)]
+    threads = [threading.Thread(target=each.load, args=(content,)) for each in servers]
 
     for thread in threads:
         thread.start()
@@ -157,14 +142,14 @@ def test_servers_that_start_together_build_it_once(
         thread.join()
 
     assert sorted(opened_files) == ["doc/SKILL.md", "pdf/SKILL.md", "xls/SKILL.md"]
-    assert len({tuple(ranked(each.snapshot, "doc form")) for each in shelves}) == 1
+    assert len({tuple(ranked(each.snapshot, "doc form")) for each in servers}) == 1
 
 
 @pytest.mark.parametrize("damage", ["cut", "empty", "gone", "noise"])
 def test_a_damaged_file_counts_as_not_there(
     damage: str, folder: Path, tmp_path: Path
 ) -> None:
-    shelf_of(folder, tmp_path).load(content_of(folder))
+    server_of(folder, tmp_path).load(content_of(folder))
     for file in only_folder(tmp_path).iterdir():
         raw = file.read_bytes()
         cut = {"cut": raw[: len(raw) // 2], "empty": b"", "noise": b"\xff" * len(raw)}
@@ -173,40 +158,40 @@ def test_a_damaged_file_counts_as_not_there(
         else:
             file.write_bytes(cut[damage])
 
-    shelf = shelf_of(folder, tmp_path)
-    shelf.load(content_of(folder))
+    server = server_of(folder, tmp_path)
+    server.load(content_of(folder))
 
-    assert ranked(shelf.snapshot, "pdf form")[0][0] == "pdf"
-    again = BasisCache(tmp_path / "index", content_of(folder), Config())
+    assert ranked(server.snapshot, "pdf form")[0][0] == "pdf"
+    again = IndexCache(tmp_path / "index", content_of(folder), Config())
     assert again.open() is not None
 
 
 def test_each_single_damaged_file_is_survived(folder: Path, tmp_path: Path) -> None:
-    shelf_of(folder, tmp_path).load(content_of(folder))
+    server_of(folder, tmp_path).load(content_of(folder))
     for name in sorted(file.name for file in only_folder(tmp_path).iterdir()):
         (only_folder(tmp_path) / name).write_bytes(b"\x93NUMPY\x01\x00")
 
-        shelf = shelf_of(folder, tmp_path)
-        shelf.load(content_of(folder))
+        server = server_of(folder, tmp_path)
+        server.load(content_of(folder))
 
-        assert ranked(shelf.snapshot, "doc form")[0][0] == "doc"
+        assert ranked(server.snapshot, "doc form")[0][0] == "doc"
 
 
 def test_other_sources_limits_and_formats_have_folders_of_their_own(
-    folder: Path, tmp_path: Path, cache: BasisCache, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, cache: IndexCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cache.save(taken(folder).indexes.basis())
+    cache.save(taken(folder).state)
     index = tmp_path / "index"
 
-    assert BasisCache(index, content_of(folder, at="x"), Config()).open() is None
+    assert IndexCache(index, content_of(folder, at="x"), Config()).open() is None
     for other in (
         Config(limits=Limits(max_files=9)),
         Config(visibility=Visibility(deny=("pdf",))),
         Config(trust_content_config=True),
     ):
-        assert BasisCache(index, content_of(folder), other).open() is None
-    monkeypatch.setattr(basis_cache, "FORMAT", basis_cache.FORMAT + 1)
-    assert BasisCache(index, content_of(folder), Config()).open() is None
+        assert IndexCache(index, content_of(folder), other).open() is None
+    monkeypatch.setattr(index_cache, "FORMAT", index_cache.FORMAT + 1)
+    assert IndexCache(index, content_of(folder), Config()).open() is None
 
 
 def test_a_disk_that_takes_nothing_is_no_reason_not_to_serve(
@@ -214,14 +199,14 @@ def test_a_disk_that_takes_nothing_is_no_reason_not_to_serve(
 ) -> None:
     write(tmp_path / "index", "a file where a folder should be")
 
-    shelf = shelf_of(folder, tmp_path)
-    shelf.load(content_of(folder))
+    server = server_of(folder, tmp_path)
+    server.load(content_of(folder))
 
-    assert ranked(shelf.snapshot, "pdf form")[0][0] == "pdf"
+    assert ranked(server.snapshot, "pdf form")[0][0] == "pdf"
 
 
 def test_what_nobody_opens_for_a_month_is_deleted(
-    folder: Path, tmp_path: Path, cache: BasisCache
+    folder: Path, tmp_path: Path, cache: IndexCache
 ) -> None:
     old, recent = tmp_path / "index" / "old", tmp_path / "index" / "recent"
     write(old / "1" / "about.json")
@@ -229,7 +214,7 @@ def test_what_nobody_opens_for_a_month_is_deleted(
     month_ago = time.time() - 32 * 24 * 60 * 60
     os.utime(old, (month_ago, month_ago))
 
-    cache.save(taken(folder).indexes.basis())
+    cache.save(taken(folder).state)
 
     assert not old.exists()
     assert recent.exists()
@@ -246,20 +231,22 @@ def test_who_is_denied_here_takes_nobodys_place_in_another_server(
         parts.append(Part(Mount(source=LocalFolder(folder)), checkout))
     content = Content(tuple(parts))
     denying = Layer("test", {"visibility": {"deny": ["pdf"]}})
-    Shelf(mounted(tmp_path), Settings((denying,)), tmp_path / "index").load(content)
+    CurrentSnapshot(mounted(tmp_path), Settings((denying,)), tmp_path / "index").load(
+        content
+    )
 
-    shelf = Shelf(mounted(tmp_path), Settings(()), tmp_path / "index")
-    shelf.load(content)
+    server = CurrentSnapshot(mounted(tmp_path), Settings(()), tmp_path / "index")
+    server.load(content)
 
-    assert shelf.snapshot.index.require("pdf").body.strip().endswith("first")
+    assert server.snapshot.index.require("pdf").body.strip().endswith("first")
 
 
 def test_what_somebody_else_has_written_is_not_taken_for_ours(
-    folder: Path, cache: BasisCache, monkeypatch: pytest.MonkeyPatch
+    folder: Path, cache: IndexCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    theirs = taken(folder).indexes.basis()
+    theirs = taken(folder).state
     write(folder / "new" / "SKILL.md", PACKAGE.format("new"))
-    ours = taken(folder).indexes.basis()
+    ours = taken(folder).state
     cache.save(theirs)
     monkeypatch.setattr(cache, "_list", list)  # it was not there when we looked
 
@@ -270,39 +257,39 @@ def test_what_somebody_else_has_written_is_not_taken_for_ours(
 def test_damage_that_shows_late_is_repaired(
     name: str, folder: Path, tmp_path: Path
 ) -> None:
-    shelf_of(folder, tmp_path).load(content_of(folder))
+    server_of(folder, tmp_path).load(content_of(folder))
     damaged = only_folder(tmp_path)
     (damaged / name).write_bytes((damaged / name).read_bytes()[:-1] + b"!")
 
-    shelf = shelf_of(folder, tmp_path)
-    shelf.load(content_of(folder))
+    server = server_of(folder, tmp_path)
+    server.load(content_of(folder))
 
-    assert ranked(shelf.snapshot, "pdf form")[0][0] == "pdf"
+    assert ranked(server.snapshot, "pdf form")[0][0] == "pdf"
     assert only_folder(tmp_path) != damaged
 
 
 def test_a_disk_that_takes_nothing_can_still_be_read(
-    folder: Path, cache: BasisCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, cache: IndexCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: Path) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
-    cache.save(taken(folder).indexes.basis())
+    cache.save(taken(folder).state)
     monkeypatch.setattr(os, "utime", refuse)
 
-    other = BasisCache(tmp_path / "index", content_of(folder), Config())
+    other = IndexCache(tmp_path / "index", content_of(folder), Config())
     assert other.open() is not None
 
 
 def test_what_somebody_died_over_is_deleted(folder: Path, tmp_path: Path) -> None:
-    shelf_of(folder, tmp_path).load(content_of(folder))
+    server_of(folder, tmp_path).load(content_of(folder))
     layout = only_folder(tmp_path).parent
     for name, age_seconds in ((".staging-old", 2 * 60 * 60), (".staging-new", 0)):
         left = write(layout / name / "a.npy").parent
         os.utime(left, (time.time() - age_seconds,) * 2)
     write(folder / "new" / "SKILL.md", PACKAGE.format("new"))
 
-    shelf_of(folder, tmp_path).load(content_of(folder))
+    server_of(folder, tmp_path).load(content_of(folder))
 
     assert {each.name for each in layout.iterdir()} == {"lock", "2", ".staging-new"}
 
@@ -310,25 +297,25 @@ def test_what_somebody_died_over_is_deleted(folder: Path, tmp_path: Path) -> Non
 def test_damage_to_one_skill_keeps_no_other_from_being_served(
     folder: Path, tmp_path: Path
 ) -> None:
-    shelf_of(folder, tmp_path).load(content_of(folder))
+    server_of(folder, tmp_path).load(content_of(folder))
     file = only_folder(tmp_path) / "text.bin"
     file.write_bytes(b"!" + file.read_bytes()[1:])
 
-    shelf = shelf_of(folder, tmp_path)
-    shelf.load(content_of(folder))
+    server = server_of(folder, tmp_path)
+    server.load(content_of(folder))
 
-    assert shelf.snapshot.index.require("xls").name == "xls"
+    assert server.snapshot.index.require("xls").name == "xls"
 
 
 def test_a_single_wrong_byte_in_a_skill_is_noticed(
     folder: Path, tmp_path: Path
 ) -> None:
-    shelf_of(folder, tmp_path).load(content_of(folder))
+    server_of(folder, tmp_path).load(content_of(folder))
     text = only_folder(tmp_path) / "text.bin"
     raw = text.read_bytes()
     text.write_bytes(raw.replace(b"The body of pdf", b"The bodY of pdf"))
 
-    shelf = shelf_of(folder, tmp_path)
-    shelf.load(content_of(folder))
+    server = server_of(folder, tmp_path)
+    server.load(content_of(folder))
 
-    assert shelf.snapshot.index.require("pdf").body == "The body of pdf."
+    assert server.snapshot.index.require("pdf").body == "The body of pdf."

@@ -542,10 +542,11 @@ def test_the_same_commits_give_the_same_again(content: Path, team: Path) -> None
             )
         )
 
-    assert before.is_still(content_of("a", "b"))
-    assert not before.is_still(content_of("a", "c"))
-    assert not before.is_still(content_of("a", None))
-    assert not take(content).is_still(Content((part_of(content),)))
+    read = before.state.collection
+    assert read.is_of(content_of("a", "b"))
+    assert not read.is_of(content_of("a", "c"))
+    assert not read.is_of(content_of("a", None))
+    assert not take(content).state.collection.is_of(Content((part_of(content),)))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no named pipes")
@@ -553,7 +554,7 @@ def test_what_could_not_be_read_is_tried_again(content: Path) -> None:
     os.mkfifo(content / "skills/pipe.md")
     part = part_of(content, revision="a")
 
-    assert not take(part).is_still(Content((part,)))
+    assert not take(part).state.collection.is_of(Content((part,)))
 
 
 def test_a_setting_that_hides_nothing_is_told(content: Path) -> None:

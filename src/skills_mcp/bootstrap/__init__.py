@@ -35,7 +35,7 @@ from skills_mcp.library import SkillLibrary
 from skills_mcp.scripts.audit import AuditFile
 from skills_mcp.scripts.script_environment import ScriptEnvironment
 from skills_mcp.scripts.script_runner import ScriptRunner
-from skills_mcp.snapshots.shelf import Shelf
+from skills_mcp.snapshots.current import CurrentSnapshot
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
     )
     library = SkillLibrary(
         mounts=mounts,
-        shelf=Shelf(
+        shelf=CurrentSnapshot(
             mounts,
             settings,
             cache / "index" if options.keeps_index else None,

@@ -235,20 +235,6 @@ class RemoteBranch:
             for entry in listing.entries
         }
 
-    def find_changes(
-        self, before: str | None, after: Checkout
-    ) -> frozenset[str] | None:
-        """Return the files that differ, with those that are left out on disk.
-
-        None if Git has deleted one of the commits.
-        """
-        if before is None or after.revision is None:
-            return None
-        try:
-            return self._parts.repository.diff(before, after.revision)
-        except SyncError:
-            return None
-
     def close(self) -> None:
         """End a fetch that is running."""
         self._parts.repository.close()

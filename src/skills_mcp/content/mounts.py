@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import inf, nextafter
-from pathlib import Path
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.source import (
@@ -173,24 +172,6 @@ class Mounts:
             for source, new in _checkouts(after).items()
             if isinstance(source, RemoteBranch) and not _is_same(old.get(source), new)
         )
-
-    def find_changes(
-        self, before: Content | None, after: Content
-    ) -> dict[Path, frozenset[str]]:
-        """Return the files that differ, by the directory of each newer checkout.
-
-        Without folders, and without commits that Git has deleted.
-        """
-        old = _checkouts(before) if before else {}
-        found = {}
-        for source, new in _checkouts(after).items():
-            if not isinstance(source, RemoteBranch):
-                continue
-            earlier = old.get(source)
-            files = source.find_changes(earlier.revision if earlier else None, new)
-            if files:
-                found[new.directory] = files
-        return found
 
     def states(
         self, content: Content | None, interval_seconds: float | None

@@ -72,8 +72,8 @@ from skills_mcp.skills.reading import (
 )
 from skills_mcp.skills.scoping import EVERYWHERE, Scoping, narrow
 from skills_mcp.skills.tree import TreeNode, build_tree, find_node
+from skills_mcp.snapshots.current import CurrentSnapshot
 from skills_mcp.snapshots.refreshed import Refreshed
-from skills_mcp.snapshots.shelf import Shelf
 from skills_mcp.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:  # only prompts need it, and not the first answer
@@ -103,7 +103,7 @@ class SkillLibrary:
         self,
         *,
         mounts: Mounts,
-        shelf: Shelf,
+        shelf: CurrentSnapshot,
         tracker: Tracker,
         runner: ScriptRunner,
         audit: AuditFile,

@@ -27,8 +27,7 @@ from skills_mcp.routing.task import Task, TaskReader
 from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.routing.text_index.sequences import Document
 from skills_mcp.skills.index import INDEX, ROOT
-from skills_mcp.skills.model import Skill
-from skills_mcp.skills.records import Said
+from skills_mcp.skills.model import Skill, SkillPath
 
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.+)$", re.MULTILINE)
 
@@ -56,7 +55,19 @@ class _Look(NamedTuple):
     weight: rerank.Weight
 
 
-def derive_document(skill: Skill | Said) -> Document:
+class SkillText(NamedTuple):
+    """What routing reads of a skill, so that the rest need not be decoded."""
+
+    path: SkillPath
+    name: str
+    description: str
+    keywords: Sequence[str]
+    body: str
+    priority: int
+    category: str
+
+
+def derive_document(skill: Skill | SkillText) -> Document:
     """Return what a skill says, by where it says it."""
     folder, _, last = skill.path.rpartition("/")
     # `ui/react/_index` is about react, not about indexes.

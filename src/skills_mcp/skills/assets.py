@@ -124,18 +124,6 @@ def copy_files(skill: Skill, target: Path) -> None:
         copy.chmod((mode | stat.S_IWUSR) & 0o777)
 
 
-def is_unchanged(skill: Skill) -> bool:
-    """Whether every file of the skill is as it was when the skills were read."""
-    folder = skill.directory
-    try:
-        return folder is None or all(
-            Stamp.of((folder / file).lstat()) == stamp
-            for file, stamp in skill.files.items()
-        )
-    except OSError:
-        return False
-
-
 @contextmanager
 def opened(skill: Skill, file: str) -> Iterator[BinaryIO]:
     """Open a file of the skill as it was when the skills were read.

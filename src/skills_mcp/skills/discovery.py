@@ -1,208 +1,66 @@
-"""Reads every skill of a folder; the middle between the walk and the two formats.
+"""From what a walk finds to a skill: reads one rule file or one package.
 
-A file that cannot be a skill becomes a `Problem` while all others are served. What is
-provably the same as before is not read again (see `Before`).
+Rule: the result depends on nothing but the files that the walk has found, so that the
+same files need not be read twice. A file that cannot be a skill becomes a `Problem`.
 """
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Protocol
 
-from skills_mcp.config import Limits
 from skills_mcp.errors import MissingFileError
 from skills_mcp.files.opening import open_inside
+from skills_mcp.files.paths import find_name
 from skills_mcp.skills.document import decode
-from skills_mcp.skills.found import Package, RuleFile, Untouched
 from skills_mcp.skills.frontmatter import derive_path, parse_skill
+from skills_mcp.skills.homes import Home
 from skills_mcp.skills.index import INDEX, ROOT
-from skills_mcp.skills.model import Problem, Scope, Skill, SkillPath, Stamp
+from skills_mcp.skills.model import Problem, Skill, SkillPath, Stamp
 from skills_mcp.skills.package import parse_package
 from skills_mcp.skills.problems import Report, printable
-from skills_mcp.skills.records import Entry, Place, Read
-from skills_mcp.skills.records import decode as decode_record
-from skills_mcp.skills.spelling import spell_as_disk
-from skills_mcp.skills.walk import Walk
+from skills_mcp.skills.walk import Package, RuleFile
 
 MAX_SKILL_BYTES = 1024 * 1024
 """Four times the largest skill known; more is a mistake, not a text to read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """What a folder holds: the skills that can be served, and what is wrong."""
-
-    entries: tuple[Entry, ...]
-    problems: tuple[Problem, ...]
-    seen: int
-    """How many files and folders were looked at, or would have been at most."""
-    place: Place
-
-    @property
-    def skills(self) -> tuple[Skill, ...]:
-        """The skills themselves."""
-        return tuple(
-            decode_record(each.record, self.place, list(each.files.values()))
-            for each in self.entries
-        )
-
-
-class Before(Protocol):
-    """What was read of a folder before."""
-
-    @property
-    def seen(self) -> int:
-        """How many files and folders there are at most, whoever looks at them."""
-        ...
-
-    def is_known(self, folder: str) -> bool:
-        """Whether nothing below a folder can have changed."""
-        ...
-
-    def below(self, folder: str) -> Iterable[Entry]:
-        """Return the skills of such a folder."""
-        ...
-
-    def find(self, found: RuleFile | Package) -> Entry | None:
-        """Return the skill if nothing that belongs to it can have changed."""
-        ...
-
-
-Parsed = tuple[Entry | None, tuple[Problem, ...]]
 Described = tuple[Skill | None, tuple[Problem, ...]]
+"""The skill, if it can be served, and what is wrong with it."""
 
 
-def load_skills(  # noqa: PLR0913 - each of them says something else of the folder
-    directory: Path,
-    *,
-    prefix: str = "",
-    scope: Scope = "org",
-    limits: Limits | None = None,
-    packages_only: bool = False,
-    before: Before | None = None,
-) -> Loaded:
-    """Read every skill below `directory`, in path order (001 §4.6).
-
-    Args:
-        directory: The root; nothing outside it is read.
-        prefix: Put in front of every path and file, such as `teams/web/`.
-        scope: Whose skills they are.
-        limits: How much is looked at and read; the defaults if there are none.
-        packages_only: Whether Markdown files that stand alone are no skills.
-        before: What is known already; without it everything is read.
-    """
-    entries: list[Entry] = []
-    problems: list[Problem] = []
-    limits = limits or Limits()
-    room = limits.max_characters
-    walk = _walk(directory, limits, before, packages_only=packages_only)
-    place = Place(directory, prefix, scope)
-    for found in walk.run():
-        if isinstance(found, Problem):
-            problems.append(found)
-            continue
-        read, findings = _read_anew_or_keep(place, found, before)
-        problems.extend(findings)
-        entries.extend(read)
-        room -= sum(entry.characters for entry in read)
-        if room < 0 and before:
-            # What is left out depends on the order, in which known folders are no help.
-            return load_skills(
-                directory,
-                prefix=prefix,
-                scope=scope,
-                limits=limits,
-                packages_only=packages_only,
-            )
-        if room < 0:
-            problems.append(_too_much(limits))
-            del entries[_count_fitting(entries, limits) :]
-            break
-    # In a mounted tree `_root.md` and `_index.md` have one path: the rules first.
-    entries.sort(key=lambda entry: (entry.file != f"{prefix}{ROOT}.md", entry.file))
-    shown = (replace(p, file=prefix + p.file) if prefix else p for p in problems)
-    ordered = tuple(sorted(shown, key=lambda p: p.file))
-    return Loaded(tuple(entries), ordered, _count_seen(walk, before, limits), place)
+def read_skill(home: Home, found: RuleFile | Package) -> Described:
+    """Read the skill of a rule file or a package.  Blocking."""
+    skill, problems = _read_found(home.directory, found)
+    prefix = home.prefix
+    if prefix:
+        problems = tuple(replace(p, file=prefix + p.file) for p in problems)
+    if skill is None:
+        return None, problems
+    return replace(
+        skill,
+        path=_mounted(skill.path, prefix),
+        file=prefix + found.file,
+        root=home.directory,
+        location=home.directory / found.file,
+        scope=home.scope,
+    ), problems
 
 
-def _walk(
-    directory: Path, limits: Limits, before: Before | None, *, packages_only: bool
-) -> Walk:
-    # What is not looked at is not counted, so near the limit everything is looked at.
-    if before is None or not _may_skip(before, limits):
-        return Walk(directory, limits.max_files, packages_only=packages_only)
-    return Walk(
-        directory,
-        limits.max_files,
-        packages_only=packages_only,
-        is_known=before.is_known,
-    )
-
-
-def _may_skip(before: Before, limits: Limits) -> bool:
-    return before.seen <= limits.max_files
-
-
-def _count_seen(walk: Walk, before: Before | None, limits: Limits) -> int:
-    """Return how many files and folders there are at most; a whole walk knows it."""
-    if before is None or not _may_skip(before, limits):
-        return walk.seen
-    return max(before.seen, walk.seen)
-
-
-def _read_anew_or_keep(
-    place: Place, found: RuleFile | Package | Untouched, before: Before | None
-) -> tuple[Sequence[Entry], tuple[Problem, ...]]:
-    if isinstance(found, Untouched):
-        return tuple(before.below(found.folder)) if before else (), ()
-    kept = before.find(found) if before else None
-    if kept:
-        return (kept,), ()
-    read, problems = _load(place, found)
-    return (read,) if read else (), problems
-
-
-def _count_fitting(entries: Sequence[Entry], limits: Limits) -> int:
-    """Return how many of the entries have room, in the order of the walk."""
-    ends = accumulate(entry.characters for entry in entries)
-    return sum(1 for end in ends if end <= limits.max_characters)
-
-
-def _too_much(limits: Limits) -> Problem:
-    most = f"{limits.max_characters:,}"
-    hint = "serve a subfolder of it, or raise limits.max_characters"
-    reason = f"has more than {most} characters, the rest is not served"
-    return Problem(".", reason, hint, rule="max-characters")
-
-
-def _load(place: Place, found: RuleFile | Package) -> Parsed:
-    root, prefix = place.directory, place.prefix
+def _read_found(root: Path, found: RuleFile | Package) -> Described:
     raw = _read(root, found.file)
     if isinstance(raw, Problem):
         return None, (raw, *_hidden(root, found))
     text, stamp = raw
-    is_package = isinstance(found, Package)
     report = Report(found.file)
-    decoded = decode(text, report, lenient=is_package)
+    decoded = decode(text, report, lenient=isinstance(found, Package))
     if decoded is None:
         return None, (*report.problems, *_hidden(root, found))
     if isinstance(found, Package):
         skill, problems = _load_package(root, found, decoded, stamp)
     else:
         skill, problems = _load_rules(root, found, decoded)
-    every = (*report.problems, *problems)
-    if skill is None:
-        return None, every
-    skill = replace(
-        skill,
-        path=_mounted(skill.path, prefix),
-        file=prefix + found.file,
-        location=root / found.file,
-        scope=place.scope,
-    )
-    return Read.of(skill, place, stamp), every
+    return skill, (*report.problems, *problems)
 
 
 def _load_package(root: Path, found: Package, text: str, stamp: Stamp) -> Described:
@@ -224,17 +82,36 @@ def _load_rules(root: Path, found: RuleFile, text: str) -> Described:
     skill, problems = parse_skill(text, file=found.file, directory=found.directory)
     if found.directory is None:
         return skill, problems
-    skill = spell_as_disk(root, skill) if skill else None
+    skill = _spell_as_disk(skill, found.files) if skill else None
     declared = {entry.file for entry in skill.entries()} if skill else set()
     folder = derive_path(found.file)
-    stamps = {file: _stamp(root, f"{folder}/{file}") for file in sorted(declared)}
+    listed = sorted(declared & found.files.keys())
+    stamps = {file: _stamp(root, f"{folder}/{file}") for file in listed}
     files = {file: stamp for file, stamp in stamps.items() if stamp}
     if skill is not None:
         skill = replace(skill, files=files)
     return skill, (
         *problems,
-        *_missing(found.file, declared - files.keys()),
+        *_missing(found, declared - files.keys()),
         *_hidden(root, found, declared),
+    )
+
+
+def _spell_as_disk(skill: Skill, files: Collection[str]) -> Skill:
+    """Return the skill with the names of its files as the disk has them.
+
+    An author types é as one character, and the disk may keep it as two.
+    """
+    if all(entry.file.isascii() for entry in skill.entries()):
+        return skill
+
+    def spell(file: str) -> str:
+        return find_name(files, file) or file
+
+    return replace(
+        skill,
+        assets=tuple(replace(each, file=spell(each.file)) for each in skill.assets),
+        scripts=tuple(replace(each, file=spell(each.file)) for each in skill.scripts),
     )
 
 
@@ -275,14 +152,15 @@ def _is_notice(file: str, text: str) -> bool:
     return name.isupper() and not text.lstrip("\ufeff \t\r\n").startswith("---")
 
 
-def _missing(file: str, missing: set[str]) -> Iterator[Problem]:
+def _missing(found: RuleFile, missing: set[str]) -> Iterator[Problem]:
     for name in sorted(missing):
         yield Problem(
-            file,
+            found.file,
             f"declares {name}, which is not in its folder",
             "add the file, or take the declaration away",
             "warning",
             rule="file-missing",
+            is_passing=name in found.files,  # it is there, and could not be opened
         )
 
 

@@ -4,18 +4,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skills_mcp.skills.index import ROOT
+from skills_mcp.skills.model import Scope
 from skills_mcp.skills.package import is_main
 from skills_mcp.skills.walk import SKIPPED
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """A folder in which skills begin, and the prefix of their paths."""
+    """A folder in which skills begin, and the place of these skills in the tree."""
 
     directory: Path
     prefix: str = ""
+    """Stands before every path and file, such as `teams/web/`."""
     packages_only: bool = False
     """Whether it is a hidden folder, in which only packages are skills."""
+    scope: Scope = "org"
 
 
 def find_homes(directory: Path, subfolder: str = "") -> tuple[Home, ...]:

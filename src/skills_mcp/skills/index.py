@@ -63,7 +63,7 @@ class SkillIndex:
     Args:
         skills: In path order already, if there are `rows`.
         rules: What the operator offers; everything if there are none.
-        rows: What is known of each skill without making it (see `SkillTable`).
+        rows: What is known of each skill without making it (see `SkillTable.listed`).
     """
 
     def __init__(

@@ -1,17 +1,21 @@
 """Which files of a folder are skills: Markdown in a tree (001 §4.1), and packages.
 
-Nothing outside the folder is ever read, and no link is followed, whoever puts one
-there while the walk is on its way.
+Rule: nothing outside the folder is read, and no link is followed. A name can become a
+link at any time, so each question about an entry is asked of the open folder, and never
+again by its path.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+import heapq
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from skills_mcp.errors import InvalidPathError
+from skills_mcp.files.opening import listed_inside
 from skills_mcp.files.paths import MAX_PARTS, find_twins, parse_relative
-from skills_mcp.skills.found import Found, Package, RuleFile, Untouched
-from skills_mcp.skills.listing import Entry, is_package, load_listing
 from skills_mcp.skills.model import Problem, Stamp
 from skills_mcp.skills.package import MAIN, is_main
 from skills_mcp.skills.problems import printable
@@ -27,17 +31,89 @@ SKIPPED = frozenset(
 
 _TO_LINK = "put what it leads to in its place"
 
-Entries = Mapping[str, Entry]
+
+@dataclass(frozen=True, slots=True)
+class RuleFile:
+    """A Markdown file in the tree, and the folder that belongs to it."""
+
+    file: str
+    """Relative to the root of the walk."""
+    directory: Path | None
+    markdown: tuple[str, ...] = ()
+    """The Markdown files in that folder, by their paths in it."""
+    stamp: Stamp | None = field(default=None, compare=False)
+    """The size and times of the file; None if it cannot be looked at."""
+    files: Mapping[str, Stamp] = field(default_factory=dict, compare=False)
+    """All files in that folder by their paths in it, those of packages included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A folder with a `SKILL.md`, and every file in it."""
+
+    folder: str
+    """Relative to the root of the walk; empty for the root itself."""
+    main: str
+    files: Mapping[str, Stamp]
+    """All files but the main one, by their paths in the folder."""
+    stamp: Stamp | None = field(default=None, compare=False)
+    """The size and times of the main file; None if it cannot be looked at."""
+
+    @property
+    def file(self) -> str:
+        """The `SKILL.md`, relative to the root of the walk."""
+        return f"{self.folder}/{self.main}" if self.folder else self.main
+
+
+Found = RuleFile | Package | Problem
+
+
+@dataclass(frozen=True, slots=True)
+class FolderEntry:
+    """One name in a folder."""
+
+    mode: int
+    """The kind of file, as in `st_mode`; 0 if it is unknown."""
+    stamp: Stamp | None
+    """Its size and times; None if it cannot be looked at."""
+    leads_to_folder: bool
+    """Whether it is a folder, or a link to one."""
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is a folder itself."""
+        return stat.S_ISDIR(self.mode)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a regular file itself."""
+        return stat.S_ISREG(self.mode)
+
+    @property
+    def is_link(self) -> bool:
+        """Whether it is a symbolic link."""
+        return stat.S_ISLNK(self.mode)
+
+
+Entries = Mapping[str, FolderEntry]
+
+
+@dataclass(slots=True)
+class FolderListing:
+    """The names in a folder."""
+
+    entries: Entries
+    """The first entries in the order of their names."""
+    count: int = 0
+    """The number of names, those beyond `entries` included."""
+    has_main: bool = False
+    """Whether any of the names makes the folder a package."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Stamped:
     file: str
     stamp: Stamp
-
-
-def _nothing(_: str) -> bool:
-    return False
 
 
 class Walk:
@@ -47,7 +123,6 @@ class Walk:
         root: The folder; nothing outside it is looked at.
         max_files: How many files and folders are looked at.
         packages_only: Whether Markdown files that stand alone are no skills.
-        is_known: Tells folders that need not be looked into.
     """
 
     def __init__(
@@ -56,14 +131,11 @@ class Walk:
         max_files: int,
         *,
         packages_only: bool = False,
-        is_known: Callable[[str], bool] = _nothing,
     ) -> None:
         self._root = root
         self._max_files = max_files
         self._packages_only = packages_only
-        self._is_known = is_known
-        self.seen = 0
-        """How many files and folders have been looked at."""
+        self._seen = 0
 
     def run(self) -> Iterator[Found]:
         """Yield skills and problems; folders that belong to a skill are its files."""
@@ -102,15 +174,15 @@ class Walk:
         if not folder.isprintable():
             yield _unreadable(folder)
         elif is_owned and not is_package(self._root, folder):
-            return  # whoever loads that file looks into it
+            return  # `_owner` looks into it
         elif folder.count("/") >= MAX_DEPTH:
             yield _too_deep(folder)
-        elif self._is_known(folder):
-            yield Untouched(folder)
         else:
             yield from self._folder(f"{folder}/", packages_only=packages_only)
 
-    def _markdown(self, file: str, entry: Entry, beside: Entries) -> Iterator[Found]:
+    def _markdown(
+        self, file: str, entry: FolderEntry, beside: Entries
+    ) -> Iterator[Found]:
         is_markdown = file.endswith(".md")
         if not is_markdown and not entry.leads_to_folder:
             return
@@ -123,19 +195,28 @@ class Walk:
             resources = beside.get(PurePosixPath(folder).name)
             owns = resources is not None and resources.is_folder
             if owns and entry.is_file and not is_package(self._root, folder):
-                markdown: list[str] = []
-                for found in self._inside(folder, ""):
-                    if isinstance(found, str):
-                        markdown.append(found)
-                    else:
-                        yield found
-                directory = self._root / folder
-                yield RuleFile(file, directory, tuple(markdown), entry.stamp)
+                yield from self._owner(file, entry)
             else:
                 yield RuleFile(file, None, (), entry.stamp)
 
-    def _inside(self, folder: str, below: str) -> Iterator["Found | str"]:
-        """Yield the Markdown of a folder that belongs to a rule file, and packages.
+    def _owner(self, file: str, entry: FolderEntry) -> Iterator[Found]:
+        """Yield the packages in the folder of a rule file, then the rule file."""
+        folder = file.removesuffix(".md")
+        files: dict[str, Stamp] = {}
+        markdown: list[str] = []
+        for found in self._inside(folder, ""):
+            if isinstance(found, _Stamped):
+                files[found.file] = found.stamp
+                markdown += [found.file] if found.file.endswith(".md") else []
+                continue
+            if isinstance(found, Package):
+                files.update(_files_of(found, folder))
+            yield found
+        directory = self._root / folder
+        yield RuleFile(file, directory, tuple(markdown), entry.stamp, files)
+
+    def _inside(self, folder: str, below: str) -> Iterator["Found | _Stamped"]:
+        """Yield the files of a folder that belongs to a rule file, and packages.
 
         A package is one wherever it lies: no file beside it takes it away.
         """
@@ -146,8 +227,8 @@ class Walk:
                 yield from self._folder(f"{folder}/{inner}", packages_only=True)
             elif entry.is_folder and inner.count("/") < MAX_DEPTH:
                 yield from self._inside(folder, inner)
-            elif name.endswith(".md") and entry.is_file:
-                yield below + name
+            elif entry.is_file and entry.stamp:
+                yield _Stamped(below + name, entry.stamp)
 
     def _package(self, prefix: str, main: str, entries: Entries) -> Iterator[Found]:
         """Yield a package, and the packages inside it."""
@@ -190,7 +271,7 @@ class Walk:
 
     def _list(self, prefix: str) -> Entries | Problem:
         """Return the entries of a folder in the order of their names."""
-        room = max(0, self._max_files - self.seen)
+        room = max(0, self._max_files - self._seen)
         try:
             listing = load_listing(self._root, prefix, skipped=SKIPPED, most=room)
         except OSError as error:
@@ -199,7 +280,7 @@ class Walk:
             return Problem(
                 prefix or ".", reason, hint, rule="unreadable", is_passing=True
             )
-        self.seen += listing.count
+        self._seen += listing.count
         if self._is_full and listing.has_main:
             return {}  # a part of a package would look like the whole
         return listing.entries
@@ -207,10 +288,12 @@ class Walk:
     @property
     def _is_full(self) -> bool:
         """Whether the limit is exceeded; nothing is looked at any more."""
-        return self.seen > self._max_files
+        return self._seen > self._max_files
 
 
-def _stamp(prefix: str, file: str, entry: Entry) -> Iterator["Problem | _Stamped"]:
+def _stamp(
+    prefix: str, file: str, entry: FolderEntry
+) -> Iterator["Problem | _Stamped"]:
     shown = prefix + file
     if entry.is_link:
         reason = "is a link, so it is not among the files of its package"
@@ -225,6 +308,15 @@ def _stamp(prefix: str, file: str, entry: Entry) -> Iterator["Problem | _Stamped
         # Without a stamp it was deleted since the folder was listed.
         if entry.is_file and entry.stamp:
             yield _Stamped(file, entry.stamp)
+
+
+def _files_of(package: Package, folder: str) -> Iterator[tuple[str, Stamp]]:
+    """Iterate over the files of a package by their paths in a folder above it."""
+    inside = package.folder.removeprefix(f"{folder}/")
+    for name, stamp in package.files.items():
+        yield f"{inside}/{name}", stamp
+    if package.stamp:
+        yield f"{inside}/{package.main}", package.stamp
 
 
 def _main_of(entries: Entries) -> str | None:
@@ -250,3 +342,77 @@ def _unreadable(file: str) -> Problem:
 
 def _unsafe(file: str, reason: str) -> Problem:
     return Problem(printable(file), reason, "rename it", "warning", rule="file-name")
+
+
+def load_listing(
+    root: Path, folder: str, *, skipped: frozenset[str], most: int
+) -> FolderListing:
+    """List a folder below `root`; no link on the way is followed.
+
+    Args:
+        root: The top of the content.
+        folder: Relative to the root, with slashes; empty for the root itself.
+        skipped: Names that are left out and not counted.
+        most: The largest number of entries that are looked at.
+
+    Raises:
+        OSError: There is no such folder, or no permission to list it.
+    """
+    listing = FolderListing({})
+    with listed_inside(root, _split(folder)) as scan:
+        kept = (entry for entry in scan if entry.name not in skipped)
+        # A folder of millions of files costs no more memory than the limit.
+        first = heapq.nsmallest(most + 1, _count(kept, listing), key=_name_of)
+        listing.entries = {entry.name: _look(entry) for entry in first[:most]}
+    return listing
+
+
+def is_package(root: Path, folder: str) -> bool:
+    """Whether a folder below `root` has a main file of a package, or a link for one."""
+    try:
+        with listed_inside(root, _split(folder)) as scan:
+            return any(
+                is_main(entry.name) and not entry.is_dir(follow_symlinks=False)
+                for entry in scan
+            )
+    except OSError:
+        return False
+
+
+def _split(folder: str) -> tuple[str, ...]:
+    return tuple(filter(None, folder.split("/")))
+
+
+def _count(
+    entries: Iterable["os.DirEntry[str]"], listing: FolderListing
+) -> Iterator["os.DirEntry[str]"]:
+    for entry in entries:
+        listing.count += 1
+        listing.has_main |= is_main(entry.name)
+        yield entry
+
+
+def _name_of(entry: "os.DirEntry[str]") -> str:
+    return entry.name
+
+
+def _look(entry: "os.DirEntry[str]") -> FolderEntry:
+    try:
+        found = entry.stat(follow_symlinks=False)
+    except OSError:  # deleted since it was listed, or behind a lock
+        return FolderEntry(_guess_mode(entry), None, leads_to_folder=False)
+    leads_to_folder = stat.S_ISDIR(found.st_mode)
+    if stat.S_ISLNK(found.st_mode):
+        with suppress(OSError):  # a link to itself
+            leads_to_folder = entry.is_dir()
+    return FolderEntry(found.st_mode, Stamp.of(found), leads_to_folder)
+
+
+def _guess_mode(entry: "os.DirEntry[str]") -> int:
+    """Return the kind that was listed with the name; not every disk has one."""
+    with suppress(OSError):
+        if entry.is_dir(follow_symlinks=False):
+            return stat.S_IFDIR
+        if entry.is_file(follow_symlinks=False):
+            return stat.S_IFREG
+    return 0

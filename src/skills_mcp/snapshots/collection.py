@@ -2,34 +2,42 @@
 
 Rule 1: what a source offers never depends on another one that fails.
 Rule 2: of two skills with one path, the operator's order decides, never a walk's.
+Rule 3: all folders are walked, but only records of unknown keys are read.
 """
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from skills_mcp.config import Limits, Visibility
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.source import Content, Part, explain_left_out
-from skills_mcp.skills.discovery import load_skills
+from skills_mcp.skills.discovery import read_skill
 from skills_mcp.skills.homes import Home, find_homes
-from skills_mcp.skills.index import INDEX
-from skills_mcp.skills.known import KnownPlace, derive_doubtful, derive_touched
+from skills_mcp.skills.index import INDEX, ROOT
 from skills_mcp.skills.model import Problem, Scope, SkillPath
 from skills_mcp.skills.package import is_main
-from skills_mcp.skills.packing import Kept, pack
 from skills_mcp.skills.problems import printable
-from skills_mcp.skills.records import Entry, Place
-from skills_mcp.skills.table import SkillTable
 from skills_mcp.skills.visibility import is_denied
+from skills_mcp.skills.walk import Walk
+from skills_mcp.snapshots.records import (
+    NO_KEY,
+    ContentId,
+    ListedSkill,
+    Record,
+    derive_key,
+)
+from skills_mcp.snapshots.skill_table import SkillTable
+
+KnownRecords = Mapping[bytes, Record]
+"""Records of earlier states, by their keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Which state of which source was read."""
+    """Which revision of which source was read."""
 
     source: str
     at: str
@@ -51,11 +59,14 @@ class Origin:
             checkout.revision,
         )
 
-    def is_of(self, part: Part) -> bool:
-        """Whether it is an earlier state of the same source at the same place."""
-        mount = part.mount
-        mine = (self.source, self.at, self.subfolder, self.scope)
-        return mine == (mount.source.name, mount.at, mount.subfolder, mount.scope)
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A problem, and the record that has it."""
+
+    problem: Problem
+    key: bytes = NO_KEY
+    """The key of the record; `NO_KEY` if the problem is of no record that is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,201 +75,219 @@ class Collection:
 
     origins: tuple[Origin, ...]
     table: SkillTable
-    problems: tuple[Problem, ...]
-    seen: tuple[int, ...]
-    """How many files and folders there are at most in each place of the table."""
-    displaced: tuple[str, ...] = ()
-    """The files of skills that another one took the place of, rightly so.
+    findings: tuple[Finding, ...]
+    blank_keys: tuple[bytes, ...] = ()
+    """The keys of files that are no skills, and that is no problem: `README.md`."""
 
-    Relative to the content's root. A later state may need them.
-    """
-    before: tuple[int, ...] = ()
-    """Where each skill was in the collection that this one was derived from.
-
-    -1 for one that was read anew.
-    """
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """What is wrong with the content."""
+        return tuple(finding.problem for finding in self.findings)
 
     def is_of(self, content: Content) -> bool:
-        """Whether it was read from exactly these commits, and well."""
+        """Whether it was read from exactly these commits, without a passing failure."""
         is_whole = not any(problem.is_passing for problem in self.problems)
         origins = tuple(map(Origin.of, content.parts))
         return is_whole and origins == self.origins and all(o.revision for o in origins)
+
+    def records(self) -> Iterator[Record]:
+        """Iterate over everything that need not be read again."""
+        problems: dict[bytes, list[Problem]] = defaultdict(list)
+        for finding in self.findings:
+            problems[finding.key].append(finding.problem)
+        passing = {f.key for f in self.findings if f.problem.is_passing}
+        forgotten = {NO_KEY, *passing}
+        for key in (*self.blank_keys, *problems):
+            if key not in forgotten:
+                yield Record(key, "", None, tuple(problems[key]))
+        for record in self.table.records():  # the last record of a key is the one
+            if record.key not in forgotten:
+                yield replace(record, problems=tuple(problems[record.key]))
 
 
 def collect(
     content: Content,
     limits: Limits,
     rules: Visibility,
-    before: Collection | None = None,
+    known: Sequence[Collection] = (),
 ) -> Collection:
     """Read all skills.  Blocking; what is wrong becomes a `Problem`.
 
     Args:
         content: The files of every source.
         limits: How much is looked at and read.
-        rules: What is never served takes nobody's place.
-        before: An earlier state; what is provably the same is not read again.
+        rules: A skill that is denied takes no other skill's path.
+        known: Earlier states, the newest last. One that is the same is returned.
     """
-    if before and before.is_of(content):
-        return before
+    records = {record.key: record for each in known for record in each.records()}
     reading = _Reading()
     for part in content.parts:
         if not _has_subfolder(part):
-            reading.problems.append(_without_subfolder(part))
+            reading.report(_without_subfolder(part))
             continue
-        earlier = _Earlier(before, part) if before else None
+        ids = _find_ids(part)
         for home in find_homes(part.checkout.directory, part.mount.subfolder):
-            place = Place(home.directory, _prefix(part, home), part.mount.scope)
-            loaded = load_skills(
-                home.directory,
-                prefix=place.prefix,
-                scope=place.scope,
-                limits=limits,
-                packages_only=home.packages_only,
-                before=earlier.find_place(place) if earlier else None,
-            )
-            reading.seen[place] = loaded.seen
-            reading.problems += loaded.problems
-            reading.add(loaded.entries, rules)
-        reading.problems += [*_beside(part), *_left_out(part)]
-    return _derive(content, reading, before)
+            placed = replace(home, prefix=_prefix(part, home), scope=part.mount.scope)
+            content_id = _content_id(part, home, ids)
+            read = read_home(placed, limits, content_id, records)
+            reading.add(placed, read, rules)
+        reading.report(*_beside(part), *_left_out(part))
+    return reading.conclude(content, known)
+
+
+@dataclass(frozen=True, slots=True)
+class HomeReading:
+    """What one folder holds."""
+
+    records: Sequence[Record]
+    """In the order of their files."""
+    findings: Sequence[tuple[Record | None, Problem]]
+    """The problems, each with its record if it is of one."""
+
+
+def read_home(
+    home: Home, limits: Limits, content_id: ContentId, known: KnownRecords
+) -> HomeReading:
+    """Walk one folder, and read what is not known.  Blocking.
+
+    Args:
+        home: The folder.
+        limits: How much is looked at and read.
+        content_id: Names the content of its files.
+        known: Records that need not be read.
+    """
+    records: list[Record] = []
+    findings: list[tuple[Record | None, Problem]] = []
+    room = limits.max_characters
+    walk = Walk(home.directory, limits.max_files, packages_only=home.packages_only)
+    for found in walk.run():
+        if isinstance(found, Problem):
+            findings.append((None, replace(found, file=home.prefix + found.file)))
+            continue
+        key = derive_key(found, home.prefix, content_id)
+        record = known.get(key)
+        if record is None:
+            record = Record.of(key, home, found.file, read_skill(home, found))
+        records.append(record)
+        findings += [(record, problem) for problem in record.problems]
+        room -= record.skill.characters if record.skill else 0
+        if room < 0:
+            findings.append((None, _too_much(home, limits)))
+            records = list(_take_fitting(records, limits.max_characters))
+            break
+    # In a mounted tree `_root.md` and `_index.md` have one path: the rules first.
+    records.sort(key=lambda each: (each.file != f"{home.prefix}{ROOT}.md", each.file))
+    findings.sort(key=lambda each: each[1].file)
+    return HomeReading(records, findings)
+
+
+def _take_fitting(records: Iterable[Record], max_characters: int) -> Iterator[Record]:
+    """Iterate over the records that have room together, in the order of the walk."""
+    for record in records:
+        max_characters -= record.skill.characters if record.skill else 0
+        if max_characters < 0:
+            return
+        yield record
+
+
+def _too_much(home: Home, limits: Limits) -> Problem:
+    most = f"{limits.max_characters:,}"
+    hint = "serve a subfolder of it, or raise limits.max_characters"
+    reason = f"has more than {most} characters, the rest is not served"
+    return Problem(f"{home.prefix}.", reason, hint, rule="max-characters")
 
 
 @dataclass(slots=True)
 class _Reading:
-    """What was found so far."""
+    """What was found so far in all sources; homes are counted from 0."""
 
-    seen: dict[Place, int] = field(default_factory=dict)
-    found: dict[SkillPath, tuple[int, Entry]] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-    displaced: list[str] = field(default_factory=list)
+    homes: list[Home] = field(default_factory=list)
+    skills: dict[SkillPath, tuple[int, Record]] = field(default_factory=dict)
+    """The records that have got their paths, each with its home."""
+    blank: list[tuple[int, Record]] = field(default_factory=list)
+    """The records without a skill."""
+    findings: list[tuple[int, Record | None, Problem]] = field(default_factory=list)
 
-    def add(self, entries: Iterable[Entry], rules: Visibility) -> None:
-        """Add skills whose paths are free, all of them of the last place."""
-        places = list(self.seen)
-        here = len(places) - 1
-        for entry in entries:
-            path = entry.listed.path
-            at, first = self.found.setdefault(path, (here, entry))
-            if first is entry:
+    def report(self, *problems: Problem) -> None:
+        """Add problems that are of no record."""
+        self.findings += [(-1, None, problem) for problem in problems]
+
+    def add(self, home: Home, read: HomeReading, rules: Visibility) -> None:
+        """Add what was read of a home; a path that is taken stays taken."""
+        here = len(self.homes)
+        self.homes.append(home)
+        self.findings += [(here, record, problem) for record, problem in read.findings]
+        for record in read.records:
+            if record.skill is None:
+                self.blank.append((here, record))
                 continue
-            if is_denied(first.listed, rules):
-                # What is never served takes nobody's place.
-                self.found[path] = here, entry
-                self.displaced.append(first.file)
-            elif _location(places[at], first) != _location(places[here], entry):
-                self.problems.append(_same_path(entry, first))
-            else:
-                self.displaced.append(entry.file)
+            path = record.skill.path
+            at, first = self.skills.setdefault(path, (here, record))
+            if at == here and first is record:
+                continue
+            if _is_denied(first, self.homes[at], rules):
+                self.skills[path] = here, record
+            elif _location(self.homes[at], first) != _location(home, record):
+                self.report(_same_path(record, first))
 
-
-def _derive(
-    content: Content, reading: _Reading, before: Collection | None
-) -> Collection:
-    places = list(reading.seen)
-    ordered = [reading.found[path] for path in sorted(reading.found)]
-    told = tuple(reading.problems), tuple(reading.displaced)
-    numbers: tuple[int, ...] = ()
-    origins = tuple(map(Origin.of, content.parts))
-    if before:
-        recognised = _Recognition(before.table)
-        ordered = [(place, recognised.find(entry)) for place, entry in ordered]
-        numbers = tuple(e.number if isinstance(e, Kept) else -1 for _, e in ordered)
-        is_same = numbers == tuple(range(len(before.table)))
-        is_same = is_same and told == (before.problems, before.displaced)
-        if is_same and origins == before.origins:
-            return before
-    return Collection(
-        origins=origins,
-        table=pack(ordered, places),
-        problems=told[0],
-        seen=tuple(reading.seen.values()),
-        displaced=told[1],
-        before=numbers,
-    )
-
-
-class _Recognition:
-    """Tells which skills say the same as before, although they were read anew."""
-
-    def __init__(self, table: SkillTable) -> None:
-        self._table = table
-        self._numbers = {row.path: number for number, row in enumerate(table.listed)}
-
-    def find(self, entry: Entry) -> Entry:
-        """Return it as one of before if it says that, and its files look the same."""
-        number = self._numbers.get(entry.listed.path)
-        if isinstance(entry, Kept) or number is None:
-            return entry
-        looks = (entry.main, *entry.files.values())
-        if looks != (self._table.main(number), *self._table.stamps(number)):
-            return entry
-        if self._table.record(number) != entry.record:
-            return entry
-        return Kept(
-            table=self._table, number=number, main=entry.main, files=entry.files
+    def conclude(self, content: Content, known: Sequence[Collection]) -> Collection:
+        """Return the collection; one that is known if it is the same."""
+        placed = [self.skills[path] for path in sorted(self.skills)]
+        owners = {record.key: home for home, record in placed}
+        for home, record in self.blank:
+            owners.setdefault(record.key, home)
+        findings = tuple(
+            Finding(problem, record.key)
+            if record and owners.get(record.key) == home
+            else Finding(problem)
+            for home, record, problem in self.findings
+        )
+        origins = tuple(map(Origin.of, content.parts))
+        same = (c for c in known if (c.origins, c.findings) == (origins, findings))
+        for each in same:
+            if each.table.has_packed(placed, self.homes):
+                return each
+        return Collection(
+            origins=origins,
+            table=SkillTable.pack(placed, self.homes),
+            findings=findings,
+            blank_keys=tuple(r.key for _, r in self.blank if not r.problems),
         )
 
 
-class _Earlier:
-    """What an earlier state knows of one source."""
-
-    def __init__(self, before: Collection, part: Part) -> None:
-        self._table = before.table
-        self._part = part
-        self._origin = next((o for o in before.origins if o.is_of(part)), None)
-        self._told = [*(p.file for p in before.problems), *before.displaced]
-        self._faulty = derive_touched(self._told, ".")
-        self._seen = before.seen
-        self._files: dict[int, dict[str, int]] = defaultdict(dict)
-        for file, place, number in before.table.files():
-            self._files[place][file] = number
-
-    @cached_property
-    def _changed(self) -> frozenset[str] | None:
-        before = self._origin.revision if self._origin else None
-        source = self._part.mount.source
-        if not isinstance(source, RemoteBranch):
-            return None
-        return source.find_changes(before, self._part.checkout)
-
-    def find_place(self, place: Place) -> KnownPlace | None:
-        """Return what is known of a folder, if it still says something."""
-        origin, checkout = self._origin, self._part.checkout
-        if origin is None or bool(origin.revision) != bool(checkout.revision):
-            return None
-        inside = place.directory.relative_to(checkout.directory)
-        old = Place(Path(origin.directory) / inside, place.prefix, place.scope)
-        if old not in self._table.places:
-            return None
-        touched = None
-        if checkout.revision:
-            if self._changed is None:
-                return None
-            touched = derive_touched(self._changed, inside.as_posix())
-        elif old.directory != place.directory:
-            return None
-        number = self._table.places.index(old)
-        return KnownPlace(
-            place=place,
-            table=self._table,
-            numbers=self._files[number],
-            files=sorted(self._files[number]),
-            faulty=self._faulty,
-            doubtful=derive_doubtful(touched or (), self._told, place.prefix),
-            touched=touched,
-            seen=self._seen[number] + len(touched or ()),
-        )
+def _is_denied(record: Record, home: Home, rules: Visibility) -> bool:
+    skill = record.skill
+    if skill is None:
+        return False
+    listed = ListedSkill(skill.path, skill.name, skill.category, home.scope)
+    return is_denied(listed, rules)
 
 
-def _same_path(entry: Entry, first: Entry) -> Problem:
+def _find_ids(part: Part) -> Mapping[str, str]:
+    """Return the ids of a commit's files; none for a folder."""
+    source = part.mount.source
+    if not isinstance(source, RemoteBranch):
+        return {}
+    return source.content_ids(part.checkout) or {}
+
+
+def _content_id(part: Part, home: Home, ids: Mapping[str, str]) -> ContentId:
+    inside = home.directory.relative_to(part.checkout.directory).as_posix()
+    prefix = "" if inside == "." else f"{inside}/"
+    # Where Git has deleted the commit, or never had the file, nothing but the commit
+    # itself can name the content.
+    otherwise = part.checkout.revision or ""
+    return lambda file: ids.get(prefix + file, otherwise)
+
+
+def _same_path(record: Record, first: Record) -> Problem:
     reason = f"is not served: {first.file} has the same path"
     hint = "rename one of them, or mount the sources at different places"
-    return Problem(entry.file, reason, hint, rule="same-path")
+    return Problem(record.file, reason, hint, rule="same-path")
 
 
-def _location(place: Place, entry: Entry) -> Path:
-    return place.directory / entry.file.removeprefix(place.prefix)
+def _location(home: Home, record: Record) -> Path:
+    return home.directory / record.file.removeprefix(home.prefix)
 
 
 def _prefix(part: Part, home: Home) -> str:

@@ -40,13 +40,13 @@ from skills_mcp.files.locks import FileLock, acquire_lock
 from skills_mcp.routing.keyword_index import KeywordIndex
 from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.skills.model import Problem
-from skills_mcp.skills.table import SkillTable
-from skills_mcp.snapshots.collection import Collection, Origin
-from skills_mcp.snapshots.indexes import Basis
+from skills_mcp.snapshots.collection import Collection, Finding, Origin
+from skills_mcp.snapshots.indexes import IndexState
+from skills_mcp.snapshots.skill_table import SkillTable
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 2
+FORMAT = 3
 """Counts up with every change of what the arrays mean."""
 
 # Longer than the largest library takes to build. Whoever has waited so long builds it
@@ -62,7 +62,7 @@ _ABANDONED_SECONDS = 60 * 60.0
 _OFFERED = "offered"
 
 
-class BasisCache:
+class IndexCache:
     """The folder described above, for one set of sources.
 
     Args:
@@ -77,7 +77,7 @@ class BasisCache:
         """Where the states of these sources are."""
         self._known = ""
 
-    def open(self) -> Basis | None:
+    def open(self) -> IndexState | None:
         """Return the newest state, or None if there is none that can be used.
 
         None, too, if it is the one that was opened or saved here last.
@@ -88,15 +88,15 @@ class BasisCache:
             with suppress(OSError):  # a disk that takes nothing can still be read
                 os.utime(self.folder)  # or `_collect` takes it for forgotten
             try:
-                basis = _open(folder)
+                state = _open(folder)
             except (OSError, ValueError, IndexError, KeyError, TypeError) as error:
                 logger.debug("Not using the index in %s: %s", folder, error)
             else:
                 self._known = folder.name
-                return basis
+                return state
         return None
 
-    def save(self, basis: Basis) -> Basis:
+    def save(self, state: IndexState) -> IndexState:
         """Write a state, and return it as every other process sees it.
 
         If it cannot be written, what was given is returned: it works as well.
@@ -106,13 +106,13 @@ class BasisCache:
         folder = self.folder / str(newest + 1)
         try:
             write_arrays(
-                folder, _arrays_of(basis), _about(basis), basis.collection.table.text
+                folder, _arrays_of(state), _about(state), state.collection.table.text
             )
             saved = _open(folder)
             self._known = folder.name
         except (OSError, ValueError) as error:
             logger.debug("The index cannot be kept in %s: %s", folder, error)
-            return basis
+            return state
         self._collect(folders)
         return saved
 
@@ -168,30 +168,32 @@ def _derive_layout(content: Content, operator: Config) -> str:
     return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _arrays_of(basis: Basis) -> dict[str, Any]:
+def _arrays_of(state: IndexState) -> dict[str, Any]:
     kinds = {
-        "skills": basis.collection.table.arrays,
-        "keywords": basis.keywords.arrays if basis.keywords else {},
-        "texts": basis.texts.arrays if basis.texts else {},
+        "skills": state.collection.table.arrays,
+        "keywords": state.keywords.arrays if state.keywords else {},
+        "texts": state.texts.arrays if state.texts else {},
     }
     named = {
         f"{k}.{name}": a for k, every in kinds.items() for name, a in every.items()
     }
-    return {**named, _OFFERED: np.array(basis.offered, np.uint32)}
+    return {**named, _OFFERED: np.array(state.offered, np.uint32)}
 
 
-def _about(basis: Basis) -> dict[str, Any]:
-    collection = basis.collection
+def _about(state: IndexState) -> dict[str, Any]:
+    collection = state.collection
     return {
         "checksum": compute_checksum(collection.table.text),
         "origins": [asdict(origin) for origin in collection.origins],
-        "seen": collection.seen,
-        "problems": [asdict(problem) for problem in collection.problems],
-        "displaced": collection.displaced,
+        "findings": [
+            (asdict(finding.problem), finding.key.hex())
+            for finding in collection.findings
+        ],
+        "blank_keys": [key.hex() for key in collection.blank_keys],
     }
 
 
-def _open(folder: Path) -> Basis:
+def _open(folder: Path) -> IndexState:
     about, arrays, text = read_about(folder), map_arrays(folder), open_text(folder)
     if compute_checksum(text) != about["checksum"]:
         raise ValueError(f"{folder} is damaged")
@@ -203,12 +205,14 @@ def _open(folder: Path) -> Basis:
     collection = Collection(
         origins=tuple(Origin(**origin) for origin in about["origins"]),
         table=SkillTable(kinds["skills"], text),
-        problems=tuple(Problem(**problem) for problem in about["problems"]),
-        seen=tuple(about["seen"]),
-        displaced=tuple(about["displaced"]),
+        findings=tuple(
+            Finding(Problem(**problem), bytes.fromhex(key))
+            for problem, key in about["findings"]
+        ),
+        blank_keys=tuple(map(bytes.fromhex, about["blank_keys"])),
     )
     keywords, texts = kinds["keywords"], kinds["texts"]
-    return Basis(
+    return IndexState(
         collection=collection,
         offered=arrays[_OFFERED].tolist(),
         keywords=KeywordIndex.from_arrays(keywords) if keywords else None,

@@ -1,10 +1,10 @@
-"""The two indexes over the skills that are offered, each made when first needed.
+"""The indexes over the skills that are offered, each built when it is first needed.
 
-An index of the next state is derived from that of the one before, and equals one that
-was built from nothing.
+Rule: an index is the same whether it was built from nothing, or from what an earlier
+state has read already.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from threading import RLock
@@ -18,19 +18,28 @@ from skills_mcp.routing.keywords import KeywordMatcher
 from skills_mcp.routing.names import Names
 from skills_mcp.routing.ranked import RankedMatcher, derive_document
 from skills_mcp.routing.text_index.inverted_index import TextIndex
+from skills_mcp.routing.text_index.sequences import Document
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.snapshots.collection import Collection
+from skills_mcp.snapshots.records import NO_KEY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Basis:
-    """What the next state can be derived from."""
+class IndexState:
+    """What was read and built for one state of the content."""
 
     collection: Collection
     offered: Sequence[int]
-    """Which of its skills are offered: by number, in order."""
+    """The numbers of the skills that are offered, in order."""
     keywords: KeywordIndex | None = None
     texts: TextIndex | None = None
+
+    def text_numbers(self) -> dict[bytes, int]:
+        """Return the number of each skill in `texts`, by its key."""
+        keys = self.collection.table.keys
+        numbers = {keys[skill]: number for number, skill in enumerate(self.offered)}
+        numbers.pop(NO_KEY, None)
+        return numbers
 
 
 class Indexes:
@@ -39,23 +48,27 @@ class Indexes:
     Args:
         collection: All skills.
         index: Which of them are offered.
-        basis: What may be taken over.
+        known: An earlier state; its indexes are used if it is the same, and otherwise
+            the words that it has read.
     """
 
     def __init__(
-        self, collection: Collection, index: SkillIndex, basis: Basis | None = None
+        self,
+        collection: Collection,
+        index: SkillIndex,
+        known: IndexState | None = None,
     ) -> None:
         self._collection = collection
         self._index = index
-        self._basis = basis
+        self._known = known
         self._keyword: KeywordMatcher | None = None
         self._ranked: RankedMatcher | None = None
         self._searched: RankedMatcher | None = None
         self._keywords: KeywordIndex | None = None
         self._texts: TextIndex | None = None
         self._lock = RLock()
-        if basis and self._is_same_as(basis):
-            self._keywords, self._texts = basis.keywords, basis.texts
+        if known and self._is_same_as(known):
+            self._keywords, self._texts = known.keywords, known.texts
 
     def keyword(self) -> KeywordMatcher:
         """Return the matcher of 001 §5.  Blocking, the first time."""
@@ -96,58 +109,49 @@ class Indexes:
             [row.scope for row in listed],
         )
 
-    def forget_basis(self) -> None:
-        """Let go of the state before; what is not made by now is built from nothing."""
+    def forget_known(self) -> None:
+        """Free the earlier state; an index that is built later reads everything."""
         with self._lock:
-            self._basis = None
+            self._known = None
 
-    def basis(self) -> Basis:
-        """Return what the next state can be derived from."""
-        return Basis(
+    def state(self) -> IndexState:
+        """Return what the next state can be built from."""
+        return IndexState(
             collection=self._collection,
             offered=self._index.offered.numbers,
             keywords=self._keywords,
             texts=self._texts,
         )
 
-    def are_of(self, basis: Basis) -> bool:
-        """Whether everything in use was taken over from it."""
-        mine = self.basis()
+    def are_those_of(self, state: IndexState) -> bool:
+        """Whether all that is in use was taken over from this state."""
         return (
-            mine.collection is basis.collection
-            and mine.keywords is basis.keywords
-            and mine.texts is basis.texts
+            self._collection is state.collection
+            and self._keywords is state.keywords
+            and self._texts is state.texts
         )
 
     @cached_property
     def _places(self) -> NDArray[np.int64]:
         return derive_places([row.path for row in self._index.listed])
 
-    def _is_same_as(self, basis: Basis) -> bool:
-        is_same = basis.collection is self._collection
-        return is_same and list(basis.offered) == list(self._index.offered.numbers)
+    def _is_same_as(self, known: IndexState) -> bool:
+        is_same = known.collection is self._collection
+        return is_same and list(known.offered) == list(self._index.offered.numbers)
 
     def _build_keywords(self) -> KeywordIndex:
         declared = list(self._collection.table.declared())
         return KeywordIndex.build(declared[n] for n in self._index.offered.numbers)
 
     def _build_texts(self) -> TextIndex:
-        numbers, table = self._index.offered.numbers, self._collection.table
-        if self._basis is None or self._basis.texts is None:
-            return TextIndex.build(derive_document(table.said(n)) for n in numbers)
-        origins = self._find_origins(self._basis).tolist()
-        documents = (
-            origin if origin >= 0 else derive_document(table.said(number))
-            for number, origin in zip(numbers, origins, strict=True)
-        )
-        return TextIndex.build(documents, self._basis.texts)
+        known = self._known
+        if known is None or known.texts is None:
+            return TextIndex.build(self._find_documents({}))
+        return TextIndex.build(self._find_documents(known.text_numbers()), known.texts)
 
-    def _find_origins(self, basis: Basis) -> NDArray[np.int32]:
-        """Return where each skill is in the index of the basis; -1 if it is not."""
-        places = {number: place for place, number in enumerate(basis.offered)}
-        if basis.collection is self._collection:
-            before: Sequence[int] = range(len(self._collection.table))
-        else:
-            before = self._collection.before
-        found = (places.get(before[n], -1) for n in self._index.offered.numbers)
-        return np.fromiter(found, np.int32)
+    def _find_documents(self, known: dict[bytes, int]) -> Iterator[Document | int]:
+        """Iterate over what the skills say, or where that is known."""
+        table = self._collection.table
+        for skill in self._index.offered.numbers:
+            number = known.get(table.keys[skill])
+            yield derive_document(table.text_of(skill)) if number is None else number

@@ -4,7 +4,6 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -14,18 +13,18 @@ from skills_mcp.errors import ConfigError, MissingFileError, UnreadableContentEr
 from skills_mcp.files.opening import open_inside
 from skills_mcp.processes.memory import garbage_collector_paused
 from skills_mcp.routing.matcher import Matcher
-from skills_mcp.skills.assets import is_unchanged
 from skills_mcp.skills.homes import find_homes
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Problem
 from skills_mcp.skills.problems import printable
 from skills_mcp.skills.visibility import Listed, find_unused
-from skills_mcp.snapshots.changes import Offer
+from skills_mcp.snapshots.changes import OfferedSkills
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
     from skills_mcp.embeddings.skill_vectors import SkillVectors
     from skills_mcp.routing.keywords import KeywordMatcher
-    from skills_mcp.snapshots.indexes import Basis, Indexes
+    from skills_mcp.snapshots.collection import Collection
+    from skills_mcp.snapshots.indexes import Indexes, IndexState
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +45,6 @@ class Snapshot:
     algorithm: Literal["keyword", "ranked"]
     """What `get_skill` routes with (DESIGN §3.16)."""
     problems: tuple[Problem, ...]
-    taken_at: datetime
     vectors: "SkillVectors | None" = None
     """What the skills mean, if the operator wants that to count."""
 
@@ -63,61 +61,84 @@ class Snapshot:
         return self._fuse(self.indexes.searched())
 
     @property
-    def offer(self) -> Offer:
-        """What is offered, to be compared with another state."""
-        table = self.indexes.basis().collection.table
-        return Offer(table, self.index.offered.numbers)
+    def offered(self) -> OfferedSkills:
+        """The skills that are offered, to be compared with another state."""
+        return OfferedSkills(self.state.collection.table, self.index.offered.numbers)
+
+    @property
+    def state(self) -> "IndexState":
+        """What the next snapshot can be taken from."""
+        return self.indexes.state()
 
     def _fuse(self, lexical: Matcher) -> Matcher:
         return self.vectors.fuse(lexical) if self.vectors else lexical
 
     @garbage_collector_paused()
-    def prepare(self, *, searches: bool) -> None:
-        """Make what answers need, before the first of them waits for it.  Blocking.
-
-        Args:
-            searches: Whether skills are searched for, too.
-        """
+    def prepare(self) -> None:
+        """Build what replies need, before the first of them waits for it.  Blocking."""
         matchers: list[Matcher] = [
             self.indexes.keyword()
             if self.algorithm == "keyword"
             else self.indexes.ranked()
         ]
-        if searches:
+        if "packages" in self.config.toolsets:
             matchers.append(self.indexes.searched())
         for matcher in matchers:
             matcher.score(_FIRST_TASK, most=1)
-        self.indexes.forget_basis()
+        self.indexes.forget_known()
 
-    def is_still(self, content: Content) -> bool:
-        """Whether reading `content` would give the same again."""
-        return self.is_of(content) and all(map(is_unchanged, self.index))
+    def is_over(self, state: "IndexState") -> bool:
+        """Whether all that replies need was taken over from this state."""
+        needs_texts = self.algorithm == "ranked" or "packages" in self.config.toolsets
+        is_complete = state.texts is not None or not needs_texts
+        return is_complete and self.indexes.are_those_of(state)
 
-    def is_of(self, content: Content) -> bool:
-        """Whether it was read from exactly these commits, and well."""
-        return self.indexes.basis().collection.is_of(content)
+    def over(self, state: "IndexState") -> "Snapshot":
+        """Return the same snapshot over arrays that lie somewhere else.
+
+        Args:
+            state: This one's, as the index cache has written it.
+        """
+        from skills_mcp.snapshots.indexes import Indexes
+
+        table = state.collection.table
+        index = SkillIndex(table, self.config.visibility, rows=table.listed)
+        indexes = Indexes(state.collection, index, state)
+        return replace(self, index=index, indexes=indexes)
 
 
 @garbage_collector_paused()
 def take_snapshot(
-    content: Content, settings: Settings, basis: "Basis | None" = None
+    content: Content,
+    settings: Settings,
+    known: "IndexState | None" = None,
+    *,
+    inspected: "Sequence[Collection]" = (),
+    looks_again: bool = False,
 ) -> Snapshot:
     """Read all content (001 §4.6).  Blocking; what is wrong becomes a `Problem`.
 
     Args:
         content: The files of every source.
         settings: The operator's, which the content's own are merged into.
-        basis: An earlier state, of which everything is kept that is still the same.
+        known: An earlier state; what it has read is not read again.
+        inspected: Commits that were read before they were published.
+        looks_again: Whether a commit that is known is walked all the same, because its
+            files may have been edited in place.
     """
-    from skills_mcp.snapshots.collection import collect  # late: the first answer first
+    # Late: the first answer may not wait for NumPy.
+    from skills_mcp.snapshots.collection import collect
     from skills_mcp.snapshots.indexes import Indexes
 
     config, problems = _configure(content, settings)
-    before = basis.collection if basis else None
-    collection = collect(content, config.limits, config.visibility, before)
+    collections = (*inspected, *([known.collection] if known else []))
+    whole = () if looks_again else (c for c in collections if c.is_of(content))
+    collection = next(iter(whole), None) or collect(
+        content, config.limits, config.visibility, collections
+    )
     table = collection.table
     index = SkillIndex(table, config.visibility, rows=table.listed)
-    indexes = Indexes(collection, index, basis)
+    indexes = Indexes(collection, index, known)
     algorithm = _choose_algorithm(index, config, table.column("keywords"))
     problems += collection.problems
     if algorithm == "keyword":
@@ -130,25 +151,27 @@ def take_snapshot(
         config=config,
         algorithm=algorithm,
         problems=tuple(problems),
-        taken_at=datetime.now(UTC),
     )
 
 
-def require_readable(content: Content, config: Config, basis: "Basis | None") -> None:
-    """Read a commit that nobody is served from yet.  Blocking.
+def inspect_commit(
+    content: Content, settings: Settings, known: "IndexState | None"
+) -> "Collection":
+    """Read a commit before it is published.  Blocking.
 
     Args:
-        content: The commit, wherever its source is mounted.
-        config: The operator's.
-        basis: What is served, of which most will be the same.
+        content: The commit, at the places of its source.
+        settings: The operator's.
+        known: What is served; most of the commit is the same.
 
     Raises:
-        UnreadableContentError: It has skills, and none that can be read.
+        UnreadableContentError: It has skills, and none of them can be read.
     """
     from skills_mcp.snapshots.collection import collect
 
-    before = basis.collection if basis else None
-    collection = collect(content, config.limits, config.visibility, before)
+    config = load_config(content, settings)
+    collections = [known.collection] if known else []
+    collection = collect(content, config.limits, config.visibility, collections)
     broken = [each for each in collection.problems if each.level == "error"]
     if broken and not len(collection.table):
         part = content.parts[0]
@@ -157,21 +180,12 @@ def require_readable(content: Content, config: Config, basis: "Basis | None") ->
             f"read, so it is not published. The first of {len(broken)} problems: "
             f"{broken[0]}. `skills-mcp validate` shows all of them in a clone"
         )
+    return collection
 
 
 def load_config(content: Content, settings: Settings) -> Config:
     """Return the settings that hold for content, without reading a skill.  Blocking."""
     return _configure(content, settings)[0]
-
-
-def rebase(snapshot: Snapshot, basis: "Basis") -> Snapshot:
-    """Return the same snapshot over arrays that lie somewhere else."""
-    from skills_mcp.snapshots.indexes import Indexes
-
-    table = basis.collection.table
-    index = SkillIndex(table, snapshot.config.visibility, rows=table.listed)
-    indexes = Indexes(basis.collection, index, basis)
-    return replace(snapshot, index=index, indexes=indexes)
 
 
 def find_broken(before: Snapshot | None, after: Snapshot) -> tuple[str, ...]:
@@ -191,7 +205,7 @@ def log_news(snapshot: Snapshot, before: Snapshot | None) -> None:
     matching = snapshot.config.matching
     if snapshot.algorithm == "ranked" and matching.algorithm == "auto":
         # One of them decides for all, and it need not be the organisation's.
-        table = snapshot.indexes.basis().collection.table
+        table = snapshot.state.collection.table
         keywords = table.column("keywords")
         offered = snapshot.index.offered.numbers
         first = next(table.file(n) for n in offered if not keywords[n])

@@ -26,10 +26,10 @@ from skills_mcp.authoring.validation.skill_tree import (
 )
 from skills_mcp.authoring.validation.strict_reading import parse_strictly
 from skills_mcp.authoring.validation.unsafe_text import check_body, check_text
-from skills_mcp.skills.found import Package
 from skills_mcp.skills.index import INDEX
 from skills_mcp.skills.model import Problem
 from skills_mcp.skills.package import classify
+from skills_mcp.skills.walk import Package
 
 _MARKDOWN = ".md"
 

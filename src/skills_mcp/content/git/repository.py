@@ -161,16 +161,6 @@ class GitRepository:
         ) as output:
             yield (_read_blob(output) for _ in wanted)
 
-    def diff(self, before: str, after: str) -> frozenset[str]:
-        """Return the files that differ between two commits.
-
-        Raises:
-            SyncError: One of them is not in the store.
-        """
-        options = ("-r", "-z", "--name-only", "--no-renames", "--end-of-options")
-        names = self.git.run("diff-tree", *options, before, after).stdout
-        return frozenset(names.decode("utf-8", "surrogateescape").split("\0")[:-1])
-
     def is_ancestor(self, old: str, new: str) -> bool:
         """Whether `new` descends from `old`; False if that is not certain."""
         words = ("merge-base", "--is-ancestor", old, new)

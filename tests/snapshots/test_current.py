@@ -11,7 +11,7 @@ from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
-from skills_mcp.snapshots.shelf import Shelf
+from skills_mcp.snapshots.current import CurrentSnapshot
 from tests.packages import package_text
 from tests.support import Upstream, open_library
 
@@ -54,8 +54,8 @@ def test_a_repository_is_synced_by_a_timer_and_a_folder_is_not(
     branch = RemoteBranch(Remote.parse("/c", "main"), tmp_path / "cache")
     operators = Settings((Layer("test", settings),))
 
-    local = Shelf(Mounts(folders), operators)
-    mixed = Shelf(Mounts((*folders, Mount(source=branch))), operators)
+    local = CurrentSnapshot(Mounts(folders), operators)
+    mixed = CurrentSnapshot(Mounts((*folders, Mount(source=branch))), operators)
 
     assert local._interval_minutes() is None
     assert mixed._interval_minutes() == minutes

@@ -1,8 +1,11 @@
-"""What is served now, and how it is replaced: one assignment, so nothing is mixed."""
+"""What is served now, and how the next state replaces it.
+
+Rule: a state is replaced in one assignment, so that no reply mixes two of them.
+"""
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
@@ -33,16 +36,16 @@ from skills_mcp.snapshots.refreshed import Refreshed, derive_refreshed
 from skills_mcp.snapshots.snapshot import (
     Snapshot,
     find_broken,
+    inspect_commit,
     load_config,
     log_news,
-    rebase,
-    require_readable,
     take_snapshot,
 )
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
-    from skills_mcp.snapshots.index_cache import BasisCache
-    from skills_mcp.snapshots.indexes import Basis
+    from skills_mcp.snapshots.collection import Collection
+    from skills_mcp.snapshots.index_cache import IndexCache
+    from skills_mcp.snapshots.indexes import IndexState
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +53,7 @@ _KEPT_SECONDS = 60 * 60.0  # longer than an agent works with one skill's folder
 _MOST_KEPT = 10  # each has a file open, and whoever merges often would run out of them
 
 
-class Shelf:
+class CurrentSnapshot:
     """Holds the current snapshot of all sources and keeps it fresh.
 
     Args:
@@ -72,8 +75,9 @@ class Shelf:
         self._cache = cache
         self._embedder = embedder
         self._embedding = Thread()
-        self._basis: Basis | None = None
-        self._kept_basis: BasisCache | None = None
+        self._state: IndexState | None = None
+        self._index_cache: IndexCache | None = None
+        self._inspected: list[Collection] = []
         self._operator = settings.resolve()
         self._snapshot: Snapshot | None = None
         self._kept: list[tuple[float, Content]] = []
@@ -164,7 +168,7 @@ class Shelf:
         """
         mounts = (each for each in self._mounts.mounts if each.source is source)
         content = Content(tuple(Part(mount, checkout) for mount in mounts))
-        require_readable(content, self._operator, self._basis)
+        self._inspected.append(inspect_commit(content, self._settings, self._state))
 
     def load(self, content: Content) -> None:
         """Make content what is served (001 §4.6).  Blocking.
@@ -173,21 +177,24 @@ class Shelf:
         changed their files.
         """
         served = self._snapshot
-        if served and served.is_still(content):
-            self._snapshot = replace(served, content=content)
-            return
-        if served and served.is_of(content):
-            # The files of a commit were edited: nothing tells what else they are not.
-            self._basis = None
-            snapshot = self._prepared(take_snapshot(content, self._settings))
+        inspected, self._inspected = self._inspected, []
+        if served and served.state.collection.is_of(content):
+            state = served.state
+            snapshot = take_snapshot(content, self._settings, state, looks_again=True)
+            if snapshot.is_over(state):
+                self._snapshot = replace(served, content=content)
+                return
+            # Files were edited in place. Other processes shall not take this state for
+            # the commit's, so it is not kept on the disk.
+            snapshot = _prepared(snapshot)
         else:
-            snapshot = self._take(content)
-            self._basis = snapshot.indexes.basis()
+            snapshot = self._open_or_build(content, inspected)
+        self._state = snapshot.state
         log_news(snapshot, served)
         if served:
             self._keep(served.content)
         self._snapshot = self._embed(snapshot, served)
-        if is_listing_changed(served.offer if served else None, snapshot.offer):
+        if is_listing_changed(served.offered if served else None, snapshot.offered):
             for callback in self._watchers:
                 callback()
 
@@ -213,46 +220,64 @@ class Shelf:
         self._embedding.start()
         return replace(snapshot, vectors=vectors)
 
-    def _take(self, content: Content) -> Snapshot:
-        """Take over what is known, from memory or from the disk, and read the rest."""
-        from skills_mcp.snapshots.index_cache import BasisCache
-
-        if self._cache is None:
-            return self._prepared(take_snapshot(content, self._settings, self._basis))
-        kept = BasisCache(self._cache, content, self._operator)
-        if self._kept_basis is None or self._kept_basis.folder != kept.folder:
-            self._kept_basis, self._basis = kept, None
-        kept = self._kept_basis
-        basis = self._basis or kept.open()
-        if basis:
-            snapshot = self._derive(content, basis)
-            if snapshot.indexes.are_of(basis):
-                logger.info("Using the index in %s", kept.folder)
-                return snapshot
-        with kept.exclusive():
-            newer = kept.open()  # another process may have built it meanwhile
-            if newer or basis is None:
-                basis = newer
-                snapshot = self._derive(content, basis)
-            if basis is None or not snapshot.indexes.are_of(basis):
-                logger.info("Keeping the index in %s", kept.folder)
-                snapshot = rebase(snapshot, kept.save(snapshot.indexes.basis()))
-        give_back_memory()  # building takes more than serving ever will
-        return self._prepared(snapshot)
-
-    def _derive(self, content: Content, basis: "Basis | None") -> Snapshot:
-        """Take over what is known, unless it turns out to be damaged."""
+    def _open_or_build(
+        self, content: Content, inspected: "Sequence[Collection]"
+    ) -> Snapshot:
+        """Return the snapshot of content; a kept state that is damaged is not used."""
         try:
-            return self._prepared(take_snapshot(content, self._settings, basis))
+            return self._reuse_or_build(content, inspected)
         except (OSError, ValueError, IndexError, KeyError, TypeError) as error:
-            if basis is None:
+            if self._state is None:
                 raise
             logger.warning("The index that was kept is damaged: %r", error)
-            return self._prepared(take_snapshot(content, self._settings))
+            self._state = None
+            return self._reuse_or_build(content, ())
 
-    def _prepared(self, snapshot: Snapshot) -> Snapshot:
-        snapshot.prepare(searches="packages" in self._operator.toolsets)
-        return snapshot
+    def _reuse_or_build(
+        self, content: Content, inspected: "Sequence[Collection]"
+    ) -> Snapshot:
+        """Serve the kept state if it is of this content; otherwise build and keep it.
+
+        What the kept state has read of other content is not read again.
+        """
+        cache = self._open_cache(content)
+        if cache is None:
+            return _prepared(self._take(content, self._state, inspected))
+        self._state = known = self._state or cache.open()
+        snapshot = self._take(content, known, inspected) if known else None
+        if known and snapshot and snapshot.is_over(known):
+            logger.info("Using the index in %s", cache.folder)
+            return _prepared(snapshot)
+        with cache.exclusive():
+            newer = cache.open()  # another process may have built it meanwhile
+            if newer or snapshot is None:
+                self._state = known = newer
+                snapshot = self._take(content, known, inspected)
+            snapshot = _prepared(snapshot)
+            if not (known and snapshot.is_over(known)):
+                logger.info("Keeping the index in %s", cache.folder)
+                snapshot = snapshot.over(cache.save(snapshot.state))
+        give_back_memory()  # building takes more than serving ever will
+        return _prepared(snapshot)
+
+    def _take(
+        self,
+        content: Content,
+        known: "IndexState | None",
+        inspected: "Sequence[Collection]" = (),
+    ) -> Snapshot:
+        return take_snapshot(content, self._settings, known, inspected=inspected)
+
+    def _open_cache(self, content: Content) -> "IndexCache | None":
+        """Return the cache of these sources; None if nothing is kept on this disk."""
+        from skills_mcp.snapshots.index_cache import IndexCache
+
+        if self._cache is None:
+            return None
+        cache = IndexCache(self._cache, content, self._operator)
+        if self._index_cache is None or self._index_cache.folder != cache.folder:
+            self._index_cache, self._state = cache, None
+        return self._index_cache
 
     def _keep(self, content: Content) -> None:
         """Keep files on the disk whose paths an agent may be working with (000 §3.3).
@@ -296,9 +321,7 @@ class Shelf:
     ) -> SkillChanges:
         if after is None or after is before:
             return SkillChanges()
-        old = before.content if before else None
-        files = self._mounts.find_changes(old, after.content)
-        changes = derive_changes(before.offer if before else None, after.offer, files)
+        changes = derive_changes(before.offered if before else None, after.offered)
         return replace(changes, broken=find_broken(before, after))
 
     def close(self) -> None:
@@ -322,3 +345,8 @@ class Shelf:
         """001 §9.3 knows a timer for Git only; a folder is read on request."""
         timed = config.refresh.enabled and self._mounts.mode == "git"
         return config.refresh.interval_minutes if timed else None
+
+
+def _prepared(snapshot: Snapshot) -> Snapshot:
+    snapshot.prepare()
+    return snapshot

@@ -8,20 +8,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.skills.discovery import load_skills
-from skills_mcp.skills.model import Argument, Asset, Inventory, Script, Skill, Stamp
-from skills_mcp.skills.packing import Kept, pack
-from skills_mcp.skills.records import Place, Read
-from skills_mcp.skills.table import SkillTable
+from skills_mcp.skills.discovery import read_skill
+from skills_mcp.skills.homes import Home
+from skills_mcp.skills.model import (
+    Argument,
+    Asset,
+    Inventory,
+    Problem,
+    Script,
+    Skill,
+    Stamp,
+)
+from skills_mcp.skills.walk import Walk
+from skills_mcp.snapshots.records import KEY_BYTES, NO_KEY, Record
+from skills_mcp.snapshots.skill_table import SkillTable
 from tests.support import SKILLS_CONTENT, make_skill
 
 STAMP = Stamp(5, 2**62, 7)
 HERE = Path("/content")
 
 
-def packed(*skills: Skill, place: Place | None = None) -> SkillTable:
-    place = place or Place(HERE)
-    return pack([(0, Read.of(skill, place, STAMP)) for skill in skills], [place])
+def recorded(skill: Skill, home: Home, number: int = 1) -> Record:
+    key = number.to_bytes(KEY_BYTES, "big")
+    return Record.of(key, home, skill.file, (skill, ()))
+
+
+def packed(*skills: Skill, home: Home | None = None) -> SkillTable:
+    home = home or Home(HERE)
+    records = [recorded(skill, home, number) for number, skill in enumerate(skills, 1)]
+    return SkillTable.pack([(0, record) for record in records], [home])
 
 
 def placed(skill: Skill) -> Skill:
@@ -29,14 +44,20 @@ def placed(skill: Skill) -> Skill:
 
 
 def test_every_skill_comes_out_as_it_was_read() -> None:
-    loaded = load_skills(SKILLS_CONTENT / "skills")
-    ordered = sorted(loaded.entries, key=lambda entry: entry.listed.path)
+    home = Home(SKILLS_CONTENT / "skills")
+    walk = Walk(home.directory, 1000).run()
+    found = [each for each in walk if not isinstance(each, Problem)]
+    read = [(each.file, read_skill(home, each)) for each in found]
+    skills = [skill for _, (skill, _) in read if skill]
 
-    table = pack([(0, e) for e in ordered], [Place(SKILLS_CONTENT / "skills")])
+    table = SkillTable.pack(
+        [(0, Record.of(NO_KEY, home, file, its)) for file, its in read if its[0]],
+        [home],
+    )
 
     assert len(table) > 20
-    assert list(table) == sorted(loaded.skills, key=lambda skill: skill.path)
-    assert [row.path for row in table.rows()] == [skill.path for skill in table]
+    assert list(table) == skills
+    assert [row.path for row in table.listed] == [skill.path for skill in skills]
 
 
 def test_nothing_of_a_skill_is_lost() -> None:
@@ -62,15 +83,14 @@ def test_nothing_of_a_skill_is_lost() -> None:
         entry=("python3", "s.py", "two words"),
     )
 
-    table = packed(skill, place=Place(HERE, scope="repo"))
+    home = Home(HERE, scope="repo")
+    table = packed(skill, home=home)
 
     assert table[0] == placed(skill)
-    assert table.main(0) == STAMP
-    assert table.stamps(0) == [STAMP, Stamp(0, 1, 2)]
     assert list(table.declared()) == [(["a", "b"], -3)]
     assert table.file(0) == "ui/react.md"
-    assert table.owns_folder(0)
-    assert table.characters(0) == len(skill.body)
+    [record] = table.records()
+    assert SkillTable.pack([(0, record)], [home])[0] == placed(skill)
 
 
 @given(st.text(), st.text(min_size=1), st.integers(-(2**70), 2**70))
@@ -80,29 +100,22 @@ def test_any_text_and_any_number_survive(body: str, name: str, priority: int) ->
     assert packed(skill)[0] == placed(skill)
 
 
-def test_a_kept_skill_says_the_same_from_another_folder() -> None:
+def test_a_record_says_the_same_from_another_folder() -> None:
     skill = make_skill("a", directory=HERE / "a", files={"x": STAMP})
     before = packed(make_skill("_root"), skill)
-    now = Stamp(9, 9, 9)
-    kept = Kept(table=before, number=1, main=now, files={"x": now})
+    [_, kept] = before.records()
 
-    table = pack([(0, kept)], [Place(Path("/later"))])
+    table = SkillTable.pack([(0, kept)], [Home(Path("/later"))])
 
-    expected = replace(
-        skill,
-        directory=Path("/later/a"),
-        location=Path("/later/a.md"),
-        files={"x": now},
-    )
+    expected = replace(skill, directory=Path("/later/a"), location=Path("/later/a.md"))
     assert list(table) == [expected]
-    assert table.text[:] == before.record(1)
-    assert [row.path for row in table.rows()] == ["a"]
+    assert table.keys == before.keys[1:]
 
 
 def test_a_table_can_be_empty() -> None:
-    table = pack([], [])
+    table = SkillTable.pack([], [])
 
-    assert not [*table, *table.rows(), *table.declared()]
+    assert not [*table, *table.listed, *table.declared(), *table.records()]
 
 
 def test_a_skill_that_is_not_there_is_an_index_error() -> None:
@@ -122,6 +135,7 @@ def test_a_skill_that_is_not_there_is_an_index_error() -> None:
         ("stamp_ends", np.array([1, 1], np.uint32)),
         ("stamps", np.zeros((1, 2), np.int64)),
         ("homes", np.zeros(5, np.uint16)),
+        ("keys", np.zeros((1, 5), np.uint8)),
     ],
 )
 def test_arrays_of_another_table_are_refused(name: str, value: np.ndarray) -> None:

@@ -1,0 +1,248 @@
+"""What was read of each rule file and package, keyed by the content it was read from.
+
+Rule: a key names all that a reading depends on: the place in the tree, and the content
+of every file that belongs to the skill. What has the same key is not read again, in any
+later state, commit or process.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import starmap
+from typing import NamedTuple
+
+from skills_mcp.routing.ranked import SkillText
+from skills_mcp.skills.discovery import Described
+from skills_mcp.skills.frontmatter import derive_path
+from skills_mcp.skills.homes import Home
+from skills_mcp.skills.model import (
+    Argument,
+    Asset,
+    Inventory,
+    Problem,
+    Scope,
+    Script,
+    Skill,
+    SkillPath,
+    Stamp,
+)
+from skills_mcp.skills.walk import Package, RuleFile
+
+KEY_BYTES = 16
+"""128 bits of a hash: no two contents share a key by chance."""
+
+NO_KEY = bytes(KEY_BYTES)
+"""The key of a file that could not be looked at: it is always read."""
+
+ContentId = Callable[[str], str]
+"""Returns the id of a file's content, by the path of the file in its home.
+
+For a file of a commit this is its blob: Git gives the same content the same id in every
+commit. A file in a folder has no id; its stamp tells whether it is unchanged.
+"""
+
+
+class ListedSkill(NamedTuple):
+    """What is known of a skill without decoding it."""
+
+    path: SkillPath
+    name: str
+    category: str
+    scope: Scope
+
+
+class SkillRecord(NamedTuple):
+    """A skill as it is stored; the folder that it lies in is not part of it."""
+
+    path: SkillPath
+    name: str
+    category: str
+    keywords: Sequence[str]
+    priority: int
+    file: str
+    """The Markdown file, relative to its home."""
+    stamps: Sequence[Stamp]
+    """The stamps of the skill's files, in the order of their names."""
+    characters: int
+    """The length of its text."""
+    text: bytes
+    """Everything that it says, see `encode`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What one rule file or package was read as: a skill, or the reason why not."""
+
+    key: bytes
+    file: str
+    """The Markdown file, relative to the content's root."""
+    skill: SkillRecord | None
+    problems: tuple[Problem, ...] = ()
+
+    @classmethod
+    def of(cls, key: bytes, home: Home, file: str, read: Described) -> "Record":
+        """Return the record of a file, relative to its home, and what was read."""
+        skill, problems = read
+        recorded = _record_skill(skill, home) if skill else None
+        return cls(key, home.prefix + file, recorded, problems)
+
+
+def derive_key(found: RuleFile | Package, prefix: str, content_id: ContentId) -> bytes:
+    """Return the key of what a walk has found.
+
+    The id names the content of a file, and the stamp tells that the file on the disk
+    still has that content: somebody may edit the files of a commit in place.
+
+    Args:
+        found: The rule file or package.
+        prefix: The prefix of its home.
+        content_id: Names the content of files.
+    """
+    if found.stamp is None:
+        return NO_KEY
+    if isinstance(found, Package):
+        folder, owns_folder = found.folder, True
+    else:
+        folder, owns_folder = derive_path(found.file), found.directory is not None
+    lines = [
+        f"{type(found).__name__}\0{prefix}\0{owns_folder}",
+        _describe(found.file, found.stamp, content_id),
+    ]
+    for name, stamp in sorted(found.files.items()):
+        file = f"{folder}/{name}" if folder else name
+        lines.append(_describe(file, stamp, content_id))
+    whole = "\n".join(lines).encode("utf-8", "surrogatepass")
+    return blake2b(whole, digest_size=KEY_BYTES).digest()
+
+
+def _describe(file: str, stamp: Stamp, content_id: ContentId) -> str:
+    times = f"{stamp.modified_ns}\0{stamp.changed_ns}"
+    return f"{file}\0{content_id(file)}\0{stamp.size_bytes}\0{times}"
+
+
+def _record_skill(skill: Skill, home: Home) -> SkillRecord:
+    return SkillRecord(
+        path=skill.path,
+        name=skill.name,
+        category=skill.category,
+        keywords=skill.keywords,
+        priority=skill.priority,
+        file=skill.file.removeprefix(home.prefix),
+        stamps=tuple(skill.files.values()),
+        characters=len(skill.body),
+        text=encode(skill, home),
+    )
+
+
+def encode(skill: Skill, home: Home) -> bytes:
+    """Return everything that a skill says, without the folder that it lies in."""
+    inventory = skill.inventory
+    record = (
+        skill.path,
+        skill.file,
+        skill.name,
+        skill.description,
+        skill.keywords,
+        skill.body,
+        skill.inherit,
+        skill.priority,
+        [(a.file, a.description, a.type) for a in skill.assets],
+        [
+            (
+                s.file,
+                s.description,
+                s.execution,
+                [(a.name, a.description, a.required) for a in s.args],
+            )
+            for s in skill.scripts
+        ],
+        _folder_of(skill, home),
+        skill.category,
+        list(skill.files),
+        inventory
+        and (
+            inventory.script_files,
+            inventory.reference_files,
+            inventory.template_files,
+            inventory.total_files,
+            inventory.total_size_bytes,
+        ),
+        skill.examples,
+        skill.entry,
+    )
+    return json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass")
+
+
+def _folder_of(skill: Skill, home: Home) -> str | None:
+    if skill.directory is None:
+        return None
+    return skill.directory.relative_to(home.directory).as_posix()
+
+
+def decode(record: bytes, home: Home, stamps: Sequence[Stamp]) -> Skill:
+    """Return the skill of a record that lies in this home, with these stamps."""
+    (
+        path,
+        file,
+        name,
+        description,
+        keywords,
+        body,
+        inherit,
+        priority,
+        assets,
+        scripts,
+        folder,
+        category,
+        files,
+        inventory,
+        examples,
+        entry,
+    ) = json.loads(record)
+    return Skill(
+        path=path,
+        file=file,
+        name=name,
+        description=description,
+        keywords=tuple(keywords),
+        body=body,
+        inherit=inherit,
+        priority=priority,
+        assets=tuple(starmap(Asset, assets)),
+        scripts=tuple(
+            Script(script, about, execution, tuple(starmap(Argument, arguments)))
+            for script, about, execution, arguments in scripts
+        ),
+        directory=None if folder is None else home.directory / folder,
+        root=home.directory,
+        location=home.directory / file.removeprefix(home.prefix),
+        category=category,
+        scope=home.scope,
+        files=dict(zip(files, stamps, strict=True)),
+        inventory=inventory and _inventory(*inventory),
+        examples=tuple(examples),
+        entry=tuple(entry),
+    )
+
+
+def decode_text(record: bytes) -> SkillText:
+    """Return what routing reads of a record."""
+    path, _, name, description, keywords, body, _, priority, *others = json.loads(
+        record
+    )
+    _, _, _, category, *_ = others
+    return SkillText(path, name, description, keywords, body, priority, category)
+
+
+def _inventory(
+    scripts: list[str], references: list[str], templates: list[str], *totals: int
+) -> Inventory:
+    total_files, total_size_bytes = totals
+    return Inventory(
+        script_files=tuple(scripts),
+        reference_files=tuple(references),
+        template_files=tuple(templates),
+        total_files=total_files,
+        total_size_bytes=total_size_bytes,
+    )

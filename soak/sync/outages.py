@@ -19,8 +19,9 @@ from skills_mcp.content.source import (
     Mount,
     accept_all,
 )
-from skills_mcp.content.store.sync_state import derive_failure, is_resting
+from skills_mcp.content.store.sync_state import derive_failure
 from skills_mcp.errors import LimitExceededError, SyncError
+from skills_mcp.processes.retry import is_resting
 from soak.scenario import Figure, Scale, Scenario
 from soak.sync.mirror import Mirror, mirrored
 from tests.content.git_server import (
@@ -211,7 +212,7 @@ def _simulate_outage(randomness: random.Random) -> tuple[int, float]:
         number, window = divmod(turn, _WINDOWS)
         now = number * _LOOK_SECONDS + looks[window]
         turn += 1
-        if is_resting(attempt, now):
+        if is_resting(attempt.next_attempt_at, now):
             continue
         if now > _OUTAGE_SECONDS:
             return requests, now - _OUTAGE_SECONDS

@@ -17,9 +17,9 @@ from skills_mcp.content.disk import explained
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.source import Accept, Attempt, Checkout, Freshness, Hold
 from skills_mcp.content.store.pointer import Current
-from skills_mcp.content.store.sync_state import is_resting
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import SignatureError, SyncError
+from skills_mcp.processes.retry import is_resting
 
 if TYPE_CHECKING:  # more modules than the first answer may wait for
     from skills_mcp.content.delivery import Delivery
@@ -155,7 +155,11 @@ class RemoteBranch:
             return math.inf
         now = time.time()
         if attempt.failures:
-            return attempt.next_attempt_at if is_resting(attempt, now) else now
+            return (
+                attempt.next_attempt_at
+                if is_resting(attempt.next_attempt_at, now)
+                else now
+            )
         if interval_seconds is None:
             return math.inf
         last = max(attempt.attempted_at, current.fetched_at if current else 0.0)
@@ -237,7 +241,7 @@ class RemoteBranch:
 
     def close(self) -> None:
         """End a fetch that is running."""
-        self._parts.repository.close()
+        self._parts.repository.git.close()
 
     def _mend(self) -> None:
         """Repair served files that were changed on disk, if we may write them."""

@@ -1,7 +1,7 @@
-"""From the remote's commit to a published folder, past every gate on the way.
+"""From the remote's commit to a published folder: fetch, check, export, publish.
 
-Rule 1: whatever fails, what was published stays published.
-Rule 2: nothing is published before all have let it pass: the limits, its descent, its
+Rule 1: after any failure the published commit stays published.
+Rule 2: a commit is published only after all checks: the limits, its descent, its
 signature, and whether its skills can be read.
 """
 
@@ -26,8 +26,6 @@ from skills_mcp.content.store.pointer import Current
 from skills_mcp.content.store.snapshot_store import SnapshotStore
 from skills_mcp.content.store.sync_state import (
     derive_failure,
-    derive_success,
-    is_resting,
 )
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import (
@@ -36,6 +34,7 @@ from skills_mcp.errors import (
     UnreadableContentError,
 )
 from skills_mcp.files.durable import made_anew
+from skills_mcp.processes.retry import is_resting
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +47,7 @@ Inspect = Callable[[Checkout], None]
 class Delivery:
     """Brings commits of one repository into its store, one after the other.
 
-    Every method but `verify` wants the store's lock to be held.
+    The caller of each method but `verify` and `last_attempt` holds the store's lock.
     """
 
     def __init__(
@@ -66,21 +65,21 @@ class Delivery:
         self.doing = ""
         """See `RemoteBranch.doing`."""
         self.attempt = Attempt()
-        """How the last failure of ours went: a full disk has no memory of its own."""
+        """The last failure of this process, which a full disk cannot store."""
 
     def run(self, lock: IO[Any], freshness: Freshness, inspect: Inspect) -> None:
-        """Publish what the remote has, unless what is known will do.
+        """Publish the remote's commit, unless the published one is fresh enough.
 
         Raises:
             SyncError: What was published stays published.
         """
         current, pointer = self._store.current(), self._store.pointer()
         if pointer and pointer.hold:
-            # Not to be replaced by what was taken back, whatever became of its files.
+            # A held commit is never replaced, even if its files are gone.
             self._restore_held(pointer)
             return
         now, attempt = time.time(), self.last_attempt()
-        # A time to come was written while the clock was wrong; it proves nothing.
+        # A time in the future was written while the clock was wrong; it proves nothing.
         if current and freshness.newer_than <= current.fetched_at <= now:
             return
         if attempt.failures and _spares_remote(attempt, freshness, now):
@@ -98,17 +97,18 @@ class Delivery:
         self._clean(lock, now)
 
     def last_attempt(self) -> Attempt:
-        """Return how the last sync went, of whichever process on this machine."""
+        """Return how the last sync went, in any process on this machine."""
         last = max(self._store.attempt(), self.attempt, key=lambda it: it.attempted_at)
         with suppress(SyncError):
             pointer = self._store.pointer()
             if pointer and last.attempted_at < pointer.fetched_at <= time.time():
-                # Who has published it died, or found no room, before it could say so.
-                return derive_success(pointer.fetched_at)
+                # The process that published it died, or found the disk full, before it
+                # could write its state.
+                return Attempt(attempted_at=pointer.fetched_at)
         return last
 
     def _restore_held(self, held: Current) -> None:
-        """Bring back what somebody has deleted of a commit that is held."""
+        """Write again the deleted files of a commit that is held."""
         if not self._is_gone(held.commit):
             self.mend(held)
             return
@@ -123,12 +123,12 @@ class Delivery:
     def _fetch(
         self, lock: IO[Any], inspect: Inspect, before: Current | None, now: float
     ) -> Current:
-        """Return what to publish; a damaged store is made anew once."""
+        """Return what to publish; a damaged store is replaced once."""
         try:
             staged = self._stage(lock, before, now)
         except DamagedStoreError as error:
-            logger.info("Making Git's store anew: %s", error)
-            # The cause may be the remote after all, and then the old one is as good.
+            logger.info("Replacing the store of Git: %s", error)
+            # The cause may be the remote after all; then the old store comes back.
             with made_anew(self._store.objects):
                 staged = self._stage(lock, before, now)
         if before and before.commit == staged.commit:
@@ -137,11 +137,11 @@ class Delivery:
         return staged
 
     def _stage(self, lock: IO[Any], before: Current | None, now: float) -> Current:
-        """Bring the remote's commit into a folder, if it passes.
+        """Bring the remote's commit into a folder, if it passes the checks.
 
         Args:
             lock: The store's.
-            before: What the pointer says, whatever has become of the files.
+            before: What the pointer says; its files may be gone.
             now: In seconds since the epoch.
         """
         served = before.commit if before else None
@@ -184,30 +184,30 @@ class Delivery:
         self._store.stage(commit, fill)
 
     def _inspect(self, staged: Current, inspect: Inspect) -> None:
-        """Read a commit before anybody is served from it."""
+        """Read a commit before it is served."""
         self.doing = "Reading the skills"
         checkout = self._store.open_commit(staged.commit, staged)
         if checkout is None:
-            raise SyncError("the commit was deleted by somebody else")
+            raise SyncError("the commit was deleted by another program")
         try:
             inspect(checkout)
         except UnreadableContentError as error:
             self._refused = {staged.commit: error}
-            # As long as its traceback knows the checkout, nobody may delete it.
+            # While its traceback refers to the checkout, the commit cannot be deleted.
             del checkout
             raise error.with_traceback(None) from None
 
     def verify(self, commit: str) -> str | None:
-        """Look again who has signed a commit that was let through before.
+        """Check the signature of a commit again, and return its signer.
 
-        None if nobody has to.
+        None if no signature is needed.
 
         Raises:
-            SignatureError: Nobody has who is trusted now.
+            SignatureError: Its signer is not trusted now, or there is none.
         """
         if self._policy.signers is None:
             return None
-        return self._verify(Fetched(commit, self._repository.find_object(commit)))
+        return self._verify(Fetched(commit, self._repository.refs.find_object(commit)))
 
     def _verify(self, fetched: Fetched) -> str | None:
         if self._policy.signers is None:
@@ -221,24 +221,24 @@ class Delivery:
         )
 
     def mend(self, current: Current | None) -> None:
-        """Put right what somebody has done to the files that are served on."""
+        """Repair the files of the published commit that were changed on disk."""
         if current is None:
             return
-        with suppress(SyncError, OSError):  # the next fetch brings what it takes
+        with suppress(SyncError, OSError):  # the next fetch brings what is missing
             self._repair(self._list(current.commit), current.commit)
 
     def _repair(self, listing: TreeListing, commit: str) -> None:
         for file in repair(listing, self._repository, self._store.folder(commit)):
-            logger.warning("%r was not as commit %s has it; it is again", file, commit)
+            logger.warning("%r differed from commit %s; it is repaired", file, commit)
 
     def _find_previous(self, served: str | None) -> tuple[TreeListing, Path] | None:
-        """Return what unchanged files can be taken from."""
+        """Return the commit and the folder that unchanged files are linked from."""
         if served is None or self._is_gone(served):
             return None
         try:
             return self._list(served), self._store.folder(served)
         except SyncError:
-            return None  # Git has forgotten it
+            return None  # Git has deleted it
 
     def _fail(
         self, error: SyncError, attempt: Attempt, now: float, longest_seconds: float
@@ -255,20 +255,20 @@ class Delivery:
             self._store.collect()
 
     def _clean(self, lock: IO[Any], now: float) -> None:
-        """Tell the others, and delete what nobody needs; both can wait."""
+        """Write the state, and collect garbage; a failure of either does no harm."""
         try:
-            self._store.remember(derive_success(now))
-            self._repository.keep(self._store.collect(), lock)
+            self._store.remember(Attempt(attempted_at=now))
+            self._repository.refs.keep(self._store.collect(), lock)
         except DamagedStoreError as error:
-            logger.info("Git's store is made anew at the next sync: %s", error)
+            logger.info("The next sync replaces the store of Git: %s", error)
             self._repository.condemn()
         except (SyncError, OSError) as error:
             logger.debug("Not cleaned up: %s", error)
 
     def _tidy(self, lock: IO[Any]) -> None:
-        """Let Git forget what was fetched and refused, when it is time."""
+        """Collect what was fetched and refused, if there is enough garbage."""
         with suppress(SyncError, OSError):
-            self._repository.collect(lock)
+            self._repository.refs.collect(lock)
 
     def _is_gone(self, commit: str) -> bool:
         return commit not in self._store.commits()
@@ -284,6 +284,7 @@ class Delivery:
 
 
 def _spares_remote(attempt: Attempt, freshness: Freshness, now: float) -> bool:
-    """Whether a failure that is known already will do."""
-    is_answer = freshness.newer_than <= attempt.attempted_at <= now
-    return is_answer or (not freshness.is_urgent and is_resting(attempt, now))
+    """Whether the last failure is recent enough, or its pause is not over."""
+    if freshness.newer_than <= attempt.attempted_at <= now:
+        return True
+    return not freshness.is_urgent and is_resting(attempt.next_attempt_at, now)

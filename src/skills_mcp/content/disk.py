@@ -1,4 +1,4 @@
-"""What a disk can do to the cache, in words that say what to do about it."""
+"""Why the cache cannot be written, and what to do about it."""
 
 import errno
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ _ADVICE = {
     errno.EDQUOT: "your quota is used up: make room",
     errno.EFBIG: "files may not become that large here: raise the limit (ulimit -f)",
     errno.EROFS: "the disk is read-only: set SKILLS_MCP_HOME to a folder on another",
-    errno.EACCES: "the folder belongs to somebody else, or its permissions are wrong: "
+    errno.EACCES: "the folder belongs to another user, or its permissions are wrong: "
     "repair them, or set SKILLS_MCP_HOME to a folder of your own",
     errno.EMFILE: "this process has too many open files: raise the limit (ulimit -n)",
     errno.ENFILE: "this machine has too many open files: end other programs",
@@ -27,7 +27,7 @@ _OTHER_ADVICE = "something is wrong with it: check the disk and the permissions"
 
 @contextmanager
 def explained(directory: Path) -> Iterator[None]:
-    """Turn what the disk refuses into words.
+    """Turn an `OSError` of the block into an error that says what to do.
 
     Args:
         directory: The cache, for the message.
@@ -40,6 +40,6 @@ def explained(directory: Path) -> Iterator[None]:
     except OSError as error:
         advice = _ADVICE.get(error.errno or 0, _OTHER_ADVICE)
         raise SyncError(
-            f"the cache {directory} cannot be written, as {advice}. It is tried again "
-            f"later. The system said: {error}"
+            f"the cache {directory} cannot be written, as {advice}. The system said: "
+            f"{error}"
         ) from error

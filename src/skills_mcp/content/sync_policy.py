@@ -8,12 +8,12 @@ from skills_mcp.config.values import Verify
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signers:
-    """Who may sign."""
+    """The keys that may sign."""
 
     allowed: Path
     """A file as `ssh-keygen` knows it: a name and a public key on each line."""
     revoked: Path | None = None
-    """Keys that count no more, whatever else says so."""
+    """A file of keys that never count, as `ssh-keygen` knows it."""
     verify: Verify = "commit"
     """What has to be signed: the commit, the tag that marks it, or each of them."""
 
@@ -28,11 +28,11 @@ class SyncPolicy:
     max_file_bytes: int = 8 * 1024 * 1024
     """Larger files are left out."""
     max_total_bytes: int = 256 * 1024 * 1024
-    """Of the files together, as they are written."""
+    """The limit of all files together, as they are written."""
     max_download_bytes: int = 1024 * 1024 * 1024
-    """Of what Git fetches, as it stores it."""
+    """The limit of a fetch, as Git stores it."""
     timeout_seconds: float = 120.0
-    """Of one sync, from taking the lock to the new pointer."""
+    """The limit of one sync, from taking the lock to the new pointer."""
     allow_non_fast_forward: bool = True
     signers: Signers | None = None
     is_offline: bool = False

@@ -53,7 +53,7 @@ class GitStore:
 
     def keep(self, *commits: str) -> None:
         with (self.folder / "lock").open("wb") as lock:
-            self.repository.keep(commits, lock)
+            self.repository.refs.keep(commits, lock)
 
     def files(self, commit: str) -> dict[str, bytes]:
         """Return the content of every file that would be written."""

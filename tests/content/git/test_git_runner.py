@@ -323,7 +323,7 @@ def test_closing_ends_what_is_running_and_says_so(
         thread = threading.Thread(target=lambda: errors.append(store.fail()))
         thread.start()
         wait_for(lambda: server.kinds)
-        store.repository.close()
+        store.repository.git.close()
         thread.join(timeout=PATIENCE_SECONDS)
 
     assert not thread.is_alive()

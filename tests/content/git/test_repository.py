@@ -127,7 +127,7 @@ def test_of_an_annotated_tag_the_object_is_known_also_later(
 
     assert fetched == Fetched(commit, mark)
     assert moved.commit != commit
-    assert store.repository.find_object(commit) == mark
+    assert store.repository.refs.find_object(commit) == mark
 
 
 def test_a_lightweight_tag_and_a_whole_commit_are_marked_by_nothing(
@@ -142,7 +142,7 @@ def test_a_lightweight_tag_and_a_whole_commit_are_marked_by_nothing(
             tmp_path / pin, Remote.parse(upstream.url, "main", pin=pin)
         )
         assert store.fetch() == Fetched(first, first)
-        assert store.repository.find_object(first) == first
+        assert store.repository.refs.find_object(first) == first
 
 
 def test_a_tag_on_something_else_than_a_commit_is_no_pin(
@@ -299,7 +299,7 @@ def test_a_closed_repository_says_that_the_server_is_ending(
     commit = upstream.commit({"a.md": "A"})
     store.fetch()
 
-    store.repository.close()
+    store.repository.git.close()
 
     with pytest.raises(SyncError, match="the server is ending"):
         store.repository.list_files(commit)

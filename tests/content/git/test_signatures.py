@@ -4,13 +4,14 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from skills_mcp.config.values import Verify
-from skills_mcp.content.git.git_runner import Git
+from skills_mcp.content.git.git_runner import Git, Output
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.signatures import check_signers, verify
 from skills_mcp.content.sync_policy import Signers, SyncPolicy
@@ -25,20 +26,18 @@ pytestmark = pytest.mark.skipif(
 OPS = "ops@acme.example"
 
 
-@dataclass(frozen=True)
-class Done:
-    stdout: bytes
-    stderr: str
-    returncode: int
-
-
-@dataclass(frozen=True)
-class RealGit:
+class RealGit(Git):
     """Runs Git in a store, with the limits of the server's own."""
 
-    directory: Path
-    environment: Mapping[str, str] = field(default_factory=dict)
-    longest_seconds: float = 30.0
+    def __init__(
+        self,
+        directory: Path,
+        environment: Mapping[str, str] | None = None,
+        longest_seconds: float = 30.0,
+    ) -> None:
+        super().__init__(directory, Remote(str(directory), "main"), SyncPolicy())
+        self.environment = environment or {}
+        self.longest_seconds = longest_seconds
 
     def run(
         self,
@@ -46,7 +45,8 @@ class RealGit:
         timeout_seconds: float = 60.0,
         settings: tuple[str, ...] = (),
         is_ok: tuple[int, ...] = (0,),
-    ) -> Done:
+        **_: Any,
+    ) -> Output:
         flags = [word for setting in settings for word in ("-c", setting)]
         process = subprocess.Popen(
             ["git", f"--git-dir={self.directory}", *flags, *arguments],
@@ -65,7 +65,7 @@ class RealGit:
             raise SyncError(f"git {arguments[0]} took longer") from error
         if process.returncode not in is_ok:
             raise SyncError(f"git {arguments[0]} ended with {process.returncode}")
-        return Done(stdout, stderr.decode(), process.returncode)
+        return Output(stdout, stderr.decode(), process.returncode)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,14 @@ class Forge:
 
     @property
     def git(self) -> RealGit:
-        return RealGit(self.folder / "work" / ".git")
+        return self.git_with()
+
+    def git_with(
+        self,
+        environment: Mapping[str, str] | None = None,
+        longest_seconds: float = 30.0,
+    ) -> RealGit:
+        return RealGit(self.folder / "work" / ".git", environment, longest_seconds)
 
     @property
     def work(self) -> Path:
@@ -478,7 +485,7 @@ def test_without_ssh_keygen_nothing_is_let_through(
     programs = tmp_path / "programs"
     programs.mkdir()
     (programs / "git").symlink_to(str(shutil.which("git")))
-    runner = replace(forge.git, environment={"PATH": str(programs)})
+    runner = forge.git_with(environment={"PATH": str(programs)})
     signers = allow(tmp_path, f"{OPS} {forge.public('ops')}", verify=what)
 
     with pytest.raises(SignatureError, match="ssh-keygen is not installed"):
@@ -494,7 +501,7 @@ def test_an_ssh_keygen_that_knows_no_signatures_lets_nothing_through(
     forge: Forge, release: Signed, tmp_path: Path
 ) -> None:
     script(tmp_path / "bin", "ssh-keygen", "echo 'usage: ssh-keygen' >&2; exit 1")
-    runner = replace(forge.git, environment=beside(tmp_path / "bin"))
+    runner = forge.git_with(environment=beside(tmp_path / "bin"))
     signers = allow(tmp_path, f"{OPS} {forge.public('ops')}")
 
     with pytest.raises(SignatureError, match="ssh-keygen is too old"):
@@ -506,7 +513,7 @@ def test_an_ssh_keygen_that_fails_lets_nothing_through_whatever_it_says(
 ) -> None:
     good = f'Good "git" signature for {OPS} with ED25519 key SHA256:abc'
     script(tmp_path / "bin", "ssh-keygen", f"echo '{good}'; exit 1")
-    runner = replace(forge.git, environment=beside(tmp_path / "bin"))
+    runner = forge.git_with(environment=beside(tmp_path / "bin"))
     signers = allow(tmp_path, f"{OPS} {forge.public('ops')}")
 
     with pytest.raises(SignatureError, match="is refused"):
@@ -518,9 +525,7 @@ def test_a_check_that_does_not_end_lets_nothing_through(
 ) -> None:
     os.mkfifo(tmp_path / "never")
     script(tmp_path / "bin", "ssh-keygen", f"read line < {tmp_path / 'never'}")
-    runner = replace(
-        forge.git, environment=beside(tmp_path / "bin"), longest_seconds=0.2
-    )
+    runner = forge.git_with(environment=beside(tmp_path / "bin"), longest_seconds=0.2)
     signers = allow(tmp_path, f"{OPS} {forge.public('ops')}")
 
     with pytest.raises(SignatureError, match="cannot be checked: git verify-commit"):
@@ -535,7 +540,7 @@ def test_a_git_without_ssh_signatures_says_which_one_is_needed(
         "git",
         'case "$*" in *version) echo "git version 2.33.8";; *) exit 1;; esac',
     )
-    runner = replace(forge.git, environment=beside(tmp_path / "bin"))
+    runner = forge.git_with(environment=beside(tmp_path / "bin"))
     signers = allow(tmp_path, f"{OPS} {forge.public('ops')}")
 
     with pytest.raises(SignatureError, match=r"Version 2\.34 or newer is needed"):
@@ -560,7 +565,7 @@ def test_a_key_ring_of_the_users_cannot_vouch(
     sections = ("gpg", 'gpg "openpgp"', 'gpg "x509"')
     lines = (f"[{section}]\n\tprogram = {vouch}\n" for section in sections)
     write(home / ".gitconfig", "".join(lines))
-    runner = replace(forge.git, environment=beside(tmp_path / "bin"))
+    runner = forge.git_with(environment=beside(tmp_path / "bin"))
     signers = allow(tmp_path, f"{OPS} {forge.public('ops')}")
     is_vouched = runner.run("verify-commit", commit, is_ok=(0, 1)).returncode == 0
 
@@ -603,7 +608,7 @@ def test_the_users_own_settings_and_variables_let_nobody_else_sign(
         for number, (name, value) in enumerate(planted.items()):
             environment[f"GIT_CONFIG_KEY_{number}"] = f"gpg.ssh.{name}"
             environment[f"GIT_CONFIG_VALUE_{number}"] = str(value)
-    runner = replace(forge.git, environment=environment)
+    runner = forge.git_with(environment=environment)
     signers = allow(tmp_path, f"{OPS} {forge.public('ops')}")
     is_vouched = runner.run("verify-commit", commit, is_ok=(0, 1)).returncode == 0
 

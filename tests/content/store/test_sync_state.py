@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 from skills_mcp.content.source import Attempt
 from skills_mcp.content.store.sync_state import (
     derive_failure,
-    derive_success,
-    is_resting,
 )
 from skills_mcp.errors import AccessRefusedError, SyncError
+from skills_mcp.processes.retry import is_resting
 
 NOW = 1_000_000.0
 OUTAGE_SECONDS = 5 * 60
@@ -46,7 +45,7 @@ def count_requests(seed: int, *, longest: float = QUARTER_OF_AN_HOUR) -> int:
     attempt, now, requests = Attempt(), NOW, 0
     while now < NOW + OUTAGE_SECONDS:
         for _window in range(10):
-            if not is_resting(attempt, now):
+            if not is_resting(attempt.next_attempt_at, now):
                 requests += 1
                 attempt = derive_failure(
                     attempt,
@@ -69,10 +68,10 @@ def test_a_failure_says_what_went_wrong_and_counts_on() -> None:
 
 
 def test_a_success_forgets_the_failures() -> None:
-    attempt = derive_success(NOW)
+    attempt = Attempt(attempted_at=NOW)
 
     assert attempt == Attempt(attempted_at=NOW)
-    assert not is_resting(attempt, NOW)
+    assert not is_resting(attempt.next_attempt_at, NOW)
 
 
 def test_ten_windows_ask_a_remote_that_is_down_for_five_minutes_twelve_times() -> None:
@@ -132,15 +131,15 @@ def test_a_refused_token_is_not_tried_again_for_five_minutes() -> None:
 def test_a_remote_rests_until_its_time_has_come() -> None:
     attempt = failed(SyncError("429", retry_after_seconds=60))
 
-    assert is_resting(attempt, NOW)
-    assert is_resting(attempt, NOW + 59)
-    assert not is_resting(attempt, NOW + 60)
+    assert is_resting(attempt.next_attempt_at, NOW)
+    assert is_resting(attempt.next_attempt_at, NOW + 59)
+    assert not is_resting(attempt.next_attempt_at, NOW + 60)
 
 
 def test_a_clock_that_was_set_back_makes_nobody_wait() -> None:
     attempt = failed(SyncError("429", retry_after_seconds=3600))
 
-    assert is_resting(attempt, NOW)
-    assert not is_resting(attempt, NOW - 86_400)
-    assert not is_resting(Attempt(next_attempt_at=math.inf), NOW)
-    assert not is_resting(Attempt(next_attempt_at=math.nan), NOW)
+    assert is_resting(attempt.next_attempt_at, NOW)
+    assert not is_resting(attempt.next_attempt_at, NOW - 86_400)
+    assert not is_resting(math.inf, NOW)
+    assert not is_resting(math.nan, NOW)

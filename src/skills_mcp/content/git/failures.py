@@ -4,11 +4,14 @@ Rule: only whole phrases are compared. Addresses and commits stand in the same t
 and "401" may be a part of either. Of several causes the first one counts.
 """
 
+# ruff: noqa: ISC004 - in the table, the advice of a row may take several lines
+
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.transcript import Response, Transcript
@@ -58,281 +61,188 @@ _Where = Literal[
 ]
 
 
-class _Cause(NamedTuple):
-    """Phrases of one failure, and the advice; `{status}` stands for that of HTTP."""
+_Cause = tuple[type[SyncError], tuple[str, ...], str]
+"""The error, the phrases, and the advice; `{status}` stands for that of HTTP."""
 
-    where: _Where
-    kind: type[SyncError]
-    signs: tuple[str, ...]
-    words: str
-
-
-_CAUSES = (
-    _Cause(
-        "machine", SyncError, ("No space left on device", "Disk quota exceeded"),
-        "the disk is full. Make room: the content that is served stays",
+_CAUSES: Mapping[_Where, tuple[_Cause, ...]] = {
+    "machine": (
+        (SyncError, ("No space left on device", "Disk quota exceeded"),
+         "the disk is full. Make room: the content that is served stays"),
+        (SyncError, ("Read-only file system",),
+         "the cache cannot be written: its disk is read-only. Set SKILLS_MCP_HOME to "
+         "a folder on another disk"),
+        (SyncError, ("insufficient permission for adding",
+          "nable to create temporary file", "tmp_pack_", "unable to write file",
+          "failed to write", "couldn't write", "could not write"),
+         "the cache cannot be written. Check its owner, its permissions and the free "
+         "space, or set SKILLS_MCP_HOME to a folder of your own"),
+        (LimitExceededError, ("Out of memory", "Cannot allocate memory",
+          "std::bad_alloc", "mmap failed"),
+         "Git needs more memory than its limit. Serve a smaller repository, or "
+         "delete its largest files"),
+        (AccessRefusedError, ("dubious ownership",),
+         "the repository belongs to another user. If you trust it, run `git config "
+         "--global --add safe.directory` with its path"),
+        (SyncError, ("cannot run ssh", "ssh: not found", "ssh: command not found"),
+         "SSH is not installed. Install it, or use the https address with a token"),
     ),
-    _Cause(
-        "machine", SyncError, ("Read-only file system",),
-        "the cache cannot be written: its disk is read-only. Set SKILLS_MCP_HOME to a "
-        "folder on another disk",
-    ),
-    _Cause(
-        "machine", SyncError,
-        ("insufficient permission for adding", "nable to create temporary file",
-         "tmp_pack_", "unable to write file", "failed to write", "couldn't write",
-         "could not write"),
-        "the cache cannot be written. Check its owner, its permissions and the free "
-        "space, or set SKILLS_MCP_HOME to a folder of your own",
-    ),
-    _Cause(
-        "machine", LimitExceededError,
-        ("Out of memory", "Cannot allocate memory", "std::bad_alloc", "mmap failed"),
-        "Git needs more memory than its limit. Serve a smaller repository, or delete "
-        "its largest files",
-    ),
-    _Cause(
-        "machine", AccessRefusedError, ("dubious ownership",),
-        "the repository belongs to another user. If you trust it, run `git config "
-        "--global --add safe.directory` with its path",
-    ),
-    _Cause(
-        "machine", SyncError,
-        ("cannot run ssh", "ssh: not found", "ssh: command not found"),
-        "SSH is not installed. Install it, or use the https address with a token",
-    ),
-    _Cause(
+    "store": (
         # A pack that builds on a broken object of ours looks like a broken pack.
-        "store", DamagedStoreError,
-        ("unresolved delta", "all necessary objects", "loose object ", "object file ",
-         "fatal: bad object", "is not a valid object", "cannot lock ref",
-         "bad config ", "cannot be accessed", "not match index",
-         "fatal: not a git repository", "unable to resolve reference", "bad shallow",
-         "unable to read tree", "unable to read ", "is garbage",
-         "object corrupt or missing", "bad signature"),
-        "Git's store is damaged",
+        (DamagedStoreError, ("unresolved delta", "all necessary objects",
+          "loose object ", "object file ", "fatal: bad object", "is not a valid object",
+          "cannot lock ref", "bad config ", "cannot be accessed", "not match index",
+          "fatal: not a git repository", "unable to resolve reference", "bad shallow",
+          "unable to read tree", "unable to read ", "is garbage",
+          "object corrupt or missing", "bad signature"),
+         "Git's store is damaged"),
     ),
-    _Cause(
-        "token", AccessRefusedError, ("HTTP 401",),
-        "401: the token is wrong, expired or revoked. Put a new one into GITHUB_TOKEN, "
-        "or into the file that SKILLS_MCP_TOKEN_FILE names",
+    "token": (
+        (AccessRefusedError, ("HTTP 401",),
+         "401: the token is wrong, expired or revoked. Put a new one into "
+         "GITHUB_TOKEN, or into the file that SKILLS_MCP_TOKEN_FILE names"),
+        (AccessRefusedError, ("HTTP 403",),
+         "403: the token may not read this repository. Give it read access to "
+         "contents, or authorise it for the organisation's single sign-on"),
+        (RemoteMissingError, ("HTTP 404",),
+         "404: no such repository, or the token may not see it. Check the address, "
+         "and which repositories the token may read"),
     ),
-    _Cause(
-        "token", AccessRefusedError, ("HTTP 403",),
-        "403: the token may not read this repository. Give it read access to contents, "
-        "or authorise it for the organisation's single sign-on",
+    "no token": (
+        (AccessRefusedError, ("HTTP 401",),
+         "401: this repository needs a token. Set GITHUB_TOKEN to one that may read "
+         "it, or SKILLS_MCP_TOKEN_FILE to a file that holds one"),
+        (AccessRefusedError, ("HTTP 403",),
+         "403: no permission to read this repository. Set GITHUB_TOKEN to a token "
+         "that may read it, or SKILLS_MCP_TOKEN_FILE to a file that holds one"),
+        (RemoteMissingError, ("HTTP 404",),
+         "404: no such repository, or it is private. Check the address, or set "
+         "GITHUB_TOKEN to a token that may read it"),
     ),
-    _Cause(
-        "token", RemoteMissingError, ("HTTP 404",),
-        "404: no such repository, or the token may not see it. Check the address, and "
-        "which repositories the token may read",
+    "status": (
+        (RemoteMissingError, ("HTTP 407",),
+         "407: the proxy needs authentication. Put a user and a password into "
+         "http.proxy of your Git configuration"),
+        (RemoteMissingError, ("HTTP 4",),
+         "{status}: the host refuses the request. Check the address"),
+        (SyncError, ("HTTP 5",),
+         f"{{status}}: server error. {_RETRY}"),
     ),
-    _Cause(
-        "no token", AccessRefusedError, ("HTTP 401",),
-        "401: this repository needs a token. Set GITHUB_TOKEN to one that may read it, "
-        "or SKILLS_MCP_TOKEN_FILE to a file that holds one",
-    ),
-    _Cause(
-        "no token", AccessRefusedError, ("HTTP 403",),
-        "403: no permission to read this repository. Set GITHUB_TOKEN to a token that "
-        "may read it, or SKILLS_MCP_TOKEN_FILE to a file that holds one",
-    ),
-    _Cause(
-        "no token", RemoteMissingError, ("HTTP 404",),
-        "404: no such repository, or it is private. Check the address, or set "
-        "GITHUB_TOKEN to a token that may read it",
-    ),
-    _Cause(
-        "status", RemoteMissingError, ("HTTP 407",),
-        "407: the proxy needs authentication. Put a user and a password into "
-        "http.proxy of your Git configuration",
-    ),
-    _Cause(
-        "status", RemoteMissingError, ("HTTP 4",),
-        "{status}: the host refuses the request. Check the address",
-    ),
-    _Cause("status", SyncError, ("HTTP 5",), f"{{status}}: server error. {_RETRY}"),
-    _Cause(
-        "pin", RemoteMissingError,
+    "pin": (
         # The third is about a tag of something else than a commit.
-        ("couldn't find remote ref", "not our ref", "expected commit type",
-         "unadvertised object", "no such remote ref"),
-        PIN_ADVICE,
+        (RemoteMissingError, ("couldn't find remote ref", "not our ref",
+          "expected commit type", "unadvertised object", "no such remote ref"),
+         PIN_ADVICE),
     ),
-    _Cause(
-        "folder", AccessRefusedError, ("Permission denied",),
-        "no permission to read the repository. Check its owner and its permissions",
+    "folder": (
+        (AccessRefusedError, ("Permission denied",),
+         "no permission to read the repository. Check its owner and its permissions"),
     ),
-    _Cause(
-        "remote", SyncError,
-        ("certificate has expired", "certificate is expired", "not yet valid",
-         "not yet activated"),
-        "TLS certificate expired, or not valid yet. Tell the operator of the host, or "
-        "correct the clock of this machine",
+    "remote": (
+        (SyncError, ("certificate has expired", "certificate is expired",
+          "not yet valid", "not yet activated"),
+         "TLS certificate expired, or not valid yet. Tell the operator of the host, "
+         "or correct the clock of this machine"),
+        (SyncError, ("does not match target host name",
+          "no alternative certificate subject", "hostname mismatch",
+          "name does not match"),
+         "TLS certificate is for another host name. Check the address"),
+        (SyncError, ("error setting certificate", "error reading ca cert",
+          "SSL CA cert"),
+         "the file of TLS certificates cannot be read. Check GIT_SSL_CAINFO and "
+         "http.sslCAInfo"),
+        (SyncError, ("self-signed certificate", "self signed certificate",
+          "local issuer", "certificate verification failed", "signer not trusted",
+          "unknown CA", "UNTRUSTED_ROOT", "certificate problem",
+          "server verification failed", "signer not found"),
+         "TLS certificate not trusted: its CA is unknown here, or it has expired. If "
+         "your organisation has a CA of its own, name the file with its certificate "
+         "in GIT_SSL_CAINFO"),
+        (SyncError, ("gnutls_handshake", "SSL_connect", "SSL_ERROR", "SSL routines",
+          "schannel:", "GnuTLS"),
+         "TLS connection failed. Check the address, its port and the proxy"),
+        (AccessRefusedError, ("Permission denied (",),
+         "SSH permission denied. Load a key that may read the repository into the "
+         "agent, and make `git ls-remote` with this address work in a terminal"),
+        (AccessRefusedError, ("Host key verification failed",
+          "HOST IDENTIFICATION HAS CHANGED"),
+         "SSH host key unknown, or changed. Connect once in a terminal and compare it"),
+        (AccessRefusedError, ("Authentication failed", "could not read Username",
+          "could not read Password", "returned error: 401", "returned error: 403"),
+         "authentication failed. Set GITHUB_TOKEN to a token that may read the "
+         "repository"),
+        (RemoteMissingError, ("' not found", "Repository not found",
+          "repository not found", "returned error: 404",
+          "does not appear to be a git repository", "is this a git repository?",
+          "' does not exist"),
+         "repository not found, or no permission to see it. Check its address"),
+        (RemoteMissingError, ("is not a git command", "Unable to find remote helper",
+          "transport '"),
+         "Git does not know this kind of address. Check its address"),
+        (RefMissingError, ("couldn't find remote ref", "no such remote ref"),
+         "the repository has no such branch"),
+        (SyncError, ("fsck error", "badTree", "hasDot"),
+         "the repository holds what Git refuses as broken or dangerous. Take it out"),
+        (SyncError, ("mismatched algorithms",),
+         "the repository names its commits by SHA-256, and only SHA-1 is supported. "
+         "Serve one that was made without --object-format"),
+        (SyncError, ("unable to update url base from redirection",
+          "returned error: 30"),
+         "the address has moved. Configure the new one"),
+        (SyncError, ("Could not resolve", "Temporary failure in name resolution"),
+         "cannot resolve the name of the host (DNS). Check the network and the "
+         "address"),
+        (SyncError, ("Failed to connect", "Connection refused", "Could not connect",
+          "Connection timed out", "Operation timed out", "No route to host",
+          "Network is unreachable", "Couldn't connect"),
+         "the host cannot be reached. Check the network, the proxy and the address"),
+        (SyncError, ("Operation too slow",),
+         f"timeout: the host was silent, or too slow for too long. {_RETRY}"),
+        (RemoteMissingError, ("lacks these prerequisite commits",),
+         "the bundle builds on commits that are not in it. Make it without a range: "
+         "`git bundle create FILE main`"),
+        (RemoteMissingError, ("invalid gitfile format",),
+         "this is not a repository. If it is a bundle, write its path without file://"),
+        (SyncError, ("early EOF", "hung up unexpectedly", "RPC failed",
+          "unexpected disconnect", "still expected", "transfer closed", "Empty reply",
+          "protocol error", "bad line length", "bad pack header", "expected 'packfile'",
+          "index-pack", "unpack-objects failed", "pack is corrupt", "bad object at",
+          "inflate", "expected flush", "error processing", "Recv failure",
+          "Connection reset", "remote error", "invalid server response"),
+         f"the transfer was cut off, or its data is damaged. {_RETRY}"),
+        (SyncError, ("unable to access", "Could not read from remote",
+          "Connection closed"),
+         "the host cannot be reached. Check the network and the address"),
     ),
-    _Cause(
-        "remote", SyncError,
-        ("does not match target host name", "no alternative certificate subject",
-         "hostname mismatch", "name does not match"),
-        "TLS certificate is for another host name. Check the address",
+    "signature": (
+        (SignatureError, (NO_PROGRAM,),
+         "it is signed with OpenPGP or X.509, and only SSH keys count. Sign it after "
+         "`git config gpg.format ssh`"),
+        (SignatureError, ("cannot run ssh-keygen", "cannot exec 'ssh-keygen'"),
+         "ssh-keygen is not installed, or not in PATH. Install OpenSSH on this "
+         "machine"),
+        (SignatureError, ("is needed for ssh signature verification",),
+         "ssh-keygen is too old. OpenSSH 8.2 or newer is needed on this machine"),
+        (SignatureError, ("has expired",),
+         "its date is after the `valid-before` of its key. Sign it with a key that "
+         "is valid, or renew that one in allowed_signers"),
+        (SignatureError, ("not yet valid",),
+         "its date is before the `valid-after` of its key. Correct allowed_signers"),
+        (SignatureError, ("not permitted for use in signature namespace",),
+         "its key may not sign for Git. Add `git` to its `namespaces` in "
+         "allowed_signers, or leave that option out"),
+        (SignatureError, ("incorrect signature",),
+         "it is not what was signed. Find out who has changed it, and sign it again"),
+        (SignatureError, ("No principal matched",),
+         "its key is not in allowed_signers. Sign it with one that is, or add that "
+         "key"),
+        (SignatureError, ("Could not verify signature",),
+         "its key is revoked, or revoked_signers cannot be understood. Sign it with "
+         "another key"),
+        (SignatureError, ("unable to read", "could not parse", "bad object",
+          "not found."),
+         "Git cannot read it. Call refresh_skills, which fetches it again"),
     ),
-    _Cause(
-        "remote", SyncError,
-        ("error setting certificate", "error reading ca cert", "SSL CA cert"),
-        "the file of TLS certificates cannot be read. Check GIT_SSL_CAINFO and "
-        "http.sslCAInfo",
-    ),
-    _Cause(
-        "remote", SyncError,
-        ("self-signed certificate", "self signed certificate", "local issuer",
-         "certificate verification failed", "signer not trusted", "unknown CA",
-         "UNTRUSTED_ROOT", "certificate problem", "server verification failed",
-         "signer not found"),
-        "TLS certificate not trusted: its CA is unknown here, or it has expired. If "
-        "your organisation has a CA of its own, name the file with its certificate in "
-        "GIT_SSL_CAINFO",
-    ),
-    _Cause(
-        "remote", SyncError,
-        ("gnutls_handshake", "SSL_connect", "SSL_ERROR", "SSL routines", "schannel:",
-         "GnuTLS"),
-        "TLS connection failed. Check the address, its port and the proxy",
-    ),
-    _Cause(
-        "remote", AccessRefusedError, ("Permission denied (",),
-        "SSH permission denied. Load a key that may read the repository into the "
-        "agent, and make `git ls-remote` with this address work in a terminal",
-    ),
-    _Cause(
-        "remote", AccessRefusedError,
-        ("Host key verification failed", "HOST IDENTIFICATION HAS CHANGED"),
-        "SSH host key unknown, or changed. Connect once in a terminal and compare it",
-    ),
-    _Cause(
-        "remote", AccessRefusedError,
-        ("Authentication failed", "could not read Username", "could not read Password",
-         "returned error: 401", "returned error: 403"),
-        "authentication failed. Set GITHUB_TOKEN to a token that may read the "
-        "repository",
-    ),
-    _Cause(
-        "remote", RemoteMissingError,
-        ("' not found", "Repository not found", "repository not found",
-         "returned error: 404", "does not appear to be a git repository",
-         "is this a git repository?", "' does not exist"),
-        "repository not found, or no permission to see it. Check its address",
-    ),
-    _Cause(
-        "remote", RemoteMissingError,
-        ("is not a git command", "Unable to find remote helper", "transport '"),
-        "Git does not know this kind of address. Check its address",
-    ),
-    _Cause(
-        "remote", RefMissingError, ("couldn't find remote ref", "no such remote ref"),
-        "the repository has no such branch",
-    ),
-    _Cause(
-        "remote", SyncError, ("fsck error", "badTree", "hasDot"),
-        "the repository holds what Git refuses as broken or dangerous. Take it out",
-    ),
-    _Cause(
-        "remote", SyncError, ("mismatched algorithms",),
-        "the repository names its commits by SHA-256, and only SHA-1 is supported. "
-        "Serve one that was made without --object-format",
-    ),
-    _Cause(
-        "remote", SyncError,
-        ("unable to update url base from redirection", "returned error: 30"),
-        "the address has moved. Configure the new one",
-    ),
-    _Cause(
-        "remote", SyncError,
-        ("Could not resolve", "Temporary failure in name resolution"),
-        "cannot resolve the name of the host (DNS). Check the network and the address",
-    ),
-    _Cause(
-        "remote", SyncError,
-        ("Failed to connect", "Connection refused", "Could not connect",
-         "Connection timed out", "Operation timed out", "No route to host",
-         "Network is unreachable", "Couldn't connect"),
-        "the host cannot be reached. Check the network, the proxy and the address",
-    ),
-    _Cause(
-        "remote", SyncError, ("Operation too slow",),
-        f"timeout: the host was silent, or too slow for too long. {_RETRY}",
-    ),
-    _Cause(
-        "remote", RemoteMissingError, ("lacks these prerequisite commits",),
-        "the bundle builds on commits that are not in it. Make it without a range: "
-        "`git bundle create FILE main`",
-    ),
-    _Cause(
-        "remote", RemoteMissingError, ("invalid gitfile format",),
-        "this is not a repository. If it is a bundle, write its path without file://",
-    ),
-    _Cause(
-        "remote", SyncError,
-        ("early EOF", "hung up unexpectedly", "RPC failed", "unexpected disconnect",
-         "still expected", "transfer closed", "Empty reply", "protocol error",
-         "bad line length", "bad pack header", "expected 'packfile'", "index-pack",
-         "unpack-objects failed", "pack is corrupt", "bad object at", "inflate",
-         "expected flush", "error processing", "Recv failure", "Connection reset",
-         "remote error", "invalid server response"),
-        f"the transfer was cut off, or its data is damaged. {_RETRY}",
-    ),
-    _Cause(
-        "remote", SyncError,
-        ("unable to access", "Could not read from remote", "Connection closed"),
-        "the host cannot be reached. Check the network and the address",
-    ),
-    _Cause(
-        "signature", SignatureError, (NO_PROGRAM,),
-        "it is signed with OpenPGP or X.509, and only SSH keys count. Sign it after "
-        "`git config gpg.format ssh`",
-    ),
-    _Cause(
-        "signature", SignatureError,
-        ("cannot run ssh-keygen", "cannot exec 'ssh-keygen'"),
-        "ssh-keygen is not installed, or not in PATH. Install OpenSSH on this machine",
-    ),
-    _Cause(
-        "signature", SignatureError, ("is needed for ssh signature verification",),
-        "ssh-keygen is too old. OpenSSH 8.2 or newer is needed on this machine",
-    ),
-    _Cause(
-        "signature", SignatureError, ("has expired",),
-        "its date is after the `valid-before` of its key. Sign it with a key that is "
-        "valid, or renew that one in allowed_signers",
-    ),
-    _Cause(
-        "signature", SignatureError, ("not yet valid",),
-        "its date is before the `valid-after` of its key. Correct allowed_signers",
-    ),
-    _Cause(
-        "signature", SignatureError,
-        ("not permitted for use in signature namespace",),
-        "its key may not sign for Git. Add `git` to its `namespaces` in "
-        "allowed_signers, or leave that option out",
-    ),
-    _Cause(
-        "signature", SignatureError, ("incorrect signature",),
-        "it is not what was signed. Find out who has changed it, and sign it again",
-    ),
-    _Cause(
-        "signature", SignatureError, ("No principal matched",),
-        "its key is not in allowed_signers. Sign it with one that is, or add that key",
-    ),
-    _Cause(
-        "signature", SignatureError, ("Could not verify signature",),
-        "its key is revoked, or revoked_signers cannot be understood. Sign it with "
-        "another key",
-    ),
-    _Cause(
-        "signature", SignatureError,
-        ("unable to read", "could not parse", "bad object", "not found."),
-        "Git cannot read it. Call refresh_skills, which fetches it again",
-    ),
-)  # fmt: skip
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -412,9 +322,9 @@ def render_reason(kind: str, said: str) -> str:
 
 
 def _find(where: _Where, said: str) -> Advice | None:
-    for cause in _CAUSES:
-        if cause.where == where and any(sign in said for sign in cause.signs):
-            return Advice(cause.kind, cause.words)
+    for kind, signs, words in _CAUSES[where]:
+        if any(sign in said for sign in signs):
+            return Advice(kind, words)
     return None
 
 

@@ -50,7 +50,7 @@ class KeptRefs:
         self._git = git
 
     def find_object(self, commit: str) -> str:
-        """Return the annotated tag that marked a commit, or the commit itself.
+        """Return the annotated tag of a commit, or the commit if it has none.
 
         A kept ref comes first: the tag of the last fetch may have been refused.
         """
@@ -60,7 +60,8 @@ class KeptRefs:
     def keep(self, commits: Iterable[str], lock: IO[Any]) -> None:
         """Keep these commits, and collect the others if there is enough garbage.
 
-        Call it only after the result of the last fetch has passed all checks.
+        Commits that are not in the store are left out. Call it only after the result
+        of the last fetch has passed all checks.
         """
         wanted = {}
         for commit in commits:

@@ -67,7 +67,7 @@ class GitRepository:
         self._directory = directory
         self._remote = remote
         self._policy = policy
-        self._refs = KeptRefs(self.git)
+        self.refs = KeptRefs(self.git)
 
     def fetch(
         self,
@@ -99,7 +99,7 @@ class GitRepository:
             raise DamagedStoreError("Git could not clean it")
         self._prepare(lock)
         if served:
-            self._refs.secure(served, lock)
+            self.refs.secure(served, lock)
 
         def fetch(*depth: str) -> None:
             self.git.run(
@@ -121,17 +121,9 @@ class GitRepository:
         except RefMissingError as error:
             raise self._explain_missing(access) from error
         except LimitExceededError:
-            self._refs.forget_published(lock)
+            self.refs.forget_published(lock)
             raise
         return self._read_published()
-
-    def find_object(self, commit: str) -> str:
-        """Return the annotated tag of a commit, or the commit if it has none.
-
-        Raises:
-            SyncError: The store cannot be read.
-        """
-        return self._refs.find_object(commit)
 
     def list_files(self, commit: str, subfolders: Sequence[str] = ()) -> TreeListing:
         """Return the files of a commit, or of some of its folders.
@@ -169,32 +161,10 @@ class GitRepository:
         except SyncError:
             return False
 
-    def keep(self, commits: Iterable[str], lock: IO[Any]) -> None:
-        """Keep these commits, and collect the others if there is enough garbage.
-
-        Commits that are not in the store are left out.
-
-        Raises:
-            SyncError: The store cannot be written.
-        """
-        self._refs.keep(commits, lock)
-
     def condemn(self) -> None:
         """Mark the store as damaged, so that the next fetch makes a new one."""
         with suppress(OSError):
             (self._directory / _CONDEMNED).touch()
-
-    def collect(self, lock: IO[Any]) -> None:
-        """Collect what no ref leads to, if there is enough garbage.
-
-        Raises:
-            SyncError: The store cannot be written.
-        """
-        self._refs.collect(lock)
-
-    def close(self) -> None:
-        """Kill the command that is running; later ones fail."""
-        self.git.close()
 
     def _prepare(self, lock: IO[Any]) -> None:
         """Make the store if it is missing, and delete what a killed Git has left.

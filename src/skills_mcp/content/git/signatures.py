@@ -8,9 +8,9 @@ Rule 3: only SSH keys count, and only those of a file that no content can write.
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from skills_mcp.content.git.failures import NO_PROGRAM, render_reason
+from skills_mcp.content.git.git_runner import Git, Output
 from skills_mcp.content.sync_policy import Signers
 from skills_mcp.errors import ConfigError, SignatureError, SyncError
 
@@ -44,43 +44,6 @@ _NO_TAG = (
 )
 
 
-class Finished(Protocol):
-    """The result of a Git command."""
-
-    @property
-    def stdout(self) -> bytes:
-        """All that it wrote."""
-        ...
-
-    @property
-    def stderr(self) -> str:
-        """Its words for people."""
-        ...
-
-    @property
-    def returncode(self) -> int:
-        """Its exit status."""
-        ...
-
-
-class Runner(Protocol):
-    """Runs Git in the store, without the user's configuration."""
-
-    def run(
-        self,
-        *arguments: str,
-        timeout_seconds: float = ...,
-        settings: tuple[str, ...] = ...,
-        is_ok: tuple[int, ...] = ...,
-    ) -> Finished:
-        """Run one command with `settings` (`key=value`).
-
-        Raises:
-            SyncError: It took too long, or its exit status is not in `is_ok`.
-        """
-        ...
-
-
 def check_signers(signers: Signers, cache: Path) -> None:
     """Make sure that no content can say who may sign it.
 
@@ -101,7 +64,7 @@ def check_signers(signers: Signers, cache: Path) -> None:
 
 
 def verify(
-    runner: Runner,
+    git: Git,
     signers: Signers,
     *,
     commit: str,
@@ -113,7 +76,7 @@ def verify(
     Such as `ops@acme.example, ED25519 SHA256:…`.
 
     Args:
-        runner: Git, in the store that has both objects.
+        git: Git, in the store that has both objects.
         signers: Who may sign, and what has to be signed.
         commit: The commit that shall be served, by its whole hash.
         object: The tag's own object if the remote gave one, else the commit.
@@ -126,17 +89,17 @@ def verify(
     _check_files(signers)
     signed: list[str] = []
     if signers.verify != "tag":
-        signed.append(_verify(runner, signers, "commit", commit))
+        signed.append(_verify(git, signers, "commit", commit))
     if signers.verify != "commit":
-        _check_tag(runner, commit, object, tag)
-        signed.append(_verify(runner, signers, "tag", object))
+        _check_tag(git, commit, object, tag)
+        signed.append(_verify(git, signers, "tag", object))
     return " and ".join(dict.fromkeys(signed))
 
 
-def _verify(runner: Runner, signers: Signers, kind: str, name: str) -> str:
-    done = _run(runner, f"verify-{kind}", name, settings=_settings(signers))
+def _verify(git: Git, signers: Signers, kind: str, name: str) -> str:
+    done = _run(git, f"verify-{kind}", name, settings=_settings(signers))
     if done.returncode != 0:
-        raise _refuse(kind, name, _find_reason(runner, kind, done.stderr))
+        raise _refuse(kind, name, _find_reason(git, kind, done.stderr))
     return _parse_signer(done.stderr)
 
 
@@ -153,9 +116,9 @@ def _settings(signers: Signers) -> tuple[str, ...]:
     )
 
 
-def _run(runner: Runner, *arguments: str, settings: tuple[str, ...] = ()) -> Finished:
+def _run(git: Git, *arguments: str, settings: tuple[str, ...] = ()) -> Output:
     try:
-        return runner.run(
+        return git.run(
             *arguments,
             timeout_seconds=_TIMEOUT_SECONDS,
             settings=settings,
@@ -165,7 +128,7 @@ def _run(runner: Runner, *arguments: str, settings: tuple[str, ...] = ()) -> Fin
         raise SignatureError(f"the signature cannot be checked: {error}") from error
 
 
-def _check_tag(runner: Runner, commit: str, tag_object: str, tag: str) -> None:
+def _check_tag(git: Git, commit: str, tag_object: str, tag: str) -> None:
     """Make sure that there is a tag, that it marks the commit, and is the one asked.
 
     Its signature covers all of that, but Git compares none of it: an attacker who can
@@ -173,7 +136,7 @@ def _check_tag(runner: Runner, commit: str, tag_object: str, tag: str) -> None:
     """
     if tag_object == commit:
         raise _refuse("commit", commit, _NO_TAG)
-    whole = _run(runner, "cat-file", "tag", tag_object, settings=(_EXACT,)).stdout
+    whole = _run(git, "cat-file", "tag", tag_object, settings=(_EXACT,)).stdout
     lines = whole.decode("utf-8", "replace").split("\n")
     if lines[0] != f"object {commit}":
         reason = f"it does not mark the commit {commit[:12]} itself. Tag the commit"
@@ -187,14 +150,14 @@ def _refuse(kind: str, name: str, reason: str) -> SignatureError:
     return SignatureError(f"the {kind} {name[:12]} is refused: {reason}")
 
 
-def _find_reason(runner: Runner, kind: str, said: str) -> str:
-    if _is_too_old(runner):
+def _find_reason(git: Git, kind: str, said: str) -> str:
+    if _is_too_old(git):
         return "Git is too old. Version 2.34 or newer is needed on this machine"
     return render_reason(kind, said)
 
 
-def _is_too_old(runner: Runner) -> bool:
-    said = _run(runner, "version").stdout.decode("utf-8", "replace")
+def _is_too_old(git: Git) -> bool:
+    said = _run(git, "version").stdout.decode("utf-8", "replace")
     found = re.search(r"(\d+)\.(\d+)", said)
     return found is not None and (int(found[1]), int(found[2])) < _OLDEST_GIT
 

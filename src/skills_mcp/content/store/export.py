@@ -1,7 +1,7 @@
 """The files of a commit on a disk: written, compared with the commit, and repaired.
 
-Rule: every file has a time that depends on its content, and one of two modes. So one
-look at it (its kind, size, time and mode) tells whether anybody has touched it since.
+Rule: every file has a time that depends on its content, and one of two modes. So its
+kind, size, time and mode tell whether it was changed since.
 """
 
 import os
@@ -27,10 +27,10 @@ from skills_mcp.skills.model import EXPORTED_TIMES_NS
 # As many digits of a hash as there are times.
 _TIME_DIGITS = 7
 
-# A snapshot never changes, not even by accident.
+# Read-only, so that no one edits a snapshot by accident.
 _READABLE, _EXECUTABLE = 0o444, 0o555
 
-# Elsewhere a mode is what the system makes of it.
+# Other systems do not keep the mode that was set.
 _KEEPS_MODES = hasattr(os, "geteuid")
 
 
@@ -49,7 +49,7 @@ _UNLIMITED = SyncPolicy(
 
 
 class BlobReader(Protocol):
-    """Where the content of files comes from."""
+    """Reads the content of files from Git's store."""
 
     def read_blobs(
         self, blobs: Iterable[str]
@@ -72,12 +72,12 @@ def export(
     """Write the files of a commit below an empty folder.
 
     Args:
-        listing: What is to be there.
-        reader: Where the content comes from.
-        folder: It is there already, and nobody else knows it.
-        previous: Another commit and its folder; a file that is the same there is not
-            written again, but gets a second name.
-        on_progress: Told how many files are done, and how many there are.
+        listing: The files to write.
+        reader: The source of their content.
+        folder: An empty folder that no other process knows.
+        previous: Another commit and its folder; a file that is the same there is
+            hard-linked instead of written.
+        on_progress: Called with the number of files that are done, and of all files.
 
     Raises:
         DamagedStoreError: Git's store is not what it was.
@@ -98,13 +98,13 @@ def export(
 
 
 def repair(listing: TreeListing, reader: BlobReader, folder: Path) -> tuple[str, ...]:
-    """Make an exported folder again what the commit says, without reading its files.
+    """Repair an exported folder, by the kind, size, time and mode of its files.
 
-    Each file is replaced in one step, so somebody may be reading meanwhile.
+    Each file is replaced in one step, so that other processes can read meanwhile.
 
     Returns:
-        The files and folders that were not as the commit has them; those that are not
-        in it are deleted. Empty if all was well.
+        The files and folders that differed from the commit, with those that are not
+        in it, which are deleted. Empty if nothing differed.
 
     Raises:
         DamagedStoreError: Git's store is not what it was.
@@ -165,9 +165,9 @@ def checked_out(folder: Path, ref: str) -> Iterator[Path]:
 
 
 def flush_to_disk(folder: Path) -> None:
-    """Make sure that all files below a folder outlive a power cut.
+    """Flush all files below a folder to the disk, so that they outlive a power cut.
 
-    One call for the whole file system: ten thousand calls for one file each take
+    One call flushes the whole file system: a call for each of ten thousand files takes
     minutes on the disk of a laptop.
 
     Raises:
@@ -175,7 +175,7 @@ def flush_to_disk(folder: Path) -> None:
     """
     flush = _find_syncfs()
     if flush is None:
-        getattr(os, "sync", lambda: None)()  # without either, the system has its way
+        getattr(os, "sync", lambda: None)()  # or the system decides
         return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -223,7 +223,7 @@ def _link(
     folder: Path,
     previous: tuple[TreeListing, Path] | None,
 ) -> list[TreeEntry]:
-    """Give files that are there already a second name; return the others."""
+    """Hard-link the files that the previous commit has, too; return the others."""
     if previous is None:
         return list(entries)
     listing, origin = previous
@@ -237,7 +237,7 @@ def _link(
 
 
 def _try_link(source: Path, target: Path, entry: TreeEntry) -> bool:
-    """Link a file; False if it was touched, or where there are no links (any more)."""
+    """Link a file; False if it was changed, or cannot be linked (any more)."""
     try:
         if not _is_intact(source.lstat(), entry):
             return False
@@ -252,7 +252,7 @@ def _read(
     reader: BlobReader,
     put: Callable[[TreeEntry, bytes], object],
 ) -> None:
-    """Hand each file and what is in it to `put`."""
+    """Call `put` with each file and its content."""
     if not entries:
         return  # nor start a process
     with reader.read_blobs(entry.blob for entry in entries) as blobs:
@@ -305,9 +305,9 @@ def _is_intact(found: os.stat_result, entry: TreeEntry) -> bool:
 def _walk(
     folder: Path, prefix: str, folders: Collection[str], opened: set[str]
 ) -> Iterator[tuple[str, os.stat_result]]:
-    """Iterate over all that is in a folder, but for the `folders` that belong there.
+    """Yield all that a folder holds, without the `folders` that belong there.
 
-    Those that nobody could look into are opened up, and added to `opened`.
+    Folders without permission get it, and are added to `opened`.
     """
     with os.scandir(folder / prefix) as entries:
         found = list(entries)

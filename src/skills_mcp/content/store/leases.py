@@ -1,7 +1,7 @@
-"""Leases: while somebody reads a snapshot, nobody deletes it.
+"""Leases: a snapshot is not deleted while a process reads it.
 
-A reader locks the lease file of a commit, shared; who wants to delete the snapshot has
-to lock it alone. The operating system gives a lock back when its process dies.
+A reader locks the lease file of a commit, shared; to delete the snapshot, a process
+needs the exclusive lock. The operating system releases a lock when its process dies.
 
 Rule: a process that has taken a lock looks again. The file may have been deleted
 between opening and locking it, and then the lock guards nothing.
@@ -21,23 +21,23 @@ from skills_mcp.files.locks import is_current, lock_file
 
 _KNOWS_EFFECTIVE_IDS = os.access in os.supports_effective_ids
 
-# For as long as somebody who deletes looks at a lease.
+# A process that deletes holds a lease no longer than this.
 _MOMENT_SECONDS = 0.01
 
 
 Lease = Callable[[], object]
-"""Gives a lease back."""
+"""Releases a lease."""
 
 
 def take(path: Path, is_there: Callable[[], bool]) -> Lease | None:
-    """Lock a lease for reading; None if it was deleted meanwhile, or cannot be had.
+    """Lock a lease for reading; None if it was deleted meanwhile, or is not available.
 
-    In a cache that is not ours to write an existing lease is enough, and without one
-    the snapshot is as safe as whoever owns the cache leaves it.
+    In a read-only cache an existing lease is enough. Without one there is no lock, and
+    the snapshot is safe as long as the owner of the cache leaves it alone.
 
     Args:
         path: The lease.
-        is_there: Whether the snapshot is.
+        is_there: Tells whether the snapshot exists.
 
     Raises:
         OSError: There are too many open files.
@@ -48,8 +48,8 @@ def take(path: Path, is_there: Callable[[], bool]) -> Lease | None:
         if error.errno in SCARCE:
             raise
         return None if _is_writable(path.parent) else lambda: None
-    # In this order: as long as the file is there, nobody can have deleted what it
-    # guards since we have locked it.
+    # In this order: if the lease file is still there after we have locked it, the
+    # snapshot that it guards cannot have been deleted since.
     if _is_locked(handle, is_shared=True) and is_there() and is_current(handle, path):
         return handle.close
     handle.close()
@@ -59,9 +59,9 @@ def take(path: Path, is_there: Callable[[], bool]) -> Lease | None:
 
 @contextmanager
 def held_alone(path: Path) -> Iterator[bool]:
-    """Say whether nobody has the lease; nobody gets it while the block runs.
+    """Lock a lease exclusively during the block; yield False if it has a reader.
 
-    Call it only with the lock of all writers held.
+    Call it only with the writers' lock held.
     """
     try:
         heal(path)
@@ -74,9 +74,9 @@ def held_alone(path: Path) -> Iterator[bool]:
 
 
 def heal(path: Path) -> None:
-    """Delete what stands in the place of a lease and is no file.
+    """Delete what stands in the place of a lease and is no regular file.
 
-    Call it only with the lock of all writers held.
+    Call it only with the writers' lock held.
     """
     with suppress(FileNotFoundError):
         if not stat.S_ISREG(path.lstat().st_mode):
@@ -84,12 +84,12 @@ def heal(path: Path) -> None:
 
 
 def _open(path: Path) -> IO[bytes]:
-    """Open a lease, and make it if that is possible."""
+    """Open a lease; make it if possible."""
     try:
         return _open_for_writing(path)
     except PermissionError:
         with suppress(OSError):
-            path.chmod(0o644)  # ours, but somebody has closed it
+            path.chmod(0o644)  # ours, but without permission
             return _open_for_writing(path)
     except OSError as error:
         if error.errno != errno.EROFS:

@@ -1,7 +1,7 @@
-"""What the small files of a store say: which commit is published, and what about it.
+"""The small JSON files of a store: the published commit, its left-out files, the state.
 
-Rule: these files are read by other versions of this program and by people with an
-editor. What makes no sense says nothing, and a key that is missing has its default.
+Rule: other versions of this program read these files, and people edit them. A value
+that makes no sense is ignored, and a missing key has its default.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 from skills_mcp.content.source import Attempt, Hold, LeftOut, LeftOutKind
 
-# Whatever else stands in the pointer is no name of a folder of ours.
+# No other text in the pointer may become the name of a folder.
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
 
 _NONSENSE = (
@@ -29,29 +29,29 @@ class Current:
 
     commit: str
     fetched_at: float
-    """When its fetch began, in seconds since the epoch: no older than that."""
+    """When its fetch began, in seconds since the epoch."""
     verified_by: str | None = None
-    """Who has signed it, if that was checked."""
+    """Its signer, if signatures are checked."""
     previous: str | None = None
-    """The commit that was published before; it is kept, to go back to it."""
+    """The commit that was published before; it is kept for a rollback."""
     hold: Hold | None = None
-    """Whether somebody has gone back to it."""
+    """The rollback to this commit, if there was one."""
 
     @property
     def synced_at(self) -> datetime:
-        """When it was last known to be the newest there is."""
+        """When this commit was last known to be the newest one."""
         return datetime.fromtimestamp(self.fetched_at, UTC)
 
     @property
     def commits(self) -> frozenset[str]:
-        """Every commit that it needs."""
+        """The commits that must not be deleted."""
         instead_of = self.hold.instead_of if self.hold else None
         named = (self.commit, self.previous, instead_of)
         return frozenset(commit for commit in named if commit)
 
 
 def is_commit(name: str) -> bool:
-    """Whether this is the name of a commit, and so of a folder."""
+    """Whether a name is that of a commit, and so of a folder."""
     return _COMMIT.fullmatch(name) is not None
 
 
@@ -87,7 +87,7 @@ def compose_attempt(attempt: Attempt) -> str:
 
 
 def parse_attempt(text: bytes | None) -> Attempt:
-    """Return how the last syncs went; nothing was tried if that makes no sense."""
+    """Return how the last syncs went; an empty state if the text makes no sense."""
     try:
         said = json.loads(text or b"")
         return Attempt(
@@ -107,9 +107,9 @@ def compose_left_out(left_out: Sequence[LeftOut]) -> str:
 
 
 def parse_left_out(text: bytes | None) -> tuple[LeftOut, ...]:
-    """Return what a snapshot leaves out; nothing if that makes no sense.
+    """Return the files that a snapshot leaves out; none if the text makes no sense.
 
-    Older versions wrote no kinds; it was nearly always the name.
+    Older versions wrote no kinds; nearly always it was the name.
 
     >>> parse_left_out(b'["a:b", ["c", "size"]]')
     (LeftOut(file='a:b', kind='name'), LeftOut(file='c', kind='size'))
@@ -137,7 +137,7 @@ def _parse_commit(value: Any) -> str:
 
 
 def _parse_other(value: Any) -> str | None:
-    """Return a commit that is worth having; without it the pointer still counts."""
+    """Return a commit; None if it makes no sense, since the pointer counts without."""
     return value if isinstance(value, str) and is_commit(value) else None
 
 
@@ -148,8 +148,7 @@ def _parse_text(value: Any) -> str | None:
 def _parse_hold(value: Any, commit: str, fetched_at: float) -> Hold | None:
     """Return the hold; one that makes no sense still holds.
 
-    To follow the remote again because a file was damaged would bring back what
-    somebody took back.
+    If a damaged file ended the hold, the commit that was rolled back would return.
     """
     if value is None:
         return None

@@ -57,12 +57,12 @@ from skills_mcp.files.locks import FileLock, acquire_lock
 
 _STAGING_PREFIX = ".staging-"
 _LEFTOVERS = (_STAGING_PREFIX, DELETED_PREFIX, NEW_PREFIX, ".current-")
-"""What somebody who died has left; the last one is of an older version."""
+"""Names that a killed process leaves behind; the last one is of an older version."""
 _LEASE_SUFFIX = ".lease"
 _LEFT_OUT_SUFFIX = ".left-out"
 
-# A pointer that is replaced between reading it and taking the lease is rare, and
-# twice in a row means that somebody deletes snapshots by hand.
+# A pointer is rarely replaced between reading it and taking the lease; twice in a row
+# means that another program deletes snapshots.
 _LEASE_ATTEMPTS = 5
 
 # A hundred thousand files with long names.
@@ -87,7 +87,7 @@ class SnapshotStore:
         an orphaned Git can never write beside a new one.
 
         Raises:
-            SyncError: Somebody else held it for the whole time, or the folder cannot
+            SyncError: Another process held it for the whole time, or the folder cannot
                 be written.
         """
         with explained(self.directory):
@@ -100,7 +100,7 @@ class SnapshotStore:
             lock.release()
 
     def current(self) -> Current | None:
-        """Return what is published, or None when nothing usable is.
+        """Return the published commit; None if there is none, or its files are gone.
 
         Raises:
             SyncError: There are too many open files.
@@ -109,7 +109,7 @@ class SnapshotStore:
         return pointer if pointer and self._is_complete(pointer.commit) else None
 
     def pointer(self) -> Current | None:
-        """Return what is to be published, whether or not its files are here.
+        """Return what the pointer says; the files of the commit may be gone.
 
         Raises:
             SyncError: There are too many open files.
@@ -130,9 +130,9 @@ class SnapshotStore:
         return tuple(sorted(filter(self._is_complete, names)))
 
     def stage(self, commit: str, write: Callable[[Path], Sequence[LeftOut]]) -> Path:
-        """Make the folder of a commit; `write` fills it before it has its name.
+        """Make the folder of a commit; `write` fills it before it gets its name.
 
-        It returns what it left out. Call it only with the lock held.
+        `write` returns the files that it left out. Call it only with the lock held.
 
         Raises:
             SyncError: There is no room, or no permission; nothing is left of it.
@@ -141,7 +141,7 @@ class SnapshotStore:
         if self._is_complete(commit):
             return folder
         with explained(self.directory):
-            delete(folder)  # whatever it is, it is no snapshot
+            delete(folder)  # it is no complete snapshot
             name = tempfile.mkdtemp(prefix=_STAGING_PREFIX, dir=self._snapshots)
             try:
                 self._write_left_out(commit, write(Path(name)))
@@ -155,7 +155,7 @@ class SnapshotStore:
         return folder
 
     def revise(self, commit: str, left_out: Sequence[LeftOut]) -> None:
-        """Say anew what a staged commit leaves out, as other limits do.
+        """Replace the list of files that a staged commit leaves out.
 
         Call it only with the lock held.
 
@@ -184,7 +184,7 @@ class SnapshotStore:
         """Return the published commit, protected for as long as it is referenced.
 
         Args:
-            verify: Says who has signed a commit; without it, the pointer does.
+            verify: Returns the signer of a commit; without it, the pointer's counts.
 
         Raises:
             SyncError: There are too many open files, or `verify` refuses the commit.
@@ -200,7 +200,7 @@ class SnapshotStore:
         return None
 
     def open_commit(self, commit: str, current: Current) -> Checkout | None:
-        """Return a staged commit, and what `current` says of it, protected as well.
+        """Return a staged commit, protected as well, with the facts of `current`.
 
         Raises:
             SyncError: There are too many open files.
@@ -213,9 +213,9 @@ class SnapshotStore:
         return None
 
     def collect(self) -> tuple[str, ...]:
-        """Delete what nobody reads or needs any more; return the commits that stay.
+        """Delete commits without readers that are not needed; return the others.
 
-        The published commit is needed, the one before it, and one that was taken
+        Needed are the published commit, the one before it, and one that was rolled
         back. Call it only with the lock held.
 
         Raises:
@@ -226,7 +226,7 @@ class SnapshotStore:
             for stray in (*_find_leftovers(self.directory), *self._find_strays()):
                 delete(stray)
         if pointer is None and os.path.lexists(self._pointer):
-            return self.commits()  # nobody can tell what is needed
+            return self.commits()  # unreadable: every commit may be needed
         needed = pointer.commits if pointer else frozenset()
         for commit in self.commits():
             if commit not in needed:
@@ -234,13 +234,13 @@ class SnapshotStore:
         return self.commits()
 
     def attempt(self) -> Attempt:
-        """Return how the last syncs went, as far as anybody remembers."""
+        """Return how the last syncs went; an empty state if that is not known."""
         with suppress(OSError):
             return parse_attempt(read_regular(self._state))
         return Attempt()
 
     def remember(self, attempt: Attempt) -> None:
-        """Keep how the last syncs went.  Call it only with the lock held.
+        """Write how the last syncs went.  Call it only with the lock held.
 
         Raises:
             SyncError: There is no room, or no permission.
@@ -249,7 +249,7 @@ class SnapshotStore:
             replace_text(self._state, compose_attempt(attempt))
 
     def stamp(self) -> object:
-        """Return what differs as soon as anybody has published; one look at a file."""
+        """Return a value that differs after each `publish`, by any process."""
         try:
             found = self._pointer.stat()
         except OSError:
@@ -257,7 +257,7 @@ class SnapshotStore:
         return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
     def _is_complete(self, commit: str) -> bool:
-        """Whether the folder of a commit is here; it gets its name when it is."""
+        """Whether the folder of a commit is here; it gets its name when complete."""
         try:
             mode = self.folder(commit).lstat().st_mode
         except OSError:
@@ -300,7 +300,7 @@ class SnapshotStore:
         replace_text(self._left_out_file(commit), compose_left_out(left_out))
 
     def _find_strays(self) -> Iterator[Path]:
-        """Iterate over leftovers among the snapshots, and what belongs to none."""
+        """Yield leftovers among the snapshots, and files without a snapshot."""
         yield from _find_leftovers(self._snapshots)
         for suffix in (_LEASE_SUFFIX, _LEFT_OUT_SUFFIX):
             for path in self._snapshots.glob(f"*{suffix}"):
@@ -327,8 +327,8 @@ def _acquire(directory: Path, timeout_seconds: float) -> FileLock:
     """Make the folder of a store if need be, and take its lock.
 
     Raises:
-        SyncError: Another process held it for the whole time, or no process can have
-            it.
+        SyncError: Another process held it for the whole time, or the file system has
+            no locks.
         OSError: The folder cannot be written.
     """
     path = directory / "sync.lock"

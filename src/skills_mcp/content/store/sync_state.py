@@ -1,10 +1,10 @@
-"""When a remote that has failed may be asked again; known to all processes."""
+"""When a remote that has failed may be asked again; all processes share this state."""
 
 import random
 
 from skills_mcp.content.source import LONGEST_PAUSE_SECONDS, Attempt
 from skills_mcp.errors import AccessRefusedError, SyncError
-from skills_mcp.processes import retry
+from skills_mcp.processes.retry import derive_pause
 
 # A network that is back after a moment is found at once.
 _FIRST_PAUSE_SECONDS = 5.0
@@ -12,15 +12,6 @@ _FIRST_PAUSE_SECONDS = 5.0
 # Hosts lock accounts that send a wrong token again and again; a person has to act
 # anyway.
 _REFUSED_SECONDS = 5 * 60.0
-
-
-def derive_success(now: float) -> Attempt:
-    """Return what is remembered of a sync that went well.
-
-    Args:
-        now: In seconds since the epoch.
-    """
-    return Attempt(attempted_at=now)
 
 
 def derive_failure(
@@ -31,18 +22,18 @@ def derive_failure(
     longest_seconds: float,
     randomness: random.Random,
 ) -> Attempt:
-    """Return what is remembered of a sync that failed, and how long to wait.
+    """Return the state after a failed sync, with the time of the next attempt.
 
     Args:
-        before: What was remembered until now.
-        error: Its code and message are kept, and what its host asks for.
+        before: The state until now.
+        error: Its code and message are kept, and the pause that the host asks for.
         now: In seconds since the epoch.
         longest_seconds: The longest pause, unless the host asks for a longer one or
             refuses our token.
-        randomness: Where the jitter comes from.
+        randomness: The source of the jitter.
     """
     failures = before.failures + 1
-    pause = retry.derive_pause(
+    pause = derive_pause(
         failures,
         first_seconds=_FIRST_PAUSE_SECONDS,
         longest_seconds=longest_seconds,
@@ -61,20 +52,9 @@ def derive_failure(
 
 
 def derive_longest_pause(interval_seconds: float | None) -> float:
-    """Return how long a remote that fails is left alone at most.
+    """Return the longest pause after failures, by the timer's interval.
 
     >>> derive_longest_pause(60.0), derive_longest_pause(None)
     (60.0, 900.0)
     """
     return min(interval_seconds or LONGEST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS)
-
-
-def is_resting(attempt: Attempt, now: float) -> bool:
-    """Return whether the remote is left alone for now, unless a user insists.
-
-    >>> is_resting(Attempt(next_attempt_at=30), 29)
-    True
-    >>> is_resting(Attempt(next_attempt_at=30), 30)
-    False
-    """
-    return retry.is_resting(attempt.next_attempt_at, now)

@@ -121,7 +121,7 @@ class Lifeline:
         self._group = int(self._next())
 
     def wait_for_end(self) -> None:
-        """Return when nobody is left."""
+        """Return when every client has gone."""
         assert self._next() == b""
         self._group = None
 
@@ -148,7 +148,7 @@ class HangingRemote:
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/skills.git"
 
     def wait_for_request(self) -> None:
-        """Return when somebody has asked for something."""
+        """Return when a client has asked for something."""
         self._connection, _ = self._listener.accept()
         self._connection.settimeout(10)
         assert self._connection.recv(1)
@@ -207,7 +207,7 @@ class ServerProcess:
         return self._log.read_text()
 
     def write(self, line: str) -> None:
-        """Send a line, whatever it is."""
+        """Send a line, valid or not."""
         assert self.process.stdin is not None
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()

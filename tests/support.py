@@ -172,7 +172,7 @@ def mounted(source: ContentSource | Path) -> Mounts:
 
 
 def sync(source: ContentSource) -> Checkout:
-    """Bring the newest content of a source here, whatever is in it."""
+    """Bring the newest content of a source here, without checking it."""
     if isinstance(source, RemoteBranch):
         return source.sync(Freshness(time.time(), is_urgent=True), accept_all)
     checkout = source.open()
@@ -181,7 +181,7 @@ def sync(source: ContentSource) -> Checkout:
 
 
 def sync_all(mounts: Mounts) -> Content:
-    """Bring the newest content of every source here, whatever is in it."""
+    """Bring the newest content of every source here, without checking it."""
     return mounts.sync(Freshness(time.time(), is_urgent=True), accept_all)
 
 

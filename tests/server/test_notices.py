@@ -180,7 +180,7 @@ async def test_a_session_that_fails_is_told_no_more(
         notices.announce()
         await until(lambda: not notices._sessions)
 
-    assert "A client cannot be told of new skills" in caplog.text
+    assert "A client cannot be notified of new skills" in caplog.text
 
 
 def test_an_announcement_to_a_loop_that_has_ended_is_heard_by_nobody() -> None:

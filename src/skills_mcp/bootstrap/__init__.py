@@ -1,6 +1,6 @@
-"""The composition root: what the operator asks for in, wired objects out.
+"""The composition root: builds an application from options and environment.
 
-The only module that chooses implementations.
+Rule: only this room chooses implementations.
 """
 
 import logging
@@ -53,31 +53,30 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(ShortForm):
-    """Where the skills are, and where the operator's own file is (001 §11.1)."""
+    """The options of the command line."""
 
     offline: bool | None = None
-    """As the configuration has it; None leaves the choice to it."""
+    """None leaves it to the configuration, as with each option below."""
     config_file: Path | None = None
+    """The operator's file; None for `config.yaml` in the home of skills-mcp."""
     toolsets: tuple[str, ...] | None = None
-    """As the configuration has them; None leaves the choice to it."""
     discover: bool | None = None
-    """The same."""
     algorithm: AlgorithmSetting | None = None
-    """The same, of `matching.algorithm`."""
+    """Instead of `matching.algorithm`."""
     keeps_index: bool = True
-    """Whether another process will want the index of this content."""
+    """Whether the index of this content is kept for other processes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """Everything that runs."""
+    """The objects that run: the library, and what sends its events."""
 
     library: SkillLibrary
     publisher: Publisher
 
 
 def build(options: Options, environment: Mapping[str, str]) -> Application:
-    """Wire everything up.  Reads the operator's file, and looks for the project.
+    """Build the application.  Reads the operator's file, and looks for a project.
 
     Raises:
         ConfigError: The operator has to change something before this can run.
@@ -162,7 +161,7 @@ def _sync_baseline(
 
 
 def load_rules(options: Options, environment: Mapping[str, str]) -> Config:
-    """Return what the operator has set, whatever the content would add.
+    """Return the operator's settings, without those of the content.
 
     Raises:
         ConfigError: It cannot be used.
@@ -172,7 +171,7 @@ def load_rules(options: Options, environment: Mapping[str, str]) -> Config:
 
 
 def open_record(environment: Mapping[str, str]) -> Record:
-    """Return what was counted on this machine, whatever is served on it now."""
+    """Return the events that were written on this machine."""
     return Record(_home(environment))
 
 
@@ -184,7 +183,7 @@ def _open_settings(
 
 
 def _home(environment: Mapping[str, str]) -> Path:
-    """Return where everything of ours lies (DESIGN §3.8)."""
+    """Return the folder of skills-mcp: settings, cache and events."""
     moved = environment.get("SKILLS_MCP_HOME")
     return Path(moved).expanduser() if moved else Path.home() / ".skills-mcp"
 
@@ -216,5 +215,5 @@ def _command_line(options: Options) -> Layer:
 
 
 def _embedding(config: Config) -> Embedding:
-    """Return whom to ask for meanings: nobody, if nothing may be asked."""
+    """Return the settings of embeddings; offline, those that are off."""
     return Embedding() if config.sync.offline else config.embedding

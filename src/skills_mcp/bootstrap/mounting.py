@@ -1,6 +1,6 @@
-"""From the operator's words to mounted sources: where content comes from, and how.
+"""Makes mounted sources from the operator's options and settings.
 
-Rule: a secret goes to one host, and a demand is never weaker than it was written.
+Rule: a secret goes to one host, and no policy is weaker than it was written.
 """
 
 import os
@@ -26,15 +26,15 @@ _HERE = Path()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShortForm:
-    """What the command line and the environment name (001 §11.1)."""
+    """The one source that the command line or the environment names."""
 
     skills_dir: str | None = None
     repo: str | None = None
     branch: str = DEFAULT_BRANCH
     pin: str = ""
-    """A tag, or a commit in full, of `repo` instead of the branch."""
+    """A tag or full commit SHA of `repo`, instead of the branch."""
     allows_rewrite: bool = False
-    """Whether a rewritten history is followed this once, whatever is configured."""
+    """Whether a rewritten history is followed, even if the settings refuse it."""
 
 
 def find_secret(repo: str | None) -> str | None:
@@ -79,7 +79,7 @@ def choose_mounts(
 
 @dataclass(frozen=True, slots=True)
 class _Secret:
-    """What proves who we are, until a helper of the user's does."""
+    """The token for private repositories; without it, Git asks its own helper."""
 
     token: str | None = field(repr=False)
     file: Path | None
@@ -91,7 +91,7 @@ class _Secret:
         return cls(token, _absolute(file) if file else None)
 
     def give(self, remote: Remote) -> Remote:
-        """Return the remote with it; a file wins, since it is read at every sync."""
+        """Return the remote with the token; a file wins: every sync reads it anew."""
         return replace(remote, token=self.token, token_file=self.file)
 
     @property
@@ -101,17 +101,17 @@ class _Secret:
 
 @dataclass(frozen=True, slots=True)
 class _Demands:
-    """What the operator demands of repositories, in words of `config.yaml`."""
+    """Makes the sync policy of each repository from `config.yaml`."""
 
     config: Config
     folder: Path
-    """What paths in the file are relative to."""
+    """The folder that paths in the file are relative to."""
     allows_rewrite: bool
 
     def derive_policy(
         self, source: Source, subfolders: tuple[str, ...] = ()
     ) -> SyncPolicy:
-        """Return the policy of one repository; what its source says wins."""
+        """Return the policy of one repository; the settings of its source win."""
         sync, limits = self.config.sync, self.config.limits
         own = source.allow_non_fast_forward
         is_rewrite_allowed = sync.allow_non_fast_forward if own is None else own
@@ -147,7 +147,7 @@ def _first(own: str | None, shared: str) -> str:
 def _open_branch(
     remote: Remote, policy: SyncPolicy, cache: Path, pin_key: str
 ) -> RemoteBranch:
-    """Return a source, unless what is demanded of it could never be met.
+    """Return the source, unless its policy can never be met.
 
     Raises:
         ConfigError: A tag has to be signed, and none was named; or content could
@@ -170,7 +170,7 @@ def _open_branch(
 def _short_form(
     options: ShortForm, demands: _Demands, secret: _Secret, cache: Path
 ) -> tuple[Mount, ...]:
-    """Return the one source; a folder wins over a repository (001 §3.1)."""
+    """Return the source of the short form; a folder wins over a repository."""
     if options.skills_dir:
         return (Mount(source=LocalFolder(_absolute(options.skills_dir))),)
     if options.repo:
@@ -184,7 +184,7 @@ def _short_form(
         policy = demands.derive_policy(Source())
         return (Mount(source=_open_branch(remote, policy, cache, "SKILLS_REF")),)
     if options.pin and demands.config.sources:
-        # What somebody wanted to stay may not move because a variable went unseen.
+        # A pin must not be lost because another variable is missing.
         raise ConfigError(
             "SKILLS_REF says where SKILLS_REPO stays, and there is none. Write ref "
             "into the sources of config.yaml, or set SKILLS_REPO"
@@ -271,7 +271,7 @@ def _remotes(
 
 
 def _discovered(environment: Mapping[str, str]) -> tuple[Mount, ...]:
-    """Return the places of the project that we were started in (002 §5.2)."""
+    """Return the skill folders of the project around the working directory."""
     try:
         working = Path.cwd()
     except OSError as error:
@@ -296,11 +296,11 @@ def _absolute(path: str, folder: Path = _HERE) -> Path:
 
 
 def _address(repo: str, key: str, folder: Path = _HERE) -> str:
-    """Return the URL as Git may have it, which does not run where we do."""
+    """Return the URL, with an absolute path for a local one: Git runs elsewhere."""
     repo = repo.strip()
     if "${" in repo:
         raise ConfigError(
-            f"{key} is {redact(repo)!r}: nobody has put the variable's value in. Write "
+            f"{key} is {redact(repo)!r}: the variable has no value. Write "
             "the URL itself."
         )
     is_path = Remote(repo, "").scheme == "file" and "://" not in repo

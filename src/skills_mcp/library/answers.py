@@ -1,4 +1,4 @@
-"""What the library answers: values, free of any protocol."""
+"""The answers of the library: values, free of any protocol."""
 
 import hashlib
 import json
@@ -37,19 +37,19 @@ class Guidance:
     inherited_assets: tuple[Inherited[Asset], ...]
     inherited_scripts: tuple[Inherited[Script], ...]
     digest: str
-    """The same as long as the text and the files are the same."""
+    """It changes when the text or the files change."""
     provenance: Provenance
     is_known: bool = False
-    """Whether the caller has exactly this already (002 §6.3)."""
+    """Whether the caller has exactly this text already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedSkill:
-    """A skill that was asked for by its name (000 §3.3)."""
+    """A skill that was loaded by its name."""
 
     skill: Skill
     instructions: str
-    """Its own text, below the rules that it inherits, if there are any."""
+    """Its own text, below the rules that it inherits."""
     digest: str
     provenance: Provenance
     is_known: bool
@@ -63,9 +63,9 @@ class ReadFile:
     file: str
     part: FilePart
     next_line: int | None
-    """Where to read on; None if there is no such line, or nobody can know."""
+    """The line to read on from; None if there is none, or it is not known."""
     is_line_cut: bool
-    """Whether its last line is longer than a reply may be, and so not whole."""
+    """Whether the last line is cut, because it is longer than a reply may be."""
     resolved_from: SkillPath | None
     provenance: Provenance
     """Of the file, which may be an ancestor's."""
@@ -73,13 +73,13 @@ class ReadFile:
 
 @dataclass(frozen=True, slots=True)
 class FoundFiles:
-    """Files of a skill; `truncated` says that there are more."""
+    """Files of a skill; `truncated` if there are more."""
 
     skill: Skill
     files: tuple[str, ...]
     truncated: bool
     digest: str
-    """Of the skill, as `load_skill` says it: whether it is the one that was loaded."""
+    """That of the skill, as `load_skill` returns it."""
     provenance: Provenance
     """Of the skill."""
 
@@ -94,7 +94,7 @@ class ServedExamples:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedFile:
-    """A file as it was asked for; `resolved_from` names the ancestor that has it."""
+    """An asset or script; `resolved_from` names the ancestor that has it."""
 
     skill_path: SkillPath
     file: str
@@ -107,7 +107,7 @@ class ServedFile:
 
 @dataclass(frozen=True, slots=True)
 class RanScript:
-    """How a script or a command ended, and where it comes from."""
+    """The result of a script or a command, and where it comes from."""
 
     result: ScriptResult
     provenance: Provenance
@@ -115,7 +115,7 @@ class RanScript:
     sha256: str | None = None
     """Of the bytes that ran; None for a command, which is a program of the machine."""
     words: tuple[str, ...] = ()
-    """What a command was started as, without what a sandbox puts around it."""
+    """The command line of a command, without the sandbox around it."""
 
 
 def guide(
@@ -143,7 +143,7 @@ def guide(
 def load_answer(
     content: Content, index: SkillIndex, skill: Skill, known_digest: str | None
 ) -> LoadedSkill:
-    """Return a skill's text; the rules above it, if any, come first (DESIGN §4)."""
+    """Return a skill's text, below the rules that it inherits."""
     is_alone = not skill.inherit or index.parent(skill) is None
     text = escape_headers(skill.body) if is_alone else compose(index, skill)
     digest = derive_digest(index, skill)
@@ -157,11 +157,11 @@ def load_answer(
 
 
 def derive_digest(index: SkillIndex, skill: Skill) -> str:
-    """Return what changes with all that an answer says of a skill (002 §6.3).
+    """Return a digest of everything that an answer says about a skill.
 
-    That is its text and its files, and those of the skills that it inherits from;
-    `get_skill` and `load_skill` agree on it. Not a time: every commit has files of
-    its own, most of them unchanged.
+    It covers the texts and files of the skill and of the skills above it. `get_skill`
+    and `load_skill` return the same one. It covers no times: the files of every commit
+    are new, and most of them are unchanged.
     """
     chain = index.lineage(skill) if skill.inherit else (skill,)
     about = (skill.path, skill.name, skill.description, skill.category, skill.inherit)

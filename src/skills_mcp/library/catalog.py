@@ -1,7 +1,7 @@
-"""The short list of skills for a system prompt (002 §6.1, 004 §5.1).  Pure.
+"""The short list of skills for a system prompt.  Pure.
 
-Rule: whatever the skills hold, the list is well-formed XML, no longer than was
-asked for, and no skill in it is cut in the middle.
+Rule: any skill makes well-formed XML, the list is no longer than its limit, and no
+skill in it is cut in the middle.
 
 A program that talks to a model puts it at the end of its system prompt:
 
@@ -27,7 +27,7 @@ from skills_mcp.skills.model import Scope, Skill
 from skills_mcp.text.unicode import HIDING
 
 CatalogStyle = Literal["skills_context", "available_skills"]
-"""The form of the list: that of 002, or that of 004."""
+"""The form of the list: places of files, or folders with what is in them."""
 
 _LIMITS = Limits()
 
@@ -58,7 +58,7 @@ unless its text says that the server runs them.
 
 @dataclass(frozen=True, slots=True)
 class CatalogEntry:
-    """A skill, and what a tool takes for its name."""
+    """A skill, and the name under which tools find it."""
 
     skill: Skill
     name: str
@@ -77,7 +77,7 @@ class SkillCatalog:
 
     @property
     def truncated(self) -> bool:
-        """Whether some are missing."""
+        """Whether skills are missing because of the limits."""
         return len(self.entries) < self.total
 
 
@@ -92,8 +92,8 @@ def build_catalog(
     """Choose the skills for a prompt: the organisation's, the project's, the user's.
 
     Within a scope they are in the order of their paths. `_root` and `_index` are
-    left out, because whoever loads a skill below them gets their text with it; one
-    that no listed skill inherits from is listed as any other.
+    left out, because each skill below them brings their text; one that no listed
+    skill inherits from is listed.
 
     Whole skills are dropped from the end until the text fits. One that would not
     fit even alone is dropped first, so that it does not cost all others. If not
@@ -101,7 +101,7 @@ def build_catalog(
 
     Args:
         index: The skills; those that the operator hides are not in the list.
-        render: What makes the text, `render_skills_context` if nothing is said.
+        render: Makes the text; without it, `render_skills_context`.
         scope: Only these skills.
         max_entries: The most skills.
         max_bytes: The most bytes of the whole text in UTF-8.
@@ -123,7 +123,7 @@ def build_catalog(
 
 
 def render_skills_context(catalog: SkillCatalog) -> str:
-    """Return the `<skills_context>` of 002 §6.1: names, descriptions and places."""
+    """Return the `<skills_context>`: names, descriptions and places."""
     rules = "".join(f"  <rule>{escape(rule)}</rule>\n" for rule in _rules(catalog))
     skills = "".join(map(_render_skill, catalog.entries))
     return (
@@ -134,7 +134,7 @@ def render_skills_context(catalog: SkillCatalog) -> str:
 
 
 def render_available_skills(catalog: SkillCatalog) -> str:
-    """Return the `<available_skills>` of 004 §5.1, with files, and how to use them."""
+    """Return the `<available_skills>`, with their files, and how to use them."""
     skills = "".join(map(_render_available, catalog.entries))
     listed = f"<available_skills>\n{skills}</available_skills>\n"
     more = f"{_count(catalog)}\n" if catalog.truncated else ""
@@ -154,7 +154,7 @@ def _entries(index: SkillIndex, scope: Scope | None) -> Iterator[CatalogEntry]:
 
 
 def _leads_to(index: SkillIndex, skill: Skill) -> bool:
-    """Whether whoever loads the name gets this skill."""
+    """Whether the name leads to this skill and to no other."""
     try:
         return index.resolve(skill.name).path == skill.path
     except SkillsError:
@@ -162,7 +162,7 @@ def _leads_to(index: SkillIndex, skill: Skill) -> bool:
 
 
 def _listed(index: SkillIndex, scope: Scope | None) -> Iterator[Skill]:
-    """Yield what a model should know of: rules from above come with a skill."""
+    """Yield the skills to list, without rules that come with a skill below them."""
     skills = [skill for skill in index if scope in {None, skill.scope}]
     inherited = {
         folder
@@ -232,7 +232,7 @@ def _render_available(entry: CatalogEntry) -> str:
 
 
 def _line(text: str) -> str:
-    """Return a text on one line, without what XML or a reader cannot take."""
+    """Return a text on one line, without characters that XML or readers cannot take."""
     return " ".join(_UNFIT.sub("", text).split())
 
 

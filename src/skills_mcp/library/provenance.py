@@ -1,8 +1,8 @@
-"""Where what is served comes from: which commit of its source, and which file there.
+"""Where an answer comes from: the commit of its source, and the file in it.
 
-A skill's own source decides. What it inherits may come from other sources, so their
-commits are told beside it where they differ. What is handed out can be checked: by the
-digest that stands beside it, and by the file at that commit.
+The commit is that of the skill's own source. Rules that it inherits may come from other
+sources, so their commits are named where they differ. An answer can be checked by its
+digest, and against the file at that commit.
 """
 
 import hashlib
@@ -25,11 +25,11 @@ class Provenance:
     path: str
     """Within the repository or the folder, as its authors see it, with slashes."""
     inherited_commits: Mapping[SkillPath, str | None] = field(default_factory=dict)
-    """Those of the skills above whose rules come from another commit."""
+    """Skills above whose rules come from another commit, with that commit."""
 
 
 def derive_provenance(content: Content, index: SkillIndex, skill: Skill) -> Provenance:
-    """Return where a skill's text comes from, with that of the rules above it."""
+    """Return where a skill's text and the rules above it come from."""
     own = derive_place(content, skill)
     if len(content.parts) <= 1 or not skill.inherit:
         return own
@@ -52,7 +52,7 @@ def derive_place(content: Content, skill: Skill, file: str | None = None) -> Pro
 
 
 def derive_sha256(content: str | bytes) -> str:
-    """Return the digest of exactly what is handed out; of a text, that of its UTF-8.
+    """Return the SHA-256 of a file's bytes, or of a text in UTF-8.
 
     >>> derive_sha256("Be kind.")[:16]
     '5499befb38dbf3fc'
@@ -62,7 +62,7 @@ def derive_sha256(content: str | bytes) -> str:
 
 
 def _find_part(content: Content, skill: Skill, place: Path) -> Part | None:
-    """Return the source of a file; a folder may be inside of another source's."""
+    """Return the source of a file; the folder of one may lie in that of another."""
     shown = os.fspath(place)
     holding = [part for part in content.parts if shown.startswith(_top(part))]
     if len(holding) == 1:

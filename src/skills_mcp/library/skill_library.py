@@ -277,13 +277,13 @@ class SkillLibrary:
         *,
         scoping: Scoping = EVERYWHERE,
     ) -> Guidance | Ambiguous | NoMatch:
-        """Find the skill for a task, or take the one that the caller picked (001 §8.1).
+        """Find the skill for a task, or take the one that the caller picked.
 
         Args:
             context: The task.
             skill_path: The caller's pick, if there was one.
             known_digest: What an earlier answer said; if it is still the same, this
-                one says so, and a reply can leave the text out (002 §6.3).
+                one says so, and a reply can leave the text out.
             scoping: Which skills to choose from.
 
         Raises:
@@ -320,10 +320,10 @@ class SkillLibrary:
         *,
         scoping: Scoping = EVERYWHERE,
     ) -> Explanation:
-        """Say why a task gets its answer, and why a skill is not it.
+        """Explain which skill a task matches, and why another skill does not.
 
-        Args and errors are those of `route`; the skill at `skill_path` is looked into,
-        however far behind it is.
+        Arguments and errors are those of `route`. The skill at `skill_path` is
+        explained, too, even if its score is far behind.
         """
         snapshot = self.snapshot
         asked = snapshot.index.require(skill_path) if skill_path else None
@@ -336,7 +336,7 @@ class SkillLibrary:
         )
 
     def tree(self, path: str | None = None) -> TreeNode:
-        """Return all skills, or those below a folder (001 §8.2).
+        """Return all skills, or those below a folder.
 
         Raises:
             SkillNotFoundError: There is nothing at `path`.
@@ -348,7 +348,7 @@ class SkillLibrary:
         return node
 
     def read_asset(self, skill_path: str, file: str) -> ServedFile:
-        """Read a declared file of a skill or of its ancestors (001 §8.3).  Blocking.
+        """Read a declared file of a skill or of its ancestors.  Blocking.
 
         Raises:
             SkillNotFoundError: There is no such skill.
@@ -387,7 +387,7 @@ class SkillLibrary:
         return served
 
     def report(self, skill_path: str, *, useful: bool, comment: str | None) -> None:
-        """Record what a caller thought of a skill (001 §8.5).
+        """Record whether a skill helped.
 
         The path need not exist: a skill that has been removed was read, too.
 
@@ -398,8 +398,8 @@ class SkillLibrary:
         if snapshot:
             _refuse_hidden(snapshot, skill_path)
         path, commit = _find_read(snapshot, skill_path)
-        # Hosts keep the log, so no words of an agent: those belong to the event, of
-        # which the operator decides.
+        # Hosts keep the log, so it has no words of an agent. Those belong to the
+        # event, which the operator controls.
         named = "an unknown skill" if isinstance(path, Text) else path
         logger.info("Feedback for %s: %s", named, "useful" if useful else "not useful")
         self._tracker.track(
@@ -415,7 +415,7 @@ class SkillLibrary:
     def search(
         self, query: str, *, limit: int | None = None, scoping: Scoping = EVERYWHERE
     ) -> Found:
-        """Return the skills that fit a query best (000 §3.2, 002 §5.5).
+        """Return the skills that fit a query best.
 
         Raises:
             InvalidArgumentsError: The query is empty.
@@ -442,12 +442,12 @@ class SkillLibrary:
         return found
 
     def load_skill(self, name: str, *, known_digest: str | None = None) -> LoadedSkill:
-        """Return a skill by its path or name (000 §3.3, 002 §6.2).
+        """Return a skill by its path or name.
 
         Args:
             name: A path, or a name that only one skill has.
             known_digest: What an earlier load said; if nothing has changed since,
-                the answer is a reminder without the text (002 §6.3).
+                the answer is a reminder without the text.
 
         Raises:
             SkillsError: No skill, several, or a hidden one; the subclass says which.
@@ -470,7 +470,7 @@ class SkillLibrary:
     def find_files(
         self, name: str, *, pattern: str = "**/*", contains: str = ""
     ) -> FoundFiles:
-        """Return the files of a skill that fit (003).  Blocking.
+        """Return the files of a skill that fit.  Blocking.
 
         Raises:
             SkillsError: No skill, several, or a hidden one; the subclass says which.
@@ -491,7 +491,7 @@ class SkillLibrary:
         )
 
     def load_examples(self, name: str, query: str, top_k: int) -> ServedExamples:
-        """Return the examples of a skill that fit a query best (003).  Blocking.
+        """Return the examples of a skill that fit a query best.  Blocking.
 
         A file that cannot be read costs the caller none of the others.
 
@@ -523,7 +523,7 @@ class SkillLibrary:
         Args:
             name: A path, or a name that only one skill has.
             file: As the skill lists it.
-            lines: Only these (003); without, the beginning (000 §3.4).
+            lines: Only these; without them, the beginning.
 
         Raises:
             SkillsError: No skill, several, or a hidden one; the subclass says which.
@@ -622,7 +622,7 @@ class SkillLibrary:
         known_digest: str | None,
         scoping: Scoping,
     ) -> Guidance:
-        """Serve a skill that the caller chose; it keeps its score, however low."""
+        """Serve a skill that the caller chose, with its own score, even a low one."""
         skill = snapshot.index.require(skill_path)
         alone = narrow(snapshot.index, Scoping(below=skill.path))
         own = find_candidate(snapshot.matcher, context, skill, alone)
@@ -664,7 +664,7 @@ class SkillLibrary:
 
 
 def _find_read(snapshot: Snapshot | None, skill_path: str) -> tuple[str, str | None]:
-    """Return which skill was read, and of which commit; any text is possible."""
+    """Return the skill and its commit; `skill_path` may be any text."""
     skill = snapshot.index.get(skill_path) if snapshot else None
     if snapshot is None or skill is None:
         return Text(skill_path), None
@@ -691,7 +691,7 @@ def _read_part(
 def _find_owner(
     snapshot: Snapshot, skill: Skill, file: str
 ) -> tuple[Skill, SkillPath | None, str]:
-    """Find whose file it is, the skill's own first, and what it is called there."""
+    """Find the skill that owns a file, its own files first, and the file's name."""
     parse_relative(file)
     if own := find_name(skill.files, file):
         return skill, None, own

@@ -1,4 +1,4 @@
-"""The MCP server around a library: what it says of itself, and one call's way."""
+"""The MCP server around a library: its capabilities, and the way of one call."""
 
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -39,7 +39,7 @@ _FIRST_CONTENT_SECONDS = 55.0
 
 _REPORT_INTERVAL_SECONDS = 1.0
 
-# The tools are part of the program, so a client may keep the list for its life.
+# The tools are part of the program, so a client may cache the list.
 _STATIC = CacheHint(ttl_ms=24 * 60 * 60 * 1000, scope="public")
 
 _STATIC_METHODS: tuple[CacheableMethod, ...] = (
@@ -89,7 +89,7 @@ def create_server(library: SkillLibrary) -> Server[Any]:
 
 
 class _Tools:
-    """The tools that the operator wants; no content can add one."""
+    """The tools of the tool sets that are on; content cannot add one."""
 
     def __init__(self, library: SkillLibrary) -> None:
         self._library = library
@@ -116,10 +116,10 @@ class _Tools:
 
 
 class _Server(Server[Any]):
-    """Says in both eras that it tells of changes, and of single files that it does not.
+    """Declares that lists change, and that no single resource can be subscribed to.
 
-    The SDK leaves the first to whoever starts a server, and takes the second for
-    granted where a client can listen.
+    The SDK leaves the first to its caller, and declares subscriptions wherever a
+    client can listen.
     """
 
     def get_capabilities(
@@ -130,7 +130,7 @@ class _Server(Server[Any]):
         *,
         protocol_version: str | None = None,
     ) -> ServerCapabilities:
-        """Return what is served."""
+        """Return the capabilities for either protocol version."""
         served = super().get_capabilities(
             _TOLD,
             experimental_capabilities,
@@ -143,9 +143,9 @@ class _Server(Server[Any]):
 
 
 async def _keep_arguments_readable(ctx: _Context, call_next: CallNext) -> HandlerResult:
-    """Let `parse` explain arguments that are no object.
+    """Let `parse` refuse arguments that are not an object.
 
-    The SDK would answer them with a protocol error, which no model ever sees.
+    The SDK would answer with a protocol error, which models do not see.
     """
     given = (ctx.params or {}).get("arguments")
     if ctx.method == "tools/call" and not isinstance(given, Mapping | None):
@@ -157,7 +157,7 @@ async def _keep_arguments_readable(ctx: _Context, call_next: CallNext) -> Handle
 async def _call(
     library: SkillLibrary, spec: ToolSpec, context: _Context, given: dict[str, Any]
 ) -> Reply:
-    """Answer a call; one that may take long shows that it is alive."""
+    """Answer a call, and report the progress of one that may take long."""
     is_waiting = spec.needs_content and not library.is_ready
     if not is_waiting and not spec.is_slow:
         return await answered(_answer(library, spec, given))
@@ -195,7 +195,7 @@ async def _report(session: ServerSession, doing: str, step: Callable[[], str]) -
 
 
 def _step(library: SkillLibrary, spec: ToolSpec) -> str:
-    """Return what the sync is at that a call waits for; a script waits for none."""
+    """Return the step of the sync that a call waits for; a script waits for none."""
     waits = spec.name == "refresh_skills" or not library.is_ready
     return library.sync_step if waits else ""
 

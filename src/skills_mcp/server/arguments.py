@@ -1,4 +1,4 @@
-"""What each tool may be called with: one model per tool, advertised as its schema."""
+"""The arguments of each tool: one model per tool, advertised as its JSON Schema."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
@@ -15,11 +15,11 @@ _MAX_TEXT = 10_000
 _MAX_PATTERN = 1024  # as long as a path; ten times as many take seconds to understand
 
 NOT_AN_OBJECT = "arguments that are no object"
-"""The name under which `parse` is given whatever came instead of an object."""
+"""The key under which `parse` gets arguments that are not an object."""
 
 _MAX_HITS = 50  # 002 §9
 _MAX_ARGS = 200
-_MAX_FINDINGS = 10  # enough to mend a call; a list of thousands helps nobody
+_MAX_FINDINGS = 10  # enough to repair a call; a list of thousands is no help
 _MAX_LINES = 10_000
 
 LineNumber = Annotated[int, Field(ge=1)]
@@ -33,18 +33,18 @@ OptionalText = Text | SkipJsonSchema[None]
 _WITHIN = 'Choose only from this part of the tree: "ui/react".'
 _CATEGORY = "Choose only from skills of this category."
 
-# What pydantic says of a wrong optional value: what it is not, and that it is no null.
+# Pydantic reports a wrong optional value twice: by its type, and as not null.
 _ALSO_NO_NULL = "none_required"
 
 
 class Arguments(BaseModel):
-    """Strict: no conversion, no unknown names."""
+    """The arguments of a tool. Strict: no conversion, no unknown names."""
 
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
         strict=True,
-        defer_build=True,  # a tool that nobody wants costs the first answer nothing
+        defer_build=True,  # a tool that is off must not delay the first answer
     )
 
 
@@ -68,7 +68,7 @@ class GetSkill(Arguments):
     within: OptionalText = Field(default=None, description=_WITHIN)
     category: OptionalText = Field(default=None, description=_CATEGORY)
     explain: bool | SkipJsonSchema[None] = Field(
-        default=None, description="Whether to say why this is the answer."
+        default=None, description="Whether to explain the answer."
     )
 
 
@@ -116,7 +116,7 @@ class RefreshSkills(Arguments):
 
 
 class SearchSkills(Arguments):
-    """Arguments of `search_skills` (000 §3.2, 002 §7.1)."""
+    """Arguments of `search_skills`."""
 
     query: Text = Field(
         description="The task or question in your own words, or a skill's name."
@@ -133,7 +133,7 @@ class SearchSkills(Arguments):
 
 
 class LoadSkill(Arguments):
-    """Arguments of `load_skill` (000 §3.3)."""
+    """Arguments of `load_skill`."""
 
     skill_name: Text = Field(
         description="The skill's name, or its skill_path where names repeat."
@@ -146,7 +146,7 @@ class LoadSkill(Arguments):
 
 
 class ReadSkillFile(Arguments):
-    """Arguments of `read_skill_file` (000 §3.4, 003)."""
+    """Arguments of `read_skill_file`."""
 
     skill_name: Text = Field(
         description="The skill's name, or its skill_path where names repeat."
@@ -158,12 +158,12 @@ class ReadSkillFile(Arguments):
         default=None, description="The first line to read, from 1."
     )
     max_lines: LineCount | SkipJsonSchema[None] = Field(
-        default=None, description="How many lines to read; 200 if you say nothing."
+        default=None, description="How many lines to read, 200 by default."
     )
 
 
 class FindSkillFiles(Arguments):
-    """Arguments of `find_skill_files` (003)."""
+    """Arguments of `find_skill_files`."""
 
     skill_name: Text = Field(
         description="The skill's name, or its skill_path where names repeat."
@@ -177,7 +177,7 @@ class FindSkillFiles(Arguments):
 
 
 class LoadSkillExamples(Arguments):
-    """Arguments of `load_skill_examples` (003)."""
+    """Arguments of `load_skill_examples`."""
 
     skill_name: Text = Field(
         description="The skill's name, or its skill_path where names repeat."
@@ -185,12 +185,12 @@ class LoadSkillExamples(Arguments):
     query: Text = Field(description="What the example should show.")
     # Not refused outside of 1 to 10 but moved there (003).
     top_k: int | SkipJsonSchema[None] = Field(
-        default=None, description="How many, 1 to 10; 3 if you say nothing."
+        default=None, description="How many, 1 to 10, 3 by default."
     )
 
 
 class RunSkillCommand(Arguments):
-    """Arguments of `run_skill_command` (000 §3.5)."""
+    """Arguments of `run_skill_command`."""
 
     skill_name: Text = Field(
         description="The skill's name, or its skill_path where names repeat."
@@ -202,7 +202,7 @@ class RunSkillCommand(Arguments):
 
 
 class RunSkillEntry(Arguments):
-    """Arguments of `run_skill_entry` (003)."""
+    """Arguments of `run_skill_entry`."""
 
     skill_name: Text = Field(
         description="The skill's name, or its skill_path where names repeat."
@@ -216,10 +216,10 @@ Model = TypeVar("Model", bound=Arguments)
 
 
 def parse(model: type[Model], tool: str, given: Mapping[str, Any]) -> Model:
-    """Return the arguments as the tool wants them.
+    """Return the arguments as the model of the tool.
 
     Raises:
-        InvalidArgumentsError: Naming every argument that is wrong, and the right ones.
+        InvalidArgumentsError: It names each wrong argument, and those that are allowed.
     """
     try:
         return model.model_validate(given)
@@ -239,7 +239,7 @@ def parse(model: type[Model], tool: str, given: Mapping[str, Any]) -> Model:
 
 
 def input_schema(model: type[Arguments]) -> dict[str, Any]:
-    """Return the JSON Schema that a host sees: small, and portable between hosts."""
+    """Return the JSON Schema that hosts see: small, and portable between them."""
     schema = model.model_json_schema()
     properties = {
         name: _without(field, "title", "default")

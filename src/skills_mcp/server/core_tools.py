@@ -1,4 +1,4 @@
-"""The six tools of 001 §8."""
+"""The tool set `core`: six tools, for which the server chooses the skill."""
 
 from typing import assert_never
 
@@ -25,7 +25,7 @@ from skills_mcp.server.toolspec import (
 )
 from skills_mcp.skills.scoping import Scoping
 
-# A sentence is routed sooner than a thread is found for it; a pasted ticket is not.
+# To route a sentence takes less time than to start a thread; a pasted ticket more.
 _LONG_CONTEXT = 500
 
 

@@ -1,4 +1,4 @@
-"""The one door through which our errors leave (DESIGN §3.15)."""
+"""Turns `SkillsError` into the reply of a tool, or the protocol error of a resource."""
 
 from collections.abc import Awaitable
 
@@ -30,7 +30,7 @@ _NOT_FOUND = (
 
 
 async def answered(work: Awaitable[Reply]) -> Reply:
-    """Await an answer. One of our errors becomes one a model can act on."""
+    """Await an answer; a `SkillsError` becomes a reply that a model can act on."""
     try:
         return await work
     except SkillsError as error:
@@ -39,9 +39,9 @@ async def answered(work: Awaitable[Reply]) -> Reply:
 
 
 def derive_protocol_error(error: SkillsError, protocol_version: str) -> MCPError:
-    """Return the error for a resource, which has no reply to put it into.
+    """Return the protocol error for a resource that cannot be read.
 
-    `data` has our own code, because those of the protocol tell little apart.
+    `data` has the code of the `SkillsError`, which says more than the protocol's.
     """
     if isinstance(error, _NOT_FOUND):
         is_modern = protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -56,10 +56,11 @@ def derive_protocol_error(error: SkillsError, protocol_version: str) -> MCPError
 
 
 def _forget_frames(error: BaseException) -> None:
-    """Let go of what the functions held that have failed.
+    """Drop the tracebacks, which keep the local variables of failed functions alive.
 
     A thread's answer and the frame that waits for it refer to each other, so the
-    snapshot of a refused call, with its open files, would wait for the collector.
+    snapshot of a refused call, with its open files, would live until the next
+    garbage collection.
     """
     seen: BaseException | None = error
     while seen is not None:

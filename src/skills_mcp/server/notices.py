@@ -1,7 +1,7 @@
-"""Tells clients of both eras that the set of skills has changed.
+"""Notifies clients of both protocol versions when the list of skills has changed.
 
-The news comes from the thread that loads content; whoever is to be told lives on the
-event loop. Between them is one event, so a client that is gone never holds up a load.
+The thread that loads content announces a change, and the event loop sends it. One
+event lies between them, so a client that has gone never delays a load.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 logger = logging.getLogger(__name__)
 
-# A host has one; more than a process can serve over a pipe or its few sockets.
+# A host has one; this is more than a process can serve.
 _MAX_SESSIONS = 256
 
 
 class Notices:
-    """Everybody who wants to know when the list of skills is another one."""
+    """The clients to notify when the list of skills has changed."""
 
     def __init__(self) -> None:
         self._bus = InMemorySubscriptionBus()
@@ -40,16 +40,16 @@ class Notices:
         """Answers `subscriptions/listen` (2026-07-28)."""
 
     def announce(self) -> None:
-        """Let everybody be told.  From any thread, and never blocking."""
+        """Announce a change.  From any thread, and never blocking."""
         for wake in tuple(self._wakers):
             try:
                 wake()
             except RuntimeError:  # its loop has ended, and with it its clients
-                logger.debug("Nobody is left to be told of new skills")
+                logger.debug("No client is left to notify of new skills")
 
     @asynccontextmanager
     async def telling(self, _: Server[Any]) -> AsyncIterator[None]:
-        """Tell clients of what is announced until the block ends."""
+        """Notify clients of each announced change until the block ends."""
         changed = asyncio.Event()
         # Not anyio's own way into a loop: that waits until the loop has time.
         loop = asyncio.get_running_loop()
@@ -69,10 +69,10 @@ class Notices:
     async def remember(
         self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
     ) -> HandlerResult:
-        """Keep the session of a client that has shaken hands, as it is told unasked."""
+        """Keep the session of an initialised client: it is notified without asking."""
         is_new = ctx.method == "notifications/initialized"
         if is_new and ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            # A message has a session of its own, and a client may shake hands twice.
+            # Each message has a session of its own, and a client may initialise twice.
             client = ctx.session.client_params
             others = [s for s in self._sessions if s.client_params is not client]
             self._sessions = [*others, ctx.session][-_MAX_SESSIONS:]
@@ -82,8 +82,8 @@ class Notices:
         while True:
             await changed.wait()
             changed.clear()
-            # The tools stay the same, but what they answer does not: hosts that look
-            # at nothing else learn by it that there is news.
+            # The tools stay the same, but their answers do not. Some hosts listen to
+            # nothing else.
             await self._bus.publish(ResourcesListChanged())
             await self._bus.publish(ToolsListChanged())
             for session in tuple(self._sessions):
@@ -94,5 +94,5 @@ class Notices:
             await session.send_notification(ResourceListChangedNotification())
             await session.send_notification(ToolListChangedNotification())
         except Exception:
-            logger.exception("A client cannot be told of new skills")
+            logger.exception("A client cannot be notified of new skills")
             self._sessions = [each for each in self._sessions if each is not session]

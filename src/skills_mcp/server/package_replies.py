@@ -1,4 +1,4 @@
-"""From what the package library answers to the JSON of 000 §3.  Pure."""
+"""The JSON replies of the tool set `packages`.  Pure."""
 
 import base64
 import shlex
@@ -23,7 +23,7 @@ _SOURCE_PATH = "source_path"  # `path` is SkillHub's word for the folder
 
 
 def found_skills(found: Found) -> Reply:
-    """000 §3.2, with the reason and the counts of 002 §7.1."""
+    """Return the reply of `search_skills`: the hits, and how many there are."""
     data: dict[str, Any] = {
         "skills": [_hit(hit) for hit in found.hits],
         "count": len(found.hits),
@@ -35,9 +35,9 @@ def found_skills(found: Found) -> Reply:
 
 
 def loaded_skill(loaded: LoadedSkill) -> Reply:
-    """000 §3.3, with the base folder and the files of 002 §6.2."""
+    """Return the reply of `load_skill`: the text, the folder and the files."""
     skill = loaded.skill
-    # Every commit has a folder of its own, so what is known may have moved.
+    # Each commit has a folder of its own, so a known skill may have moved.
     path = str(skill.directory) if skill.directory else None
     data: dict[str, Any] = {
         "name": skill.name,
@@ -65,7 +65,7 @@ def loaded_skill(loaded: LoadedSkill) -> Reply:
 
 
 def read_file(read: ReadFile) -> Reply:
-    """000 §3.4, with the lines of 003."""
+    """Return the reply of `read_skill_file`: a part of a file, and its lines."""
     part = read.part
     data: dict[str, Any] = {"skill_path": read.skill.path, "file_path": read.file}
     if part.content.is_binary:
@@ -92,7 +92,7 @@ def read_file(read: ReadFile) -> Reply:
 
 
 def found_files(found: FoundFiles) -> Reply:
-    """003, `find_skill_files`."""
+    """Return the reply of `find_skill_files`."""
     files = [
         {"file": file, "size_bytes": found.skill.files[file].size_bytes}
         for file in found.files
@@ -109,7 +109,7 @@ def found_files(found: FoundFiles) -> Reply:
 
 
 def loaded_examples(served: ServedExamples) -> Reply:
-    """003, `load_skill_examples`."""
+    """Return the reply of `load_skill_examples`."""
     loaded = served.loaded
     data: dict[str, Any] = {
         "skill_path": loaded.skill.path,
@@ -122,12 +122,12 @@ def loaded_examples(served: ServedExamples) -> Reply:
 
 
 def command_result(ran: RanScript) -> Reply:
-    """000 §3.5."""
+    """Return the reply of `run_skill_command`."""
     return Reply(_result(ran) | origin(ran.provenance))
 
 
 def entry_result(ran: RanScript) -> Reply:
-    """003, `run_skill_entry`: the same, and what it was that ran."""
+    """Return the reply of `run_skill_entry`, with the command that ran."""
     command = {"command": list(ran.words)}
     return Reply(_result(ran) | command | origin(ran.provenance))
 
@@ -151,7 +151,7 @@ def _result(ran: RanScript) -> dict[str, Any]:
 
 
 def _shorten(text: str) -> str:
-    """Cut what is longer than the standard allows: ten of them have to fit."""
+    """Cut a description that is longer than the standard allows."""
     is_long = len(text) > _MAX_DESCRIPTION
     return f"{text[: _MAX_DESCRIPTION - 1]}…" if is_long else text
 

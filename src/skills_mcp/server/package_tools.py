@@ -1,4 +1,4 @@
-"""The tools of SkillHub (000 §3) and the searches of 003, over the same skills."""
+"""The tool set `packages`: the agent searches, loads and reads skills by name."""
 
 import anyio.to_thread
 
@@ -187,4 +187,4 @@ COMMAND_TOOLS = (
         is_slow=True,
     ),
 )
-"""There if the operator switches them on (000 §3.5, 003)."""
+"""Only if the operator has set `commands.enabled`."""

@@ -1,4 +1,4 @@
-"""From what the library answers to the JSON of 001 §8.  Pure."""
+"""The JSON replies of the tool set `core`.  Pure."""
 
 import base64
 import json
@@ -29,14 +29,14 @@ from skills_mcp.skills.tree import TreeNode, render_node
 from skills_mcp.text.rendering import render_time, shorten
 
 MAX_LISTED_CHANGES = 50
-"""Of each kind: more than anybody reads, and a first sync may bring thousands."""
+"""The most skills of each list in a refresh; a first sync may bring thousands."""
 
 _LONGEST_PATH = 1024  # more than a path of a skill can have
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A JSON object, and which of its texts is worth reading unescaped."""
+    """A JSON object, and the key of the text that is worth reading unescaped."""
 
     data: Mapping[str, Any]
     prose: str | None = None
@@ -45,9 +45,9 @@ class Reply:
 
 
 def render(reply: Reply, style: Literal["json", "markdown"]) -> CallToolResult:
-    """Return the reply as a host gets it (DESIGN §3.14).
+    """Return the reply in the format that a host gets.
 
-    There is never any `structuredContent`: hosts show it instead of the text.
+    Without `structuredContent`, because hosts show it instead of the text.
     """
     data = dict(reply.data)
     texts = []
@@ -59,12 +59,12 @@ def render(reply: Reply, style: Literal["json", "markdown"]) -> CallToolResult:
 
 
 def no_match() -> Reply:
-    """001 §8.1, no match."""
+    """Return the reply of `get_skill` if no skill matches."""
     return Reply({"no_match": True, "message": "No skill matches the given context."})
 
 
 def ambiguous(decision: Ambiguous) -> Reply:
-    """001 §8.1, ambiguous."""
+    """Return the reply of `get_skill` with several candidates."""
     return Reply(
         {
             "ambiguous": True,
@@ -75,7 +75,7 @@ def ambiguous(decision: Ambiguous) -> Reply:
 
 
 def match(guidance: Guidance) -> Reply:
-    """001 §8.1, single match; what 001 does not know comes last."""
+    """Return the reply of `get_skill` with one skill."""
     skill = guidance.skill
     data: dict[str, Any] = {
         "skill_path": skill.path,
@@ -107,13 +107,13 @@ def match(guidance: Guidance) -> Reply:
 
 
 def explained(reply: Reply, explanation: Explanation) -> Reply:
-    """Add to an answer why it is the one."""
+    """Return a reply with the explanation of why it is the answer."""
     data = {**reply.data, "explanation": render_explanation(explanation)}
     return replace(reply, data=data)
 
 
 def tree(node: TreeNode, algorithm: str, states: Iterable[SourceState]) -> Reply:
-    """001 §8.2, what tasks are routed with (DESIGN §3.16), and how new it all is."""
+    """Return the reply of `list_skills`: tree, algorithm, and state of the sources."""
     return Reply(
         {
             "tree": render_node(node),
@@ -124,7 +124,7 @@ def tree(node: TreeNode, algorithm: str, states: Iterable[SourceState]) -> Reply
 
 
 def asset(served: ServedFile, inline_text_max_bytes: int) -> Reply:
-    """001 §8.3: text, binary and inherited."""
+    """Return the reply of `get_asset`: text, or Base64 with a MIME type."""
     size = len(served.content.data)
     data: dict[str, Any] = {"skill_path": served.skill_path, "file": served.file}
     if served.content.is_binary:
@@ -143,7 +143,7 @@ def asset(served: ServedFile, inline_text_max_bytes: int) -> Reply:
 
 
 def script_result(file: str, ran: RanScript) -> Reply:
-    """001 §8.4: success, failure and timeout; then what held it, and what ran."""
+    """Return the reply of `run_script`: how it ended, its sandbox, and what ran."""
     result = ran.result
     return Reply(
         {
@@ -168,14 +168,14 @@ def script_result(file: str, ran: RanScript) -> Reply:
 
 
 def feedback(skill_path: str) -> Reply:
-    """001 §8.5; what is no path is not repeated as it stands."""
+    """Return the reply of `report_usage`; a text that is no path is escaped."""
     is_plain = skill_path.isprintable() and len(skill_path) <= _LONGEST_PATH
     shown = skill_path if is_plain else shorten(skill_path)
     return Reply({"recorded": True, "message": f"Feedback recorded for {shown}"})
 
 
 def refreshed(result: Refreshed) -> Reply:
-    """001 §8.6: git mode and local mode; a failure says what is served instead."""
+    """Return the reply of `refresh_skills`; after a failure, what is served on."""
     if result.mode == "git":
         data: dict[str, Any] = {
             "success": result.error is None,
@@ -200,7 +200,7 @@ def refreshed(result: Refreshed) -> Reply:
 
 
 def inventory(found: Inventory | None) -> dict[str, Any]:
-    """004 §3.1; nothing for a skill that declares its files one by one."""
+    """Return the file inventory of a package; empty for a rule file."""
     if found is None:
         return {}
     lists = {
@@ -221,7 +221,7 @@ def inventory(found: Inventory | None) -> dict[str, Any]:
 
 
 def reminder(skill: Skill) -> dict[str, Any]:
-    """002 §6.3: short, because the text is in the conversation already."""
+    """Return what replaces a text that is in the conversation already."""
     message = (
         f"You have the current text of {skill.path} already: nothing has changed. "
         "Leave known_digest out to get it again."
@@ -230,7 +230,7 @@ def reminder(skill: Skill) -> dict[str, Any]:
 
 
 def origin(provenance: Provenance, path_key: str = "path") -> dict[str, Any]:
-    """Where content comes from; the commits of inherited rules where they differ."""
+    """Return where content comes from; commits of inherited rules where they differ."""
     data: dict[str, Any] = {"commit": provenance.commit, path_key: provenance.path}
     if provenance.inherited_commits:
         data["inherited_commits"] = dict(provenance.inherited_commits)
@@ -238,7 +238,7 @@ def origin(provenance: Provenance, path_key: str = "path") -> dict[str, Any]:
 
 
 def _changes(changes: SkillChanges) -> dict[str, Any]:
-    """Which skills are new, other ones or gone; how many, where a list is cut."""
+    """Return the skills that were added, changed and removed; counts of cut lists."""
     lists: dict[str, tuple[str, ...]] = {
         "added": changes.added,
         "changed": changes.changed,

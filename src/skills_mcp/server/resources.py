@@ -1,7 +1,7 @@
 """Skills as MCP resources: `skill://ui/react/auth/SKILL.md`, and their files below it.
 
-A `SKILL.md` here is what `load_skill` says, whichever kind of file the skill is; any
-other file goes the way of `get_asset`, with its limits and its errors.
+A `SKILL.md` here is the text that `load_skill` returns, also for a rule file. Any other
+file is read as `get_asset` reads it, with the same limits and errors.
 """
 
 import base64
@@ -75,15 +75,15 @@ TEMPLATES = (
         description="An asset or a script, by its name in the skill's folder.",
     ),
 )
-"""What can be read beyond what is listed."""
+"""The URIs that can be read without being listed."""
 
 
 class Resources:
-    """Lists and reads what a library offers.
+    """Lists and reads the skills of a library as resources.
 
     Args:
         library: The skills.
-        wait_seconds: For the very first content, by whoever reads.
+        wait_seconds: How long a read waits for the very first content.
     """
 
     def __init__(self, library: SkillLibrary, *, wait_seconds: float) -> None:
@@ -106,7 +106,7 @@ class Resources:
     async def list_templates(
         self, _: _Context, __: PaginatedRequestParams | None
     ) -> ListResourceTemplatesResult:
-        """Return how the URIs of skills and of their files are made."""
+        """Return the templates of the URIs of skills and of their files."""
         return ListResourceTemplatesResult(resource_templates=[*TEMPLATES])
 
     async def read(
@@ -115,7 +115,7 @@ class Resources:
         """Return a skill's text or one of its files; waits for the first content.
 
         Raises:
-            MCPError: It cannot be had; `data` has our code.
+            MCPError: It cannot be read; `data` has the code of the `SkillsError`.
         """
         try:
             await self._library.wait_until_ready(self._wait_seconds)
@@ -126,7 +126,7 @@ class Resources:
 
 
 def derive_uri(skill: Skill) -> str:
-    """Return the address of a skill's text.
+    """Return the URI of a skill's text.
 
     A character that a URI cannot hold is escaped, also in the first name: it stands
     where other schemes have a host.
@@ -137,7 +137,7 @@ def derive_uri(skill: Skill) -> str:
 def find_resource(index: SkillIndex, uri: str) -> tuple[str, str]:
     """Return the path of the skill that a URI names, and the file in its folder.
 
-    Of skills inside of one another, the innermost that has the file is meant.
+    If skills lie inside one another, it is the innermost one that has the file.
 
     Raises:
         SkillNotFoundError: No skill is served there.
@@ -165,7 +165,7 @@ def _has(index: SkillIndex, path: str, file: str) -> bool:
 
 
 def _split(uri: str) -> Iterator[tuple[str, str]]:
-    """Iterate over what may be the skill and what its file, the longest path first."""
+    """Yield each way to divide a URI into skill and file, the longest path first."""
     scheme, separator, place = uri.partition("://")
     if not separator or scheme.lower() != _SCHEME.removesuffix("://"):
         return
@@ -176,10 +176,10 @@ def _split(uri: str) -> Iterator[tuple[str, str]]:
 
 
 def _list_page(snapshot: Snapshot, cursor: str | None) -> ListResourcesResult:
-    """Return the skills behind the last one of the page before.
+    """Return the skills after the last one of the previous page.
 
-    A page begins at a path and not at a number, so that a refresh between two pages
-    repeats and leaves out nothing that was there before and after.
+    A page begins at a path and not at a number: a refresh between two pages repeats
+    no skill that stays, and leaves none out.
     """
     index = snapshot.index
     start = 0
@@ -235,7 +235,7 @@ def _render(
 
 
 def _meta(provenance: Provenance) -> dict[str, Any]:
-    """Return where it comes from; a folder has no commit, and null is never sent."""
+    """Return where it comes from, without keys that have no value."""
     others = {path: c for path, c in provenance.inherited_commits.items() if c}
     meta = {
         "commit": provenance.commit,

@@ -1,8 +1,8 @@
 """One server on standard input and output, from the first line to a clean end.
 
-There is one way to end, whatever the reason: the client has closed our input, a
-signal has come, or the parent is gone (DESIGN §3.7, promise 40). Calls and children
-are ended, the spool is written already, and unsent events get one second.
+Rule: there is one way to end, and three reasons for it: the client has closed the
+input, a signal has come, or the parent process is gone. Calls and child processes are
+ended; events are on the disk already, and sending them gets one second.
 """
 
 import logging
@@ -35,8 +35,8 @@ async def serve_stdio(
 ) -> None:
     """Serve until there is a reason to end, then end everything that was started.
 
-    The process is left without waiting for its threads: one of them still blocks in
-    reading the wire, which nothing can interrupt.
+    The process exits without waiting for its threads: one of them still blocks in
+    reading the input, and nothing can interrupt it.
     """
     ending, answered = anyio.Event(), anyio.Event()
     serving = anyio.CancelScope()
@@ -63,10 +63,10 @@ async def serve_stdio(
 async def _run_or_end(
     work: Callable[[], Awaitable[object]], ending: anyio.Event
 ) -> None:
-    """Let nothing but `leave` end the process: a task that fails brings it about.
+    """Run a task; if it fails, set `ending`, so that the process ends with `leave`.
 
-    An error that left the task group would wait for the thread that reads our
-    input, and so for ever.
+    An error that left the task group would wait for the thread that reads the input,
+    for ever.
     """
     try:
         await work()
@@ -76,7 +76,7 @@ async def _run_or_end(
 
 
 def leave() -> None:
-    """End the process now. Nothing is left to clean up."""
+    """Exit now, without the usual clean-up: everything is ended already."""
     logging.shutdown()
     os._exit(0)
 
@@ -88,7 +88,7 @@ async def _serve(
     ending: anyio.Event,
     answered: anyio.Event,
 ) -> None:
-    """Answer until the client is gone or `serving` is cancelled."""
+    """Answer requests until the client closes the input or `serving` is cancelled."""
     with serving:
         streams = anyio.wrap_file(wire.reading), anyio.wrap_file(wire.writing)
         async with stdio_server(*streams) as (read, write):
@@ -115,9 +115,9 @@ async def _watch_signals(ending: anyio.Event) -> None:
 
 
 async def _watch_parent(ending: anyio.Event) -> None:
-    """Notice a client that died without closing our input (a sibling holds it)."""
+    """End if the parent dies while another process keeps the input open."""
     parent = os.getppid()
-    while os.getppid() == parent:  # noqa: ASYNC110 - nothing tells us; we have to look
+    while os.getppid() == parent:  # noqa: ASYNC110 - no event tells
         await anyio.sleep(_PARENT_CHECK_SECONDS)
     logger.info("The parent process is gone")
     ending.set()

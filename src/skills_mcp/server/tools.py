@@ -1,7 +1,7 @@
-"""Which tools there are, and what a model reads before it knows any of them.
+"""The tools of each tool set, and the instructions that hosts give to a model.
 
-A model that has never heard of us reads these texts and nothing else. The
-descriptions stay below 6 KB together, the instructions below 2 KB (DESIGN §8).
+Rule: a model knows nothing else about the server, and every session pays for these
+texts. The descriptions stay below 6 KB together, the instructions below 2 KB.
 """
 
 from skills_mcp.config import Config
@@ -55,23 +55,23 @@ reply says so.
 TOOLS = (*CORE_TOOLS, *PACKAGE_TOOLS, *COMMAND_TOOLS)
 """In the order in which hosts list them, which never changes (prompt caches)."""
 
-# Without it nobody could bring what has changed: a folder is read on request only.
-_FOR_EVERYBODY = tuple(spec for spec in CORE_TOOLS if spec.name == "refresh_skills")
+# Every tool set needs it: a folder is read again on request only.
+_ALWAYS = tuple(spec for spec in CORE_TOOLS if spec.name == "refresh_skills")
 
 
 def tools_for(config: Config) -> tuple[ToolSpec, ...]:
-    """Return the tools that the operator wants (000 §3.5: commands only if enabled)."""
+    """Return the tools of the tool sets that are on; commands only if enabled."""
     chosen: tuple[ToolSpec, ...] = ()
     if "core" in config.toolsets:
         chosen += CORE_TOOLS
     if "packages" in config.toolsets:
         chosen += PACKAGE_TOOLS
         chosen += COMMAND_TOOLS if config.commands.enabled else ()
-    return chosen if "core" in config.toolsets else (*chosen, *_FOR_EVERYBODY)
+    return chosen if "core" in config.toolsets else (*chosen, *_ALWAYS)
 
 
 def instructions_for(config: Config) -> str:
-    """Return what a host tells the model about the tools that there are."""
+    """Return the instructions for the tool sets that are on."""
     if "packages" not in config.toolsets:
         return _CORE_INSTRUCTIONS
     more = _COMMANDS if config.commands.enabled else ""

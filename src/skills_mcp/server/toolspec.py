@@ -1,4 +1,4 @@
-"""What a tool is: its words for the model, its arguments, and what it does."""
+"""What a tool is: its texts for the model, its arguments, and its handler."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ Handler = Callable[[SkillLibrary, Any], Awaitable[Reply]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolSpec:
-    """A tool: its words for the model, its arguments, and what it does."""
+    """A tool: its texts for the model, its arguments, and its handler."""
 
     name: str
     title: str
@@ -40,10 +40,10 @@ class ToolSpec:
     needs_content: bool = True
     """Whether the call has to wait for the very first snapshot."""
     is_slow: bool = False
-    """Whether the caller would like to see progress."""
+    """Whether it may take long, so that progress is reported."""
 
     def advertise(self) -> Tool:
-        """Return what `tools/list` says of the tool."""
+        """Return the tool as `tools/list` shows it."""
         return Tool(
             name=self.name,
             title=self.title,

@@ -1,8 +1,8 @@
 """The two streams of the protocol, which nothing else in the process can reach.
 
-Rule: a line on standard output is a message of MCP (promise 41).  So the streams are
-moved away before anything else is loaded: what a library, a child or a mistake of ours
-prints goes to the log, and who reads standard input finds it empty.
+Rule: every line on standard output is a message of MCP. So the streams are moved away
+before anything else is loaded: what a library or a child process prints goes to
+standard error, and standard input is empty for them.
 """
 
 import io
@@ -24,17 +24,17 @@ _HALF_PAIR_CHARACTERS = 6
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """Where messages come from, and where answers go."""
+    """The stream of the client's messages, and the stream of the answers."""
 
     reading: TextIO
     writing: TextIO
 
 
 class _Lines(io.TextIOWrapper):
-    """Lines in which half a surrogate pair is U+FFFD, as a byte that is no UTF-8 is.
+    """Lines in which half a surrogate pair becomes U+FFFD, as invalid UTF-8 does.
 
-    Hosts in JavaScript make such halves when they cut a text inside an emoji.  The
-    SDK drops the whole line, and whoever asked would wait for ever.
+    Hosts in JavaScript send such halves when they cut a text inside an emoji. The SDK
+    drops the whole line, and the client would wait for ever.
     """
 
     # TextIOWrapper's own types are those of text above a base of bytes, too.
@@ -49,7 +49,7 @@ def _mend(escape: re.Match[str]) -> str:
 
 @contextmanager
 def claimed_wire() -> Iterator[Wire]:
-    """Take standard input and output, and give them back.
+    """Take over standard input and output, and give them back at the end.
 
     Raises:
         OSError: The process was started without one of them.

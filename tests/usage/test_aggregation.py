@@ -1,4 +1,4 @@
-"""Events become a report, in whatever order they come."""
+"""Events become a report, in any order."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -151,7 +151,7 @@ def test_an_empty_record_is_an_empty_report() -> None:
 
 
 @pytest.mark.parametrize("person", ["", "dev"])
-def test_nobody_is_nobody(person: str) -> None:
+def test_anonymous_events_count_no_people(person: str) -> None:
     assert aggregate([missed("x", person=person)]).people == 0
 
 

@@ -48,7 +48,7 @@ def test_only_the_newest_commits_of_a_skill_and_of_a_script_are_shown() -> None:
     assert [each.commit for each in scripts if each.file == "a.sh"] == commits[3:]
 
 
-def test_tasks_that_nobody_can_read_are_counted_in_one_sentence() -> None:
+def test_tasks_without_recorded_text_are_counted_in_one_sentence() -> None:
     hashes = [missed(f"hmac-sha256:{n}") for n in (1, 2, 2)]
     report = aggregate([missed("bake a cake"), *hashes, missed("")])
 

@@ -67,7 +67,7 @@ def test_a_skill_that_is_gone_says_so() -> None:
     assert {use.is_offered for use in without.skills} == {None}
 
 
-def test_skills_that_nobody_got_are_named_with_their_keywords() -> None:
+def test_skills_that_were_never_served_are_named_with_their_keywords() -> None:
     report = aggregate(
         [
             served("ui/auth"),
@@ -84,7 +84,7 @@ def test_skills_that_nobody_got_are_named_with_their_keywords() -> None:
     assert (never.description, never.keywords) == ("About ui/never", ("word",))
 
 
-def test_without_skills_nobody_knows_what_was_never_served() -> None:
+def test_without_skills_it_is_unknown_what_was_never_served() -> None:
     assert aggregate([served("ui/auth")]).unserved is None
 
 
@@ -240,7 +240,7 @@ def test_tasks_that_are_hashed_are_counted_without_words() -> None:
     assert report.counts.untold_tasks == 3
 
 
-def test_a_pair_counts_whatever_comes_first() -> None:
+def test_a_pair_counts_in_either_order() -> None:
     report = aggregate([torn("a page", *REACT), torn("pages", *reversed(REACT), day=9)])
 
     [pair] = report.rivalries
@@ -277,7 +277,7 @@ def test_the_keywords_of_a_pair_are_those_that_both_matched_by() -> None:
     assert shared == [("auth", 2), ("page", 1)]
 
 
-def test_what_was_taken_counts_for_whoever_had_asked() -> None:
+def test_a_pick_counts_for_the_person_who_asked() -> None:
     pick: dict[str, Any] = {"was_ambiguous": True, "context": "a page"}
 
     report = aggregate(
@@ -295,7 +295,7 @@ def test_what_was_taken_counts_for_whoever_had_asked() -> None:
     assert (pair.count, pair.picks) == (3, (1, 1))
 
 
-def test_what_was_taken_is_not_known_where_tasks_are_left_out() -> None:
+def test_picks_are_unknown_where_tasks_are_not_recorded() -> None:
     report = aggregate(
         [torn("", *REACT), served("ui/auth", context="", was_ambiguous=True)]
     )
@@ -317,5 +317,5 @@ def test_a_pair_says_whether_its_newest_task_is_still_ambiguous(
     assert report.rivalries[0].is_still is is_still
 
 
-def test_without_skills_nobody_knows_whether_a_pair_is_still_ambiguous() -> None:
+def test_without_skills_it_is_unknown_whether_a_pair_is_still_ambiguous() -> None:
     assert aggregate([torn("login page", *REACT)]).rivalries[0].is_still is None

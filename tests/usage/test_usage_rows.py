@@ -165,7 +165,7 @@ def test_a_task_that_may_only_be_told_apart_has_a_mark_and_no_text() -> None:
     assert (left_out.text, left_out.mark) == ("", "")
 
 
-def test_nobody_is_no_person() -> None:
+def test_an_anonymous_event_has_no_person() -> None:
     assert row(missed("x", person="dev")).person == ""
     assert aggregate([missed("x", person="dev")]).gaps[0].people == 0
 

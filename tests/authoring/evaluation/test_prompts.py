@@ -214,7 +214,7 @@ def test_a_prompt_that_looks_where_no_skill_is_is_refused(
         (prompt(), ""),
     ],
 )
-def test_a_skill_that_nobody_can_find_is_named(wrong: Prompt, said: str) -> None:
+def test_a_skill_that_does_not_exist_is_named(wrong: Prompt, said: str) -> None:
     found = find_missing(wrong, INDEX)
 
     assert said in found

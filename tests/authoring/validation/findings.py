@@ -5,7 +5,7 @@ from pathlib import Path
 from skills_mcp.authoring.validation import validate
 from skills_mcp.authoring.validation.markdown import parse_markdown
 from skills_mcp.authoring.validation.package_standard import check_package
-from skills_mcp.authoring.validation.rules import Finding
+from skills_mcp.authoring.validation.rules import RuleFinding
 from skills_mcp.authoring.validation.strict_reading import parse_strictly
 from skills_mcp.skills.model import Problem
 
@@ -14,14 +14,14 @@ HEAD = "name: pdf\ndescription: Fill in PDF forms.\n"
 
 def findings(
     text: str | bytes, *, main: str = "SKILL.md", folder: str | None = "pdf"
-) -> list[Finding]:
+) -> list[RuleFinding]:
     """Return what breaks the standard in a `SKILL.md`, in the order of rules."""
     raw = text.encode() if isinstance(text, str) else text
     reading = parse_strictly(raw, parse_markdown(raw))
     return sorted(check_package(reading, main, folder))
 
 
-def of_head(block: str, *, folder: str | None = "pdf") -> list[Finding]:
+def of_head(block: str, *, folder: str | None = "pdf") -> list[RuleFinding]:
     """Return what is wrong with these lines of a frontmatter."""
     return findings(f"---\n{block}\n---\n\nDo it.\n", folder=folder)
 

@@ -203,7 +203,7 @@ def test_the_folder_is_compared_in_one_normal_form() -> None:
     assert of_head(HEAD, folder=WIDE) == []
 
 
-def test_where_the_folder_is_nobodys_choice_it_is_not_compared() -> None:
+def test_a_folder_that_the_author_does_not_choose_is_not_compared() -> None:
     assert of_head(HEAD, folder=None) == []
 
 

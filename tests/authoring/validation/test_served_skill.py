@@ -178,7 +178,7 @@ def test_a_broken_entry_is_found(tmp_path: Path) -> None:
     assert entry_findings(tmp_path, "bash 'run.sh") == [("entry-type", "warning", 4)]
 
 
-def test_files_that_nobody_declares_are_named(tmp_path: Path) -> None:
+def test_undeclared_files_are_named(tmp_path: Path) -> None:
     write_skill(tmp_path, "auth.md", assets=ASSETS)
     for name in ("a.txt", "b.txt", "c.txt", "d.txt", "e.txt"):
         write(tmp_path / "auth" / "assets" / name)

@@ -61,7 +61,7 @@ def test_without_anything_beside_it_the_folder_of_skills_is_the_top(
     assert find_target(path).subfolder == ".", "nothing below it is another top"
 
 
-def test_rules_for_everything_are_a_top_whatever_their_folder_is_called(
+def test_a_folder_of_any_name_with_rules_for_everything_is_a_top(
     tmp_path: Path,
 ) -> None:
     write_skill(tmp_path, "rules/_root.md")

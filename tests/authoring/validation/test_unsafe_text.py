@@ -53,7 +53,7 @@ def test_what_every_skill_may_say_is_no_finding(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", CONTROLS.values(), ids=CONTROLS)
-def test_what_steers_a_terminal_is_named_and_not_repeated(text: str) -> None:
+def test_a_control_character_is_named_and_not_repeated(text: str) -> None:
     findings = list(check_text(f"One\n{text}\n"))
 
     assert {finding.rule for finding in findings} == {"control-characters"}
@@ -74,7 +74,7 @@ def test_many_of_one_kind_are_one_finding() -> None:
     assert finding.reason == "has 3 control characters: U+001B ESCAPE"
 
 
-def test_somebody_may_say_that_a_secret_is_none() -> None:
+def test_a_line_can_be_marked_as_no_secret() -> None:
     first, second = list(SECRETS.values())[:2]
 
     found = check_text(f"A {first} <!-- {ALLOWED} -->\nB {second}\n")

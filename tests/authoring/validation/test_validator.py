@@ -44,7 +44,7 @@ def test_what_had_to_be_repaired_in_a_package_is_an_error(folder: Path) -> None:
     assert not any(re.search("repaired|guessed", p.reason) for p in found)
 
 
-def test_nothing_is_said_twice(tmp_path: Path) -> None:
+def test_each_finding_is_reported_once(tmp_path: Path) -> None:
     text = "---\nname: pdf\ndescription: Use when: a form\n---\nx\n"
     write(tmp_path / "pdf/SKILL.md", text)
 
@@ -242,9 +242,7 @@ def test_control_characters_of_a_frontmatter_are_said_once(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", [".git", "skills"])
-def test_the_top_of_a_repository_is_called_as_everybody_likes(
-    tmp_path: Path, name: str
-) -> None:
+def test_the_top_of_a_repository_may_have_any_name(tmp_path: Path, name: str) -> None:
     folder = write_package(tmp_path, "checkout-1", name="pdf")
 
     assert [rule for _, _, rule in said(folder)] == ["name-is-folder"]

@@ -18,7 +18,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from skills_mcp.authoring.validation.markdown import Markdown
-from skills_mcp.authoring.validation.rules import Finding
+from skills_mcp.authoring.validation.rules import RuleFinding
 from skills_mcp.text.rendering import shorten
 
 MAX_CHARACTERS = 256 * 1024
@@ -77,7 +77,7 @@ def find_links(markdown: Markdown) -> Iterator[Link]:
             yield from _inline(token.children or [], markdown.first_line + token.map[0])
 
 
-def check_links(markdown: Markdown, context: LinkContext) -> Iterator[Finding]:
+def check_links(markdown: Markdown, context: LinkContext) -> Iterator[RuleFinding]:
     """Check every link that leads to a file.  Looks which files exist."""
     text = markdown.body
     if len(text) > MAX_CHARACTERS or text.count("[") > MAX_BRACKETS:
@@ -85,7 +85,7 @@ def check_links(markdown: Markdown, context: LinkContext) -> Iterator[Finding]:
     yield from islice(_check_all(markdown, context), MAX_FINDINGS)
 
 
-def _check_all(markdown: Markdown, context: LinkContext) -> Iterator[Finding]:
+def _check_all(markdown: Markdown, context: LinkContext) -> Iterator[RuleFinding]:
     for target, line in find_links(markdown):
         if not _ELSEWHERE.match(target) and not _PLACEHOLDER.search(target):
             yield from _check(target, line, context)
@@ -107,12 +107,12 @@ def _inline(tokens: list[Token], line: int) -> Iterator[Link]:
             yield Link(str(target), line)
 
 
-def _check(target: str, line: int, context: LinkContext) -> Iterator[Finding]:
+def _check(target: str, line: int, context: LinkContext) -> Iterator[RuleFinding]:
     shown = shorten(target)
     if _ABSOLUTE.match(target):
         reason = f"links to {shown}, an absolute path"
         hint = "write a path relative to the file, or a whole URL"
-        yield Finding("link-absolute", reason, hint, line)
+        yield RuleFinding("link-absolute", reason, hint, line)
         return
     path = unquote(re.split("[#?]", target, maxsplit=1)[0])
     places = [posixpath.normpath(f"{base}/{path}") for base in context.bases]
@@ -122,10 +122,10 @@ def _check(target: str, line: int, context: LinkContext) -> Iterator[Finding]:
     if there:
         reason = f"links to {shown}, which is outside of the package"
         hint = "copy the file into the package, which may be installed alone"
-        yield Finding("link-outside", reason, hint, line)
+        yield RuleFinding("link-outside", reason, hint, line)
         return
     reason = f"links to {shown}, which does not exist"
-    yield Finding("link-broken", reason, _advise(path, places, context), line)
+    yield RuleFinding("link-broken", reason, _advise(path, places, context), line)
 
 
 def _leads_out(place: str, package: str) -> bool:

@@ -6,7 +6,7 @@ from datetime import date
 from difflib import get_close_matches
 from typing import Any
 
-from skills_mcp.authoring.validation.rules import Finding, enumerate_shortly
+from skills_mcp.authoring.validation.rules import RuleFinding, enumerate_shortly
 from skills_mcp.authoring.validation.strict_reading import Frontmatter, PackageReading
 from skills_mcp.skills.fields import mapping_of, text_of, words_of
 from skills_mcp.skills.package import MAIN
@@ -67,7 +67,7 @@ _KINDS: tuple[tuple[type, str], ...] = (
 
 def check_package(
     reading: PackageReading, main: str, folder: str | None
-) -> Iterator[Finding]:
+) -> Iterator[RuleFinding]:
     """Compare a package with the Agent Skills specification.
 
     Args:
@@ -78,7 +78,7 @@ def check_package(
     """
     if main != MAIN:
         reason = f"is called {main}, which some programs do not look for"
-        yield Finding("main-file", reason, f"rename it to {MAIN}")
+        yield RuleFinding("main-file", reason, f"rename it to {MAIN}")
     yield from reading.findings
     if reading.frontmatter is not None:
         yield from _check_name(reading.frontmatter, folder)
@@ -87,18 +87,18 @@ def check_package(
         yield from _check_body(reading.body)
 
 
-def _check_body(body: str) -> Iterator[Finding]:
+def _check_body(body: str) -> Iterator[RuleFinding]:
     if not body:
         hint = "write below the frontmatter what the agent should do"
-        yield Finding("body-empty", "has nothing below its frontmatter", hint)
+        yield RuleFinding("body-empty", "has nothing below its frontmatter", hint)
     lines = body.count("\n") + 1
     if lines > MAX_LINES:
         reason = f"has a body of {lines:,} lines, and agents read all of them"
         hint = f"keep it below {MAX_LINES}: link to files such as references/details.md"
-        yield Finding("body-length", reason, hint)
+        yield RuleFinding("body-length", reason, hint)
 
 
-def _check_name(frontmatter: Frontmatter, folder: str | None) -> Iterator[Finding]:
+def _check_name(frontmatter: Frontmatter, folder: str | None) -> Iterator[RuleFinding]:
     line = frontmatter.line("name")
     name = normalize("NFKC", text_of(frontmatter.texts, "name"))
     suggestion = derive_name(name or folder or "")
@@ -106,11 +106,11 @@ def _check_name(frontmatter: Frontmatter, folder: str | None) -> Iterator[Findin
         kind = _name_kind(frontmatter.values.get("name"))
         is_other = kind not in {"", "empty"}
         reason = f"has a name that is {kind}, not a text" if is_other else "has no name"
-        yield Finding("name", reason, f"add name: {suggestion or '…'}", line)
+        yield RuleFinding("name", reason, f"add name: {suggestion or '…'}", line)
         return
     if kind := _name_kind(frontmatter.values.get("name")):
         hint = _write_as_text("name", frontmatter.values["name"], name)
-        yield Finding("name", f"has a name that is {kind}, not a text", hint, line)
+        yield RuleFinding("name", f"has a name that is {kind}, not a text", hint, line)
     folder = folder and normalize("NFKC", folder)
     misspelt = tuple(_check_spelling(name, _advise_on_name(suggestion, folder), line))
     yield from misspelt
@@ -128,17 +128,17 @@ def derive_name(text: str) -> str:
     return _SEPARATORS.sub("-", plain.lower()).strip("-")[:MAX_NAME].rstrip("-")
 
 
-def _check_spelling(name: str, hint: str, line: int) -> Iterator[Finding]:
+def _check_spelling(name: str, hint: str, line: int) -> Iterator[RuleFinding]:
     if len(name) > MAX_NAME:
         reason = f"has a name of {len(name)} characters; {MAX_NAME} are allowed"
-        yield Finding("name-length", reason, hint, line)
+        yield RuleFinding("name-length", reason, hint, line)
     if foreign := dict.fromkeys(_FOREIGN.findall(name)):
         shown = enumerate_shortly(foreign)
         reason = f"has a name with characters other than a-z, 0-9 and hyphens: {shown}"
-        yield Finding("name-characters", reason, hint, line)
+        yield RuleFinding("name-characters", reason, hint, line)
     if name != name.strip("-") or "--" in name:
         reason = "has a name with a hyphen at an end, or two in a row"
-        yield Finding("name-hyphens", reason, hint, line)
+        yield RuleFinding("name-hyphens", reason, hint, line)
 
 
 def _advise_on_name(suggestion: str, folder: str | None) -> str:
@@ -150,17 +150,17 @@ def _advise_on_name(suggestion: str, folder: str | None) -> str:
     return f"write name: {suggestion}{also}"
 
 
-def _compare_with_folder(name: str, folder: str, line: int) -> Iterator[Finding]:
+def _compare_with_folder(name: str, folder: str, line: int) -> Iterator[RuleFinding]:
     if name == folder:
         return
     reason = f"has the name {name!r}, but its folder is called {folder!r}"
     hint = f"rename the folder to {derive_name(name) or '…'}"
     if folder == derive_name(folder):
         hint = f"write name: {folder}, or {hint}"
-    yield Finding("name-is-folder", reason, hint, line)
+    yield RuleFinding("name-is-folder", reason, hint, line)
 
 
-def _check_fields(frontmatter: Frontmatter) -> Iterator[Finding]:
+def _check_fields(frontmatter: Frontmatter) -> Iterator[RuleFinding]:
     yield from _check_description(frontmatter)
     yield from _check_texts(frontmatter)
     yield from _check_allowed_tools(frontmatter)
@@ -168,27 +168,27 @@ def _check_fields(frontmatter: Frontmatter) -> Iterator[Finding]:
     yield from _check_keys(frontmatter)
 
 
-def _check_description(frontmatter: Frontmatter) -> Iterator[Finding]:
+def _check_description(frontmatter: Frontmatter) -> Iterator[RuleFinding]:
     line = frontmatter.line("description")
     value = frontmatter.values.get("description")
     kind = _name_kind(value)
     text = text_of(frontmatter.texts, "description")
     if not text and kind in {"", "empty"}:
         hint = "write what the skill does and when to use it: description: …"
-        yield Finding("description", "has no description", hint, line)
+        yield RuleFinding("description", "has no description", hint, line)
     elif kind:
         hint = _write_as_text("description", value, frontmatter.texts["description"])
         reason = f"has a description that is {kind}, not a text"
-        yield Finding("description", reason, hint, line)
+        yield RuleFinding("description", reason, hint, line)
     length = len(str(frontmatter.texts.get("description", "")).strip())
     if text and length > MAX_DESCRIPTION:
         reason = f"has a description of {length:,} characters; "
         reason += f"{MAX_DESCRIPTION:,} are allowed"
         hint = "keep what it does and when to use it, and move the rest into the body"
-        yield Finding("description-length", reason, hint, line)
+        yield RuleFinding("description-length", reason, hint, line)
 
 
-def _check_texts(frontmatter: Frontmatter) -> Iterator[Finding]:
+def _check_texts(frontmatter: Frontmatter) -> Iterator[RuleFinding]:
     """Check the fields that must be texts of any content."""
     for key in ("license", "compatibility"):
         if key not in frontmatter.values:
@@ -196,17 +196,19 @@ def _check_texts(frontmatter: Frontmatter) -> Iterator[Finding]:
         if kind := _name_kind(frontmatter.values[key]):
             hint = _write_as_text(key, frontmatter.values[key], frontmatter.texts[key])
             reason = f"has {key} that is {kind}, not a text"
-            yield Finding(key, reason, hint, frontmatter.line(key))
+            yield RuleFinding(key, reason, hint, frontmatter.line(key))
     text = frontmatter.values.get("compatibility")
     if isinstance(text, str) and not 1 <= len(text.strip()) <= MAX_COMPATIBILITY:
         length = len(text.strip())
         reason = f"has compatibility of {length:,} characters; "
         reason += f"1 to {MAX_COMPATIBILITY} are allowed"
         hint = "say in one sentence what the skill needs, or delete the field"
-        yield Finding("compatibility", reason, hint, frontmatter.line("compatibility"))
+        yield RuleFinding(
+            "compatibility", reason, hint, frontmatter.line("compatibility")
+        )
 
 
-def _check_allowed_tools(frontmatter: Frontmatter) -> Iterator[Finding]:
+def _check_allowed_tools(frontmatter: Frontmatter) -> Iterator[RuleFinding]:
     key = "allowed-tools"
     if key not in frontmatter.values:
         return
@@ -215,18 +217,18 @@ def _check_allowed_tools(frontmatter: Frontmatter) -> Iterator[Finding]:
     if kind:
         hint = _write_as_text(key, value, written, separator=" ")
         reason = f"has {key} as {kind}, not as one text"
-        yield Finding(key, reason, hint, frontmatter.line(key))
+        yield RuleFinding(key, reason, hint, frontmatter.line(key))
     elif "," in _PATTERN.sub("", written):
         hint = f"separate them by spaces: {key}: {' '.join(_TOOL.findall(written))}"
         reason = f"has {key} that are separated by commas"
-        yield Finding(key, reason, hint, frontmatter.line(key))
+        yield RuleFinding(key, reason, hint, frontmatter.line(key))
 
 
-def _check_keys(frontmatter: Frontmatter) -> Iterator[Finding]:
+def _check_keys(frontmatter: Frontmatter) -> Iterator[RuleFinding]:
     for key in frontmatter.texts:
         if key not in FIELDS:
             reason = f"has the key {key!r}, which the standard does not define"
-            yield Finding(
+            yield RuleFinding(
                 "unknown-key",
                 reason,
                 _advise_on_key(frontmatter, key),
@@ -262,7 +264,7 @@ def _as_metadata(frontmatter: Frontmatter, key: str, name: str = "") -> str:
     return f'{name}: "{frontmatter.texts[key]}"'
 
 
-def _check_metadata(frontmatter: Frontmatter) -> Iterator[Finding]:
+def _check_metadata(frontmatter: Frontmatter) -> Iterator[RuleFinding]:
     if _METADATA not in frontmatter.values:
         return
     values = frontmatter.values[_METADATA]
@@ -270,7 +272,7 @@ def _check_metadata(frontmatter: Frontmatter) -> Iterator[Finding]:
         kind = _name_kind(values) or "a text"
         reason = f"has {_METADATA} that is {kind}, not a map"
         hint = f"write {_METADATA}: and below it author: …, or delete it"
-        yield Finding("metadata", reason, hint, frontmatter.line(_METADATA))
+        yield RuleFinding("metadata", reason, hint, frontmatter.line(_METADATA))
         return
     written = mapping_of(frontmatter.texts, _METADATA)
     for name, value in values.items():
@@ -281,16 +283,16 @@ def _check_metadata(frontmatter: Frontmatter) -> Iterator[Finding]:
             reason = f"has {_METADATA}.{key}, which is {kind}; "
             reason += "the standard allows only texts"
             hint = _advise_on_metadata(key, value, written)
-            yield Finding(
+            yield RuleFinding(
                 "metadata-value", reason, hint, frontmatter.line(_METADATA, key)
             )
 
 
-def _extension(frontmatter: Frontmatter) -> Finding:
+def _extension(frontmatter: Frontmatter) -> RuleFinding:
     """Report the map of SkillHub: this server reads it, other programs refuse it."""
     reason = f"has {_METADATA}.{_EXTENSION}, a map that only some programs read"
     hint = f"write texts right below {_METADATA}: category: … and tags: one, two"
-    return Finding(
+    return RuleFinding(
         "metadata-skillhub", reason, hint, frontmatter.line(_METADATA, _EXTENSION)
     )
 

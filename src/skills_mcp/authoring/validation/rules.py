@@ -58,7 +58,7 @@ LEVELS: Mapping[str, Literal["error", "warning"]] = MappingProxyType(
 _SHOWN = 3
 
 
-class Finding(NamedTuple):
+class RuleFinding(NamedTuple):
     """What is wrong in a file, whose name the caller adds."""
 
     rule: str

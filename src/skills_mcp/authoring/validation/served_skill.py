@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from skills_mcp.authoring.validation.markdown import Markdown
-from skills_mcp.authoring.validation.rules import Finding, enumerate_shortly
+from skills_mcp.authoring.validation.rules import RuleFinding, enumerate_shortly
 from skills_mcp.authoring.validation.unsafe_text import check_fields
 from skills_mcp.library import Snapshot
 from skills_mcp.routing.choosing import choose
@@ -44,7 +44,7 @@ class ServedSkillChecker:
         self._reported = reported
         self._keywords = _SharedKeywords(snapshot.index)
 
-    def check(self, skill: Skill, markdown: Markdown) -> Iterator[Finding]:
+    def check(self, skill: Skill, markdown: Markdown) -> Iterator[RuleFinding]:
         """Yield what is wrong with a skill; `markdown` is its main file."""
         index = self._snapshot.index
         yield from self._keywords.check(skill, markdown.line(*_KEYWORDS))
@@ -75,13 +75,13 @@ class _SharedKeywords:
             for word in {*map(fold, skill.keywords)} - known:
                 self._declared[parent, word].append(skill)
 
-    def check(self, skill: Skill, line: int) -> Iterator[Finding]:
+    def check(self, skill: Skill, line: int) -> Iterator[RuleFinding]:
         shared = list(self._shared(skill))
         if not shared:
             return
         reason = f"shares keywords with its siblings: {_join(shared)}"
         hint = "keep each keyword only in the skill that says most about it"
-        yield Finding("keyword-shared", reason, hint, line)
+        yield RuleFinding("keyword-shared", reason, hint, line)
 
     def _shared(self, skill: Skill) -> Iterator[str]:
         parent = derive_parent_path(skill.path)
@@ -92,7 +92,9 @@ class _SharedKeywords:
                 yield f"{keyword!r} ({_join(others)})"
 
 
-def _check_findable(snapshot: Snapshot, skill: Skill, line: int) -> Iterator[Finding]:
+def _check_findable(
+    snapshot: Snapshot, skill: Skill, line: int
+) -> Iterator[RuleFinding]:
     """Try the tasks that a skill should win if it can win any.
 
     Rules for whole folders are left out: they reach agents with the skills below.
@@ -112,7 +114,7 @@ def _check_findable(snapshot: Snapshot, skill: Skill, line: int) -> Iterator[Fin
     is_keyword = snapshot.algorithm == "keyword"
     how = "give it keywords" if is_keyword else "describe it in words"
     hint = f"{how} that the other skills do not have"
-    yield Finding("never-found", reason, hint, line)
+    yield RuleFinding("never-found", reason, hint, line)
 
 
 def _own_tasks(skill: Skill) -> Iterable[str]:
@@ -125,7 +127,7 @@ def _join(parts: Sequence[str]) -> str:
     return ", ".join(parts[:_SHOWN]) + more
 
 
-def _check_length(index: SkillIndex, skill: Skill) -> Iterator[Finding]:
+def _check_length(index: SkillIndex, skill: Skill) -> Iterator[RuleFinding]:
     """Check how much text an agent gets with the skill."""
     length = len(compose(index, skill))
     if length > MAX_COMPOSED:
@@ -133,10 +135,10 @@ def _check_length(index: SkillIndex, skill: Skill) -> Iterator[Finding]:
         longest = max(chain, key=lambda member: len(member.body))
         reason = f"is {length:,} characters long with the rules that it inherits"
         hint = f"move parts of {longest.path} into files of its folder"
-        yield Finding("composed-length", reason, hint)
+        yield RuleFinding("composed-length", reason, hint)
 
 
-def _check_entry(skill: Skill, line: int) -> Iterator[Finding]:
+def _check_entry(skill: Skill, line: int) -> Iterator[RuleFinding]:
     """Check the entry command of a package: its program, and the files it names."""
     if not skill.entry:
         return
@@ -144,19 +146,19 @@ def _check_entry(skill: Skill, line: int) -> Iterator[Finding]:
     if not program or set(program) & set("/\\"):
         reason = f"has an entry that begins with {shorten(program)}, not with a program"
         hint = "begin it with the bare name of a program: entry: bash scripts/run.sh"
-        yield Finding("entry-program", reason, hint, line)
+        yield RuleFinding("entry-program", reason, hint, line)
     files = (word for word in words if has_program_suffix(word) and word[0] != "-")
     missing = [file for file in files if str(PurePosixPath(file)) not in skill.files]
     if missing:
         names = enumerate_shortly(missing)
         reason = f"has an entry that names {names}, which the package does not have"
         hint = "write the path from the folder of the package: scripts/run.py"
-        yield Finding("entry-file", reason, hint, line)
+        yield RuleFinding("entry-file", reason, hint, line)
 
 
 def _check_undeclared(
     skill: Skill, line: int, reported: Collection[Path]
-) -> Iterator[Finding]:
+) -> Iterator[RuleFinding]:
     """Check the folder that belongs to a rule file.  Lists it."""
     if skill.directory is None:
         return
@@ -170,7 +172,7 @@ def _check_undeclared(
         reason = f"has undeclared files in its folder: {enumerate_shortly(found)}"
         hint = "list them under assets or scripts so that agents can ask for them, "
         hint += "or delete them"
-        yield Finding("undeclared-file", reason, hint, line)
+        yield RuleFinding("undeclared-file", reason, hint, line)
 
 
 def _list_files(directory: Path) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from skills_mcp.authoring.validation.markdown import Markdown
-from skills_mcp.authoring.validation.rules import LEVELS, Finding
+from skills_mcp.authoring.validation.rules import LEVELS, RuleFinding
 from skills_mcp.skills.document import decode, parse_document
 from skills_mcp.skills.problems import Report
 from skills_mcp.text.safe_yaml import YamlError, parse_values
@@ -44,7 +44,7 @@ class Frontmatter:
 class PackageReading:
     """A `SKILL.md` taken apart, and what was wrong with its form."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[RuleFinding, ...]
     frontmatter: Frontmatter | None = None
     body: str | None = None
 
@@ -81,24 +81,24 @@ def parse_strictly(raw: bytes, markdown: Markdown) -> PackageReading:
     )
 
 
-def _strict(report: Report) -> Iterator[Finding]:
+def _strict(report: Report) -> Iterator[RuleFinding]:
     """Iterate over the reader's problems that break the standard."""
     for problem in report.problems:
         if problem.rule in LEVELS:
             hint = _EXAMPLE if "keywords" in problem.hint else problem.hint
-            yield Finding(problem.rule, problem.reason, hint, problem.line)
+            yield RuleFinding(problem.rule, problem.reason, hint, problem.line)
 
 
-def _check_beginning(text: str) -> Iterator[Finding]:
+def _check_beginning(text: str) -> Iterator[RuleFinding]:
     """Check that the frontmatter begins at the first byte of the file."""
     rest = text.removeprefix(_BYTE_ORDER_MARK)
     if rest != text:
         reason = "begins with a byte order mark, so programs miss its frontmatter"
-        yield Finding(_FRONTMATTER, reason, "save it as UTF-8 without BOM")
+        yield RuleFinding(_FRONTMATTER, reason, "save it as UTF-8 without BOM")
     first, _, _ = rest.partition("\n")
     if first.rstrip() != _RULER:
         reason = "does not begin with a line of ---, so programs miss its frontmatter"
-        yield Finding(_FRONTMATTER, reason, "delete the text before the first ---")
+        yield RuleFinding(_FRONTMATTER, reason, "delete the text before the first ---")
 
 
 def _parse_types(block: str) -> Mapping[str, Any]:

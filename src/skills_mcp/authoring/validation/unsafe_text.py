@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from io import StringIO
 from itertools import islice
 
-from skills_mcp.authoring.validation.rules import Finding
+from skills_mcp.authoring.validation.rules import RuleFinding
 from skills_mcp.skills.model import Skill
 from skills_mcp.skills.section_headers import find_lookalikes
 from skills_mcp.text.rendering import shorten
@@ -86,7 +86,7 @@ _VARIED = ("CJK", "DIGIT ZERO", "MANICHAEAN", "MYANMAR", "PHAGS-PA")
 """Scripts whose characters have variants, beside emoji and signs of mathematics."""
 
 
-def check_text(text: str) -> Iterator[Finding]:
+def check_text(text: str) -> Iterator[RuleFinding]:
     """Look for hidden characters, control characters and secrets."""
     yield from islice(find_hidden(text), MAX_FINDINGS)
     yield from islice(find_mixed_words(text), MAX_FINDINGS)
@@ -94,15 +94,15 @@ def check_text(text: str) -> Iterator[Finding]:
     yield from islice(_find_secrets(text), MAX_FINDINGS)
 
 
-def check_body(body: str, first_line: int) -> Iterator[Finding]:
+def check_body(body: str, first_line: int) -> Iterator[RuleFinding]:
     """Look for lines that look like the headers of a composed text."""
     for number, _ in islice(find_lookalikes(body), MAX_FINDINGS):
         reason = "has a line that looks like the header of another skill's rules"
         hint = "write it without ===: it is served with a backslash in front"
-        yield Finding("section-header", reason, hint, first_line + number - 1)
+        yield RuleFinding("section-header", reason, hint, first_line + number - 1)
 
 
-def check_fields(skill: Skill, text: str, line: int) -> Iterator[Finding]:
+def check_fields(skill: Skill, text: str, line: int) -> Iterator[RuleFinding]:
     """Look for hidden characters that the frontmatter spells as escapes of YAML.
 
     Args:
@@ -118,7 +118,7 @@ def check_fields(skill: Skill, text: str, line: int) -> Iterator[Finding]:
             yield finding._replace(hint=hint, line=line)
 
 
-def find_controls(text: str) -> Iterator[Finding]:
+def find_controls(text: str) -> Iterator[RuleFinding]:
     """Iterate over characters that control a terminal or end a line unseen."""
     places: dict[str, list[int]] = defaultdict(list)
     for found in _CONTROLS.finditer(text):
@@ -130,10 +130,10 @@ def find_controls(text: str) -> Iterator[Finding]:
         reason = f"has {noun}: U+{ord(character):04X} {name}".rstrip()
         line = 1 + text.count("\n", 0, positions[0])
         hint = "take it out, or write it as an escape such as \\x1b"
-        yield Finding("control-characters", reason, hint, line)
+        yield RuleFinding("control-characters", reason, hint, line)
 
 
-def _find_secrets(text: str) -> Iterator[Finding]:
+def _find_secrets(text: str) -> Iterator[RuleFinding]:
     allowed = _find_allowed(text)
     line, counted = 1, 0
     for found in find_secrets(text):
@@ -145,7 +145,7 @@ def _find_secrets(text: str) -> Iterator[Finding]:
                 "revoke it and take it out, write <token> in an example, or put "
                 f"{ALLOWED} on its line"
             )
-            yield Finding("secret", reason, hint, line)
+            yield RuleFinding("secret", reason, hint, line)
 
 
 def _find_allowed(text: str) -> frozenset[int]:
@@ -161,7 +161,7 @@ def _describe_secret(found: FoundSecret) -> str:
     return f"{found.kind} {found.beginning}…" if found.beginning else found.kind
 
 
-def find_hidden(text: str) -> Iterator[Finding]:
+def find_hidden(text: str) -> Iterator[RuleFinding]:
     """Iterate over hidden characters, each with the line of the first one."""
     places: dict[str, list[int]] = defaultdict(list)
     for found in _SUSPECTS.finditer(text):
@@ -173,10 +173,10 @@ def find_hidden(text: str) -> Iterator[Finding]:
         noun = "a hidden character" if count == 1 else f"{count} hidden characters"
         line = 1 + text.count("\n", 0, positions[0])
         hint = "take it out, or write it as an escape such as \\u200b"
-        yield Finding("hidden-character", f"has {noun}: {name}", hint, line)
+        yield RuleFinding("hidden-character", f"has {noun}: {name}", hint, line)
 
 
-def find_mixed_words(text: str) -> Iterator[Finding]:
+def find_mixed_words(text: str) -> Iterator[RuleFinding]:
     """Iterate over words of Latin letters that are not spelt as they look."""
     if text.isascii():
         return
@@ -189,7 +189,7 @@ def find_mixed_words(text: str) -> Iterator[Finding]:
             name = f"U+{ord(other):04X} {unicodedata.name(other)}"
             hint = "write the word with the letters of one script"
             reason = f"has {shorten(found[0])}, which is spelt with {name}"
-            yield Finding("mixed-letters", reason, hint, number)
+            yield RuleFinding("mixed-letters", reason, hint, number)
 
 
 def _group(character: str) -> str:

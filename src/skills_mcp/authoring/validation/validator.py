@@ -14,7 +14,7 @@ from skills_mcp.authoring.validation.markdown import (
     read_text,
 )
 from skills_mcp.authoring.validation.package_standard import check_package
-from skills_mcp.authoring.validation.rules import Finding
+from skills_mcp.authoring.validation.rules import RuleFinding
 from skills_mcp.authoring.validation.served_skill import ServedSkillChecker
 from skills_mcp.authoring.validation.skill_tree import (
     AuthoredSkill,
@@ -134,7 +134,7 @@ class _SkillChecker:
 
     def _check_main(
         self, skill: AuthoredSkill, raw: bytes, markdown: Markdown
-    ) -> Iterator[Finding]:
+    ) -> Iterator[RuleFinding]:
         found = [*check_text(markdown.text)]
         reported = {finding.rule for finding in found}
         if isinstance(skill.found, Package):
@@ -153,7 +153,7 @@ def _folder_name(skill: AuthoredSkill) -> str | None:
     return None if is_repository(skill.path) else skill.path.name
 
 
-def _check_others(skill: AuthoredSkill) -> Iterator[tuple[Path, Finding]]:
+def _check_others(skill: AuthoredSkill) -> Iterator[tuple[Path, RuleFinding]]:
     """Check the texts that agents read after the main one."""
     for file in _other_files(skill):
         path = skill.resources / file
@@ -235,10 +235,10 @@ def _folders_without_index(
             yield str(folder)
 
 
-def _describe_gap() -> Finding:
+def _describe_gap() -> RuleFinding:
     reason = f"has skills but no {INDEX}{_MARKDOWN}, unlike the folders around it"
     hint = f"add {INDEX}{_MARKDOWN} with the rules for all skills in it"
-    return Finding("missing-index", reason, hint)
+    return RuleFinding("missing-index", reason, hint)
 
 
 def _find_folders_without_skills(
@@ -250,4 +250,4 @@ def _find_folders_without_skills(
     for path in asked:
         if path.is_dir() and path not in around and places.isdisjoint(path.parents):
             hint = "name a folder that holds Markdown with a frontmatter, or SKILL.md"
-            yield Finding("no-skills", "has no skills", hint).at(path)
+            yield RuleFinding("no-skills", "has no skills", hint).at(path)

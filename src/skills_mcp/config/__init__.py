@@ -1,7 +1,7 @@
-"""What can be set, where each value came from, and who may set it (001 §11).
+"""The settings: what they mean, where each value came from, and who may set it.
 
 Precedence: defaults < `config.yaml` of the content < the operator's file <
-environment < command line (DESIGN §3.12).
+environment < command line.
 """
 
 from skills_mcp.config.layers import Layer, Settings, load_file, read_layer

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import skills_mcp
-from tests.docs.pages import DOCS, SOURCES, block, codes, section
+from tests.docs.pages import DOCS, SOURCES, block, codes, section, table
 from tests.support import PROJECT
 
 
@@ -23,18 +23,42 @@ def test_the_rooms_are_those_of_the_source() -> None:
 @pytest.mark.parametrize(
     "heading, others",
     [
-        ("## The walk of one request", {"get_skill"}),  # the tool
-        ("## From files to a snapshot", {"SKILL.md", "validation"}),
+        ("## The walk of a request", {"get_skill"}),  # a tool, as are those below
+        ("## The walk of a refresh", {"refresh_skills"}),
+        (
+            "## The walk of a script",
+            {"run_script", "run_skill_command", "run_skill_entry", "scripts.policy"},
+        ),
+        ("## The walk of an event", {"skills-mcp report", "analytics.receiver"}),
     ],
 )
-def test_the_ways_name_functions_that_exist(heading: str, others: set[str]) -> None:
-    way = section(DOCS / "explanation" / "architecture.md", heading)
+def test_the_walks_name_functions_that_exist(heading: str, others: set[str]) -> None:
+    walk = section(DOCS / "explanation" / "architecture.md", heading)
     code_base = "\n".join(source.read_text(encoding="utf-8") for source in SOURCES)
-    named = set(codes(way)) - others
+    named = set(codes(walk)) - others - {"Retry-After"}
 
+    assert named
     for name in named:
-        defined = rf"(?:def|class) {name.rpartition('.')[2]}\b"
-        assert re.search(defined, code_base), name
+        owner, _, member = name.rpartition(".")
+        assert re.search(rf"(?:def|class) {member}\b", code_base), name
+        if owner and owner[0].isupper():
+            assert re.search(rf"class {owner}\b", code_base), name
+
+
+def test_a_rule_lives_in_a_file_that_exists() -> None:
+    page = DOCS / "explanation" / "architecture.md"
+    rules = table(section(page, "## Where a rule lives"))
+    root = Path(skills_mcp.__file__).parent
+
+    missing = [
+        place
+        for rule in rules
+        for place in codes(rule["module"])
+        if not (root / place).exists()
+    ]
+
+    assert len(rules) >= 10
+    assert not missing
 
 
 def test_a_function_is_named_with_the_module_that_has_it() -> None:

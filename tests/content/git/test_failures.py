@@ -182,6 +182,16 @@ def test_a_folder_that_may_not_be_read_is_not_an_ssh_key() -> None:
     assert "permissions" in advice.words
 
 
+def test_a_path_without_a_repository_may_be_meant_as_an_address() -> None:
+    words = "fatal: '/home/ada/acme/skills' does not appear to be a git repository"
+
+    advice = said(words, Remote("/home/ada/acme/skills", "main"))
+
+    assert advice is not None
+    assert advice.kind is RemoteMissingError
+    assert "such as https://github.com/acme/skills.git" in advice.words
+
+
 @pytest.mark.parametrize(
     "words",
     [

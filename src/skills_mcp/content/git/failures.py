@@ -136,6 +136,10 @@ _CAUSES: Mapping[_Where, tuple[_Cause, ...]] = {
     "folder": (
         (AccessRefusedError, ("Permission denied",),
          "no permission to read the repository. Check its owner and its permissions"),
+        (RemoteMissingError, ("does not appear to be a git repository",
+          "' does not exist", "' not found"),
+         "repository not found at this path. If it is on a host, write its URL, such "
+         "as https://github.com/acme/skills.git"),
     ),
     "remote": (
         (SyncError, ("certificate has expired", "certificate is expired",

@@ -1,0 +1,93 @@
+"""The JSON Schema of the settings, as an editor uses it."""
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from skills_mcp.config import (
+    load_file,
+)
+from skills_mcp.config.schema import json_schema
+from skills_mcp.errors import ConfigError
+from tests.config.places import EXAMPLE, SCHEMA, operator
+
+
+def test_the_schema_in_the_repository_is_the_one_that_the_code_generates() -> None:
+    written = SCHEMA.read_text(encoding="utf-8")
+
+    assert written == json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def test_the_example_satisfies_the_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(json_schema())
+
+    jsonschema.validate(load_file(EXAMPLE).values, json_schema())
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"matchng": {}},
+        {"matching": {"min_scor": 0.2}},
+        {"matching": {"min_score": 1.5}},
+        {"refresh": {"interval_minutes": 0}},
+        {"scripts": {"runners": {".sh": 1}}},
+        {"responses": {"format": "xml"}},
+        {"toolsets": []},
+        {"toolsets": ["core", "pakages"]},
+        {"commands": {"allowed": ["rm -rf"]}},
+        {"visibility": {"deny": [""]}},
+        {"sources": [{}]},
+        {"sources": [{"folder": "a", "repo": "b"}]},
+        {"sources": [{"repo": "a", "branch": "next", "ref": "v1"}]},
+        {"sources": [{"folder": "a", "ref": "v1"}]},
+        {"sources": [{"folder": "a", "branch": "next"}]},
+        {"sources": [{"folder": "a", "mount": "/b"}]},
+        {"sources": [{"folder": "a", "subfolder": "b\\c"}]},
+        {"sources": [{"folder": "a", "allow_non_fast_forward": False}]},
+        {"sources": [{"folder": "a", "allowed_signers": "b"}]},
+        {"sources": [{"folder": "a", "revoked_signers": "b"}]},
+        {"sources": [{"folder": "a", "verify": "commit"}]},
+        {"sources": [{"repo": "a", "allowed_signers": "b", "verify": "tag"}]},
+        {"sources": [{"repo": "a", "allowed_signers": "b", "verify": "both"}]},
+        {"sources": [{"repo": "a", "verify": "signed"}]},
+        {"sync": {"verify": "signed"}},
+        {"sync": {"timeout_seconds": 0}},
+        {"limits": {"max_download_bytes": 1 << 41}},
+    ],
+)
+def test_an_editor_with_the_schema_sees_what_the_server_would_refuse(
+    values: dict[str, Any],
+) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(values, json_schema())
+    with pytest.raises(ConfigError):
+        operator(**values).resolve()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"folder": "a"},
+        {"folder": "a", "repo": "", "branch": "main", "ref": ""},
+        {"repo": "a", "folder": ""},
+        {"repo": "a", "branch": "next"},
+        {"repo": "a", "branch": "main", "ref": "v1"},
+        {"repo": "a", "branch": "HEAD", "allow_non_fast_forward": True},
+        {"repo": "a", "ref": "v1", "allowed_signers": "b", "verify": "tag"},
+        {"repo": "a", "allowed_signers": "b", "verify": "commit"},
+        {"folder": "a", "allowed_signers": "", "verify": None},
+        {"repo": "a", "mount": "teams/web", "subfolder": "."},
+        {"repo": "a", "mount": "./teams/web/", "subfolder": "./skills/"},
+    ],
+)
+def test_an_editor_with_the_schema_takes_a_source_that_the_server_takes(
+    source: dict[str, object],
+) -> None:
+    jsonschema.validate({"sources": [source]}, json_schema())
+
+    [taken] = operator(sources=[source]).resolve().sources
+
+    assert taken.folder or taken.repo

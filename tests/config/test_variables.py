@@ -1,0 +1,179 @@
+"""Environment variables that set a key."""
+
+import pytest
+
+from skills_mcp.config import (
+    VARIABLES,
+    Config,
+    Layer,
+    Settings,
+    environment_layer,
+)
+from skills_mcp.errors import ConfigError
+
+
+@pytest.mark.spec("11.3")
+def test_an_analytics_endpoint_in_the_environment_switches_analytics_on() -> None:
+    layer = environment_layer({"ANALYTICS_ENDPOINT": "https://example.com/events"})
+
+    analytics = Settings((layer,)).resolve().analytics
+
+    assert analytics.enabled
+    assert analytics.endpoint == "https://example.com/events"
+
+
+@pytest.mark.spec("11.3")
+def test_an_interval_in_the_environment_switches_refreshing_on() -> None:
+    mine = Layer("operator.yaml", {"refresh": {"enabled": False}})
+    layer = environment_layer({"REFRESH_INTERVAL_MINUTES": "5"})
+
+    refresh = Settings((mine, layer)).resolve().refresh
+
+    assert refresh.enabled
+    assert refresh.interval_minutes == 5
+
+
+def test_an_environment_that_is_empty_sets_nothing() -> None:
+    empty = {variable.name: "" for variable in VARIABLES}
+
+    layer = environment_layer({**empty, "HOME": "/home/ada"})
+
+    assert layer.values == {}
+
+
+@pytest.mark.parametrize(
+    "name, text, key, value",
+    [
+        ("SEARCH_LIMIT", "7", "search.limit", 7),
+        ("SEARCH_THRESHOLD", "0.5", "search.threshold", 0.5),
+        ("SEARCH_THRESHOLD", "1", "search.threshold", 1.0),
+        ("EMBEDDING_PROVIDER", "openai", "embedding.provider", "openai"),
+        ("EMBEDDING_MODEL", "bge-m3", "embedding.model", "bge-m3"),
+        ("ALLOWED_COMMANDS", "python", "commands.allowed", ("python",)),
+        ("ALLOWED_COMMANDS", "uv, node,,ls,", "commands.allowed", ("uv", "node", "ls")),
+        ("EXEC_TIMEOUT_SECONDS", "5", "commands.timeout_seconds", 5),
+        ("EXEC_MAX_OUTPUT_BYTES", " 9 ", "commands.max_output_bytes", 9),
+        ("MAX_FILE_BYTES", "1024", "files.max_bytes", 1024),
+        (
+            "SKILLHUB_ENABLED_SKILLS",
+            "pdf,a/b",
+            "visibility.enabled_skills",
+            ("pdf", "a/b"),
+        ),
+        (
+            "SKILLHUB_ENABLED_CATEGORIES",
+            "Dev, Data Science",
+            "visibility.enabled_categories",
+            ("Dev", "Data Science"),
+        ),
+    ],
+)
+def test_a_variable_of_skillhub_sets_its_key_and_wins_over_the_file(
+    name: str, text: str, key: str, value: object
+) -> None:
+    section, setting = key.split(".")
+    layer = environment_layer({name: text})
+    file = Layer("operator.yaml", {section: {setting: "wrong, but hidden"}})
+
+    settings = Settings((file, layer))
+
+    assert getattr(getattr(settings.resolve(), section), setting) == value
+
+
+@pytest.mark.spec("12.4")
+def test_no_variable_switches_commands_on() -> None:
+    everything = {
+        "ALLOWED_COMMANDS": "python",
+        "EXEC_TIMEOUT_SECONDS": "5",
+        "EXEC_MAX_OUTPUT_BYTES": "5",
+    }
+
+    commands = Settings((environment_layer(everything),)).resolve().commands
+
+    assert commands.allowed == ("python",)
+    assert not commands.enabled
+
+
+def test_every_variable_names_a_key_that_exists() -> None:
+    for variable in VARIABLES:
+        section, name = variable.key.split(".")
+        assert name in type(getattr(Config(), section)).model_fields
+        if variable.switches_on:
+            assert getattr(Config(), section).enabled in {True, False}
+
+
+@pytest.mark.parametrize(
+    "name, text, finding",
+    [
+        ("SEARCH_LIMIT", "ten", "SEARCH_LIMIT must be a whole number from 1 to 100"),
+        ("SEARCH_LIMIT", "0", "SEARCH_LIMIT must be a whole number from 1 to 100"),
+        ("SEARCH_LIMIT", " ", "SEARCH_LIMIT must be a whole number from 1 to 100"),
+        ("SEARCH_THRESHOLD", "2", "SEARCH_THRESHOLD must be a number from 0 to 1"),
+        ("SEARCH_THRESHOLD", "nan", "SEARCH_THRESHOLD must be a number from 0 to 1"),
+        ("SEARCH_THRESHOLD", "a", "SEARCH_THRESHOLD must be a number from 0 to 1"),
+        (
+            "SKILLHUB_ENABLED_SKILLS",
+            " , ",
+            "SKILLHUB_ENABLED_SKILLS must be names separated by commas",
+        ),
+        (
+            "ALLOWED_COMMANDS",
+            "../sh",
+            (
+                "every name in ALLOWED_COMMANDS must be the bare name of a program, "
+                "such as python3"
+            ),
+        ),
+        (
+            "EMBEDDING_PROVIDER",
+            "cohere",
+            (
+                "EMBEDDING_PROVIDER must be 'none', 'openai', 'gemini' or "
+                "'openai-compatible'"
+            ),
+        ),
+        (
+            "ANALYTICS_ENDPOINT",
+            "example.com",
+            (
+                "ANALYTICS_ENDPOINT must be an https:// URL, or an http:// URL on "
+                "this machine"
+            ),
+        ),
+    ],
+)
+def test_a_wrong_variable_is_named_with_what_is_allowed(
+    name: str, text: str, finding: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        environment_layer({name: text})
+
+    assert str(caught.value) == f"environment: {finding} (got {text!r})"
+
+
+def test_every_wrong_variable_is_named_at_once() -> None:
+    with pytest.raises(ConfigError) as caught:
+        environment_layer(
+            {
+                "SEARCH_LIMIT": "9" * 5000,
+                "ALLOWED_COMMANDS": "a b,python,c d",
+                "MAX_FILE_BYTES": "1",
+            }
+        )
+
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 3
+    assert all(line.startswith("environment: ") for line in lines)
+
+
+@pytest.mark.parametrize("minutes", ["soon", "1.5", "-5", "15m", "0x10", " "])
+def test_an_interval_that_is_no_whole_number_is_refused(minutes: str) -> None:
+    with pytest.raises(ConfigError, match="REFRESH_INTERVAL_MINUTES") as caught:
+        environment_layer({"REFRESH_INTERVAL_MINUTES": minutes})
+
+    assert repr(minutes) in str(caught.value)
+
+
+def test_an_interval_of_no_minutes_is_refused_and_named() -> None:
+    with pytest.raises(ConfigError, match="environment: REFRESH_INTERVAL_MINUTES "):
+        environment_layer({"REFRESH_INTERVAL_MINUTES": "0"})

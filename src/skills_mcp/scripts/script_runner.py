@@ -5,7 +5,7 @@ supervisor does not answer, the runner kills the tree.  Of the output the beginn
 the end are kept: what lies between costs no memory.
 """
 
-import itertools
+import codecs
 import os
 import time
 from collections.abc import AsyncIterator, Callable
@@ -38,8 +38,9 @@ _DRAIN_SECONDS = 1.0
 _CHUNK_BYTES = 64 * 1024  # what a pipe holds: one read never finds more
 _HEAD_SHARE = 0.75  # of the output limit; the rest is for the end
 
-# A character has at most four bytes, so at most three of it are before or behind a cut.
+# A cut can fall inside a character: then up to three of its four bytes follow the cut.
 _MOST_REST_BYTES = 3
+_CONTINUATION_BYTES = bytes(range(0b1000_0000, 0b1100_0000))  # of a UTF-8 character
 
 
 class ScriptRunner:
@@ -220,35 +221,13 @@ class KeptOutput:
         """Return what is kept, with a line that says how many bytes are left out."""
         if not self.is_truncated:
             return (self._head + self._tail).decode("utf-8", "replace")
-        head, tail = _end_at_a_character(self._head), _begin_at_a_character(self._tail)
-        left_out = self.total_bytes - len(head) - len(tail)
-        said = f"[skills-mcp] Output truncated: {left_out:,} bytes are left out here."
-        before = head.decode("utf-8", "replace")
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        before = decoder.decode(self._head)
+        unfinished, _ = decoder.getstate()
+        tail = self._tail[:_MOST_REST_BYTES].lstrip(_CONTINUATION_BYTES)
+        tail += self._tail[_MOST_REST_BYTES:]
+        kept_bytes = len(self._head) - len(unfinished) + len(tail)
+        left_out = self.total_bytes - kept_bytes
+        notice = f"[skills-mcp] Output truncated: {left_out:,} bytes are left out here."
         line_end = "\n" if before and not before.endswith("\n") else ""
-        return f"{before}{line_end}{said}\n{tail.decode('utf-8', 'replace')}"
-
-
-def _end_at_a_character(data: bytearray) -> bytearray:
-    """Leave out the first bytes of a character whose last ones were cut off."""
-    for rest in range(1, min(_MOST_REST_BYTES, len(data)) + 1):
-        if not _is_inside_a_character(data[-rest]):
-            return data[:-rest] if rest < _length(data[-rest]) else data
-    return data
-
-
-def _begin_at_a_character(data: bytearray) -> bytearray:
-    """Leave out the last bytes of a character whose first ones were cut off."""
-    inside = itertools.takewhile(_is_inside_a_character, data[:_MOST_REST_BYTES])
-    return data[len(list(inside)) :]
-
-
-def _is_inside_a_character(byte: int) -> bool:
-    return byte & 0b1100_0000 == 0b1000_0000  # noqa: PLR2004 - as UTF-8 has it
-
-
-def _length(first: int) -> int:
-    """Return how many bytes a character has that begins with this one."""
-    for length, least in ((4, 0b1111_0000), (3, 0b1110_0000), (2, 0b1100_0000)):
-        if first >= least:
-            return length
-    return 1
+        return f"{before}{line_end}{notice}\n{tail.decode('utf-8', 'replace')}"

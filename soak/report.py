@@ -1,4 +1,4 @@
-"""The figures of a run, as a table for people and as JSON."""
+"""The promises, and the figures of a run: as a table for people and as JSON."""
 
 import json
 import sys
@@ -10,8 +10,64 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from soak.promises import PROMISES
 from soak.scenario import Figure
+
+PROMISES = {
+    1: "A reader sees one whole commit",
+    2: "Servers start together on a cold cache",
+    3: "Servers refresh together",
+    4: "A kill never wedges",
+    5: "Stale locks of Git are recovered",
+    6: "An orphaned Git keeps the lock",
+    7: "Rewrites and rollbacks are followed",
+    8: "A lost branch or repository keeps the last good commit",
+    9: "Another address or branch never shows old content",
+    10: "A damaged store heals",
+    11: "A full disk keeps the old content",
+    12: "A hung or slow remote is bounded",
+    13: "A broken pack is never published",
+    14: "Failed fetches do not grow the disk",
+    15: "Old commits are deleted, those in use never",
+    16: "Windows share one back-off",
+    17: "The first answer waits for no network",
+    18: "A first start without a network works",
+    19: "An answer is of one commit",
+    20: "A broken file affects no other",
+    21: "Unsafe addresses and refs are refused",
+    22: "Nothing of the project's or the user's configuration runs",
+    23: "Hostile tree entries are never written",
+    24: "The token is nowhere to be found",
+    25: "The token goes to no other host",
+    26: "A new token needs no restart",
+    27: "The signature gate fails closed",
+    28: "A pin is exact, and a rewrite can be refused",
+    29: "A path cannot leave the skill",
+    30: "No link swapped in time leads out",
+    31: "Special and huge files neither hang nor exhaust",
+    32: "Bombs of YAML and Markdown are bounded",
+    33: "The parser never raises",
+    34: "Only declared bytes run, and none that changed",
+    35: "The sandbox holds",
+    36: "A timeout ends the whole tree",
+    37: "Floods of output are bounded",
+    38: "The environment is scrubbed",
+    39: "Arguments are data",
+    40: "Every ending leaves no process",
+    41: "The protocol's channel stays clean",
+    42: "Events arrive at least once",
+    43: "The spool is bounded, and drops are counted",
+    44: "A poisonous event never blocks others",
+    45: "Counting never waits for the endpoint",
+    46: "The end is quick with a dead endpoint",
+    47: "No private text leaves by default",
+    48: "Content cannot raise its own privileges",
+    49: "Provenance can be verified",
+    50: "Staleness is visible",
+    51: "Nothing leaks over time",
+    52: "Hidden characters and secrets are found",
+}
+"""The text of each promise, by the number that a `Figure` has."""
+
 
 COLUMNS = ("Promise", "Figure", "Reached", "Target", "Met", "Scenario")
 

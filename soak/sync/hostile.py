@@ -1,6 +1,15 @@
-"""Addresses, names, trees and environments that would run or write something."""
+"""Addresses, names, trees and environments that would run or write something.
 
-from collections.abc import Iterator
+Traps are settings and variables that tell Git to run programs.  Trees are commits with
+entries that no honest Git makes, and no file system should see.
+"""
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -9,11 +18,295 @@ from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import ConfigError
 from soak.scenario import Figure, Scale, Scenario
+from soak.stdio import home_variables
 from soak.sync.mirror import Mirror, sync
-from soak.sync.traps import Traps
-from soak.sync.trees import MAX_FILE_BYTES, Trees
 from tests.content.git_server import serving
-from tests.support import Upstream, git
+from tests.support import Upstream, git, write
+
+
+class Traps:
+    """Programs that leave a canary, in every place where Git takes one."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._sprung = folder / "sprung"
+        self._sprung.mkdir()
+        self.count = 0
+        self._home = home_variables(folder)
+        self._project = folder / "project"
+        self._set_project()
+        self._set_home()
+        self._environment = self._invent_environment()
+
+    def sync(self, url: str, name: str) -> str:
+        """Run our program there; return what is served, and what it says."""
+        home = self._folder / f"ours-{name}"
+        ours = {"SKILLS_MCP_HOME": str(home), "SKILLS_REPO": url}
+        done = subprocess.run(
+            [sys.executable, "-m", "skills_mcp", "sync", "--json"],
+            cwd=self._project,
+            env={**self._started_with(), **ours},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        files = (path for path in home.rglob("snap/*/skills/*") if path.is_file())
+        return done.stdout + repr([path.read_bytes() for path in files])
+
+    def clone(self, url: str) -> None:
+        """Run Git itself there, which is known to fall for some of it."""
+        environment = {**os.environ, **self._home}
+        for number, address in enumerate((url, url.removeprefix("file://"))):
+            subprocess.run(
+                ["git", "clone", "-q", address, f"{self._folder}/clone-{number}"],
+                cwd=self._project,
+                env=environment,
+                capture_output=True,
+                check=False,
+            )
+
+    def read_sprung(self) -> set[str]:
+        """Return the traps that went off, and set them again."""
+        found = {path.name for path in self._sprung.iterdir()}
+        for path in self._sprung.iterdir():
+            path.unlink()
+        return found
+
+    def _started_with(self) -> Mapping[str, str]:
+        return {**os.environ, **self._home, **self._environment}
+
+    def _spring(self, name: str) -> str:
+        self.count += 1
+        return f"touch {shlex.quote(str(self._sprung / name))}"
+
+    def _program(self, name: str) -> str:
+        file = write(
+            self._folder / "programs" / name, f"#!/bin/sh\n{self._spring(name)}"
+        )
+        file.chmod(0o755)
+        return str(file)
+
+    def _helper(self, name: str) -> str:
+        """Return an address that Git hands to a program; a space is `% ` in it."""
+        return f"ext::sh -c {self._spring(name).replace(' ', '% ')} "
+
+    def _set_project(self) -> None:
+        self._project.mkdir()
+        git("init", "-q", cwd=self._project)
+        hook = self._project / ".git/hooks/reference-transaction"
+        write(hook, f"#!/bin/sh\n{self._spring('project-hook')}").chmod(0o755)
+        self._configure(self._project / ".git/config", "project")
+
+    def _set_home(self) -> None:
+        home = Path(self._home["HOME"])
+        self._configure(home / ".gitconfig", "home")
+        for hook in ("reference-transaction", "post-checkout", "post-index-change"):
+            file = home / "template/hooks" / hook
+            write(file, f"#!/bin/sh\n{self._spring(f'template-{hook}')}").chmod(0o755)
+        git("config", "--file", str(home / ".gitconfig"), "init.templateDir",
+            str(home / "template"), cwd=home)  # fmt: skip
+
+    def _configure(self, file: Path, whose: str) -> None:
+        attributes = write(self._folder / "attributes", "* filter=trap")
+        settings = {
+            "core.fsmonitor": self._program(f"{whose}-fsmonitor"),
+            "core.sshCommand": self._program(f"{whose}-ssh"),
+            "core.askPass": self._program(f"{whose}-askpass"),
+            "core.gitProxy": self._program(f"{whose}-proxy"),
+            "core.alternateRefsCommand": self._program(f"{whose}-refs"),
+            "core.pager": self._program(f"{whose}-pager"),
+            "core.attributesFile": str(attributes),
+            "filter.trap.smudge": self._spring(f"{whose}-smudge"),
+            "filter.trap.clean": self._spring(f"{whose}-clean"),
+            "filter.trap.process": self._program(f"{whose}-process"),
+            "diff.trap.command": self._program(f"{whose}-diff"),
+            "uploadpack.packObjectsHook": self._program(f"{whose}-pack-objects"),
+            "gpg.program": self._program(f"{whose}-gpg"),
+            "protocol.ext.allow": "always",
+            f"url.{self._helper(f'{whose}-rewritten')}.insteadOf": "file://",
+            "fetch.recurseSubmodules": "true",
+            "remote.origin.uploadpack": self._program(f"{whose}-uploadpack"),
+        }  # fmt: skip
+        if whose == "project":  # of a user's, who has no token, they are wanted
+            settings["credential.helper"] = f"!{self._spring('project-helper')}; true"
+        for key, value in settings.items():
+            git("config", "--file", str(file), key, value, cwd=self._folder)
+
+    def _invent_environment(self) -> Mapping[str, str]:
+        nowhere = str(self._folder / "nowhere")
+        rewritten = f"url.{self._helper('variable-rewritten')}.insteadOf"
+        return {
+            **dict.fromkeys(("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR"), nowhere),
+            **dict.fromkeys(("GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"), nowhere),
+            "GIT_ALTERNATE_OBJECT_DIRECTORIES": nowhere,
+            "GIT_NAMESPACE": "elsewhere",
+            "GIT_TEMPLATE_DIR": str(Path(self._home["HOME"]) / "template"),
+            "GIT_EXEC_PATH": nowhere,
+            "GIT_CONFIG_PARAMETERS": "'protocol.ext.allow'='always'",
+            "GIT_CONFIG_COUNT": "2",
+            "GIT_CONFIG_KEY_0": "protocol.ext.allow",
+            "GIT_CONFIG_VALUE_0": "always",
+            "GIT_CONFIG_KEY_1": rewritten,
+            "GIT_CONFIG_VALUE_1": "file://",
+            "GIT_SSH_COMMAND": self._program("variable-ssh-command"),
+            "GIT_SSH": self._program("variable-ssh"),
+            "GIT_ASKPASS": self._program("variable-askpass"),
+            "GIT_PROXY_COMMAND": self._program("variable-proxy"),
+            "GIT_EXTERNAL_DIFF": self._program("variable-diff"),
+            "GIT_PAGER": self._program("variable-pager"),
+            "GIT_EDITOR": self._program("variable-editor"),
+            "GIT_TRACE": str(self._sprung / "variable-trace"),
+            "GIT_TRACE2": str(self._sprung / "variable-trace2"),
+            "GIT_ALLOW_PROTOCOL": "ext",
+        }
+
+
+MAX_FILE_BYTES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a tree."""
+
+    mode: str
+    name: bytes
+    object: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """The outcome of a commit."""
+
+    is_clean: bool
+    """Whether only harmless entries were written."""
+    is_reported: bool
+    """Whether every entry was reported, or the commit as a whole."""
+    is_refused: bool
+
+
+class Trees:
+    """Makes hostile commits, and looks at what a copy has of them."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        self._mirror = mirror
+        # Not pushed: Git would refuse to.
+        self._bare = mirror.upstream.bare
+        self._blob = self._store("blob", b"evil")
+        self._inner = self._store("tree", self._compose([self._file(b"inner.md")]))
+        self._large = self._store("blob", b"x" * (MAX_FILE_BYTES + 1))
+
+    def invent_left_out(self) -> Mapping[str, list[Entry]]:
+        """Return the entries that Git accepts, by kind; none may reach the disk."""
+        files = {str(name): [self._file(name)] for name in _NAMES}
+        folders = {f"folder {name!r}": [self._folder(name)] for name in _FOLDERS}
+        together = {
+            "case": [self._file(b"case.md"), self._file(b"CASE.md")],
+            "accents": [self._file("é.md".encode()), self._file(b"e\xcc\x81.md")],
+            "sharp s": [self._file("ß.md".encode()), self._file(b"ss.md")],
+            "folder and file": [self._folder(b"Both"), self._file(b"both")],
+            "size": [Entry("100644", b"large.md", self._large)],
+            "submodule": [Entry("160000", b"module", "1" * 40)],
+        }  # fmt: skip
+        links = {
+            f"link to {target!r}": [self._link(target, number)]
+            for number, target in enumerate(_TARGETS)
+        }
+        return {**files, **folders, **together, **links}
+
+    def invent_refused(self) -> Mapping[str, list[Entry]]:
+        """Return the entries that Git itself refuses."""
+        return {str(name): [self._folder(name)] for name in _REFUSED}
+
+    def try_all(self, entries: Sequence[Entry]) -> Tried:
+        """Push a commit with these entries, sync, and look."""
+        before = self._mirror.served()
+        self._push(entries)
+        error = self._mirror.sync()
+        checkout = self._mirror.open().open()
+        assert checkout  # noqa: S101 - something was published before
+        if error:
+            is_kept = self._mirror.served() == before
+            return Tried(is_kept, is_reported=True, is_refused=True)
+        found = {path.name for path in checkout.directory.rglob("*")}
+        least = {entry.name for entry in entries}
+        is_reported = len(checkout.left_out) >= len(least)
+        return Tried(found == {"harmless.md"}, is_reported, is_refused=False)
+
+    def go_back(self) -> None:
+        """Restore the mirror to a whole commit."""
+        self._mirror.push("harmless")
+        self._mirror.sync()
+
+    def _push(self, entries: Sequence[Entry]) -> None:
+        harmless = Entry("100644", b"harmless.md", self._store("blob", b"harmless"))
+        tree = self._store("tree", self._compose([harmless, *entries]))
+        words = ("commit-tree", "-m", "Evil", "-p", "refs/heads/main", tree)
+        commit = git(*words, cwd=self._bare)
+        git("update-ref", "refs/heads/main", commit, cwd=self._bare)
+
+    def _file(self, name: bytes) -> Entry:
+        return Entry("100644", name, self._blob)
+
+    def _folder(self, name: bytes) -> Entry:
+        return Entry("40000", name, self._inner)
+
+    def _link(self, target: bytes, number: int) -> Entry:
+        return Entry("120000", b"link-%d.md" % number, self._store("blob", target))
+
+    def _compose(self, entries: Sequence[Entry]) -> bytes:
+        """Return a tree as Git stores it, in Git's order."""
+
+        def order(entry: Entry) -> bytes:
+            return entry.name + b"/" if entry.mode == "40000" else entry.name
+
+        def render(entry: Entry) -> bytes:
+            head = entry.mode.encode() + b" " + entry.name
+            return head + b"\0" + bytes.fromhex(entry.object)
+
+        return b"".join(map(render, sorted(entries, key=order)))
+
+    def _store(self, kind: str, data: bytes) -> str:
+        words = ("git", "hash-object", "-t", kind, "-w", "--stdin", "--literally")
+        done = subprocess.run(
+            words, input=data, cwd=self._bare, check=True, capture_output=True
+        )
+        return done.stdout.decode().strip()
+
+
+def _spell_devices() -> Iterator[bytes]:
+    for device in ("CON", "con.md", "PRN.txt", "aux.md", "NUL", "COM1.txt", "lpt9.md"):
+        yield device.encode()
+    yield "COM\u00b9.md".encode()
+    yield b"CONIN$"
+
+
+_NAMES = (
+    *_spell_devices(),
+    *(b"C:evil.md", b"ads.md:stream", b"a\\b.md", b"..\\up.md", b"\\\\host\\share"),
+    *(b"dot.md.", b"space.md ", b" lead.md", b"tab\there.md", b"line\nbreak.md"),
+    *(b"bell\x07.md", b"escape\x1b[31m.md", b"delete\x7f.md"),
+    *(b"bytes\xff.md", b"c1\xc2\x9b.md"),
+    *("left\u202eright.md".encode(), "zero\u200bwidth.md".encode()),
+    *("isolate\u2066.md".encode(), "\ufeffmark.md".encode()),
+    *(b"star*.md", b"what?.md", b"pipe|.md", b'quote".md', b"less<.md"),
+    *(b"GIT~2", b"long" * 80 + b".md"),
+)
+"""Names of files that some system takes for another file, or rejects."""
+
+_FOLDERS = (b"nul", b"folder.", b"folder ", b"a:b", b"...", b"com7.d")
+
+_REFUSED = (
+    *(b".", b"..", b".git", b".GIT", b".Git", b"git~1", b"GIT~1"),
+    *(b".git ", b".git.", b".git::$INDEX", b".git\\config", ".g\u200cit".encode()),
+    *(b"up/../../up", b"/etc", b""),
+)
+
+_TARGETS = (
+    *(b"/etc/passwd", b"../../../../etc/passwd", b"harmless.md", b".", b"link-4.md"),
+    *(b"link-6.md", b"link-5.md", b"", b"\0"),
+)
+"""Targets of links: outside, inside, themselves, a loop."""
+
 
 _FEWEST_ADDRESSES, _FEWEST_NAMES, _FEWEST_ENTRIES = 40, 20, 30
 

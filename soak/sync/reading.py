@@ -1,19 +1,24 @@
 """Readers, writers and kills at once: no reader ever sees a mix of two commits.
 
-Promise 1, and row 40 of the fault matrix.
+Promise 1, and row 40 of the fault matrix; promise 19, for a server that answers while
+its commit is replaced; and promise 15, for commits with a lease, which stay.
 """
 
+import json
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from threading import Event, Thread
+from typing import Any
 
 from skills_mcp.content.branch import RemoteBranch
 from soak.scenario import Figure, Scale, Scenario
-from soak.sync.numbered import Numbers, TornError
+from soak.sync.numbered import ASSET, SKILL, Numbers, TornError, read_numbers
 from soak.sync.window import Window, open_branch, opened, sync
+from tests.clients import ServerProcess
 
 _WRITERS = 4
 _WINDOWS = 6
@@ -160,7 +165,142 @@ def _read_until_enough(reader: Reader, reads: int) -> None:
         reader.read()
 
 
+_TOOLS = (
+    ("get_skill", {"context": SKILL}),
+    ("get_asset", {"skill_path": SKILL, "file": ASSET}),
+)
+_AT_ONCE = 10
+"""Requests that wait for their answers at the same time."""
+
+
+@dataclass(slots=True)
+class _Tally:
+    """The counts of answers."""
+
+    replies: int = 0
+    wrong: int = 0
+    swaps: int = 0
+    failed: int = 0
+
+    def add(self, numbers: Numbers, reply: dict[str, Any]) -> None:
+        """Compare a reply with the commit that it names."""
+        self.replies += 1
+        commit, content = reply.get("commit"), reply.get("content", "")
+        if commit not in numbers.commits:
+            self.wrong += 1
+            return
+        number = numbers.commits.index(commit)
+        self.wrong += read_numbers(content) != (number, number)
+
+
+def answer_during_swaps(folder: Path, scale: Scale) -> Iterator[Figure]:
+    """Ask a real server without a pause, while 50 commits are pushed and refreshed."""
+    numbers = Numbers.create(folder)
+    swaps = scale.count(full=50, quick=3)
+    each = scale.count(full=10_000, quick=300) // swaps
+    server = ServerProcess(
+        environment={
+            "SKILLS_REPO": numbers.upstream.url,
+            "SKILLS_MCP_HOME": str(folder / "home"),
+        },
+        log=folder / "server.log",
+    )
+    tally = _Tally()
+    try:
+        server.call("get_skill", context=SKILL)
+        for _ in range(swaps):
+            numbers.publish()
+            _ask_during_refresh(server, numbers, tally, each)
+    finally:
+        server.close()
+    yield Figure.none(
+        19, "replies not of the commit that they name", tally.wrong, tally.replies
+    )
+    yield Figure.every(
+        19, "refreshes that brought the pushed commit", tally.swaps, swaps
+    )
+
+
+def _ask_during_refresh(
+    server: ServerProcess, numbers: Numbers, tally: _Tally, least: int
+) -> None:
+    """Refresh, and ask on until that is done, and often enough."""
+    refresh = server.send("tools/call", name="refresh_skills", arguments={})
+    open_requests, asked, is_refreshed = {refresh}, 0, False
+    while open_requests:
+        while len(open_requests) < _AT_ONCE and (asked < least or not is_refreshed):
+            tool, arguments = _TOOLS[asked % len(_TOOLS)]
+            open_requests.add(server.send("tools/call", name=tool, arguments=arguments))
+            asked += 1
+        message = server.receive()
+        if message.get("id") not in open_requests:
+            continue
+        open_requests.remove(message["id"])
+        reply = json.loads(message["result"]["content"][0]["text"])
+        if message["id"] == refresh:
+            is_refreshed = True
+            tally.swaps += reply.get("commit_hash") == numbers.newest
+        else:
+            tally.add(numbers, reply)
+
+
+_NEEDED = 2
+"""The published commit, and the one before."""
+
+
+def hold_leases(folder: Path, scale: Scale) -> Iterator[Figure]:
+    """Hold ten old commits in as many processes, while others publish and collect."""
+    numbers = Numbers.create(folder)
+    cache, url = folder / "cache", numbers.upstream.url
+    branch = open_branch(cache, url)
+    holders, later = scale.count(full=10, quick=3), scale.count(full=60, quick=4)
+    with opened(holders, cache, url) as windows:
+        for number, window in enumerate(windows):
+            sync(branch)
+            held = window.ask("hold", number=number)
+            assert held == numbers.newest  # noqa: S101 - of the scenario
+            numbers.publish()
+        errors = [*chain.from_iterable(_move_on(windows, numbers, branch, later))]
+        yield Figure.none(15, "reads of held commits that failed", *_count(errors))
+        yield _at_most(cache, f"snapshots with {holders} leases", holders)
+        half = holders // 2
+        for window in windows[:half]:
+            window.ask("release")
+        numbers.publish()
+        sync(branch)
+        yield _at_most(cache, f"snapshots with {holders - half} leases", holders - half)
+        for window in windows:
+            window.kill()
+    numbers.publish()
+    sync(branch)
+    yield _at_most(cache, "snapshots after every reader was killed", 0)
+
+
+def _move_on(
+    windows: list[Window], numbers: Numbers, branch: RemoteBranch, times: int
+) -> Iterator[list[str]]:
+    """Publish and collect, and let all read what they hold at the same time."""
+    for _ in range(times):
+        for window in windows:
+            window.tell("read")
+        numbers.publish()
+        sync(branch)
+        yield [window.hear() for window in windows]
+
+
+def _count(errors: list[str]) -> tuple[int, int]:
+    return sum(map(bool, errors)), len(errors)
+
+
+def _at_most(cache: Path, what: str, leases: int) -> Figure:
+    [snapshots] = cache.glob("*/snap")
+    commits = sum(path.is_dir() for path in snapshots.iterdir())
+    return Figure.at_most(15, what, commits, _NEEDED + leases)
+
+
 SCENARIOS: tuple[tuple[str, Scenario], ...] = (
     ("torn-reads", read_beside_writers),
     ("kills-beside-readers", read_beside_killers),
+    ("leases", hold_leases),
+    ("swaps", answer_during_swaps),
 )

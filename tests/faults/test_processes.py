@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from soak.sync.orphans import stop_in_mid_fetch
-from soak.sync.refreshing import refresh_by_timer, refresh_together
-from soak.sync.starting import start_together
+from soak.sync.refreshing import refresh_by_timer, refresh_together, start_together
 from tests.faults.promises import find_missed
 
 

@@ -4,9 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from soak.sync.leasing import hold_leases
-from soak.sync.reading import read_beside_killers, read_beside_writers
-from soak.sync.swapping import answer_during_swaps
+from soak.sync.reading import (
+    answer_during_swaps,
+    hold_leases,
+    read_beside_killers,
+    read_beside_writers,
+)
 from tests.faults.promises import find_missed
 
 

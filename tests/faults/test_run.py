@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from soak import run
-from soak.promises import PROMISES
-from soak.report import COLUMNS, Outcome, render_markdown, write_json, write_markdown
+from soak.report import (
+    COLUMNS,
+    PROMISES,
+    Outcome,
+    render_markdown,
+    write_json,
+    write_markdown,
+)
 from soak.scenario import Figure, Scale, Unavailable
 from tests.docs.pages import DOCS, codes, section, table
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from soak.sync.redirects import follow_no_redirect
-from soak.sync.secrets import hide_token, rotate_token
+from soak.sync.secrets import follow_no_redirect, hide_token, rotate_token
 from tests.faults.promises import find_missed
 
 

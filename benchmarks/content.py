@@ -37,12 +37,12 @@ _SYLLABLES = (
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """What skills and tasks are made of."""
+    """The words and sentences from which skills and tasks are made."""
 
     origin: str
     lines: Sequence[str]
     words: Sequence[str]
-    """In the order and as often as they were written, without stop words."""
+    """The words in their order, repeated as in the text, without stop words."""
     prompts: Sequence[str]
     lines_per_body: int
 
@@ -132,7 +132,7 @@ def _choose_keywords(text: Text, chance: random.Random) -> Iterator[str]:
 
 
 class Library(Sequence[Skill]):
-    """Many skills in memory, as the server keeps them: made when they are asked for."""
+    """Many skills in memory, each made when it is read, as in the server."""
 
     def __init__(self, text: Text, count: int) -> None:
         self._home = Home(Path())
@@ -154,7 +154,7 @@ class Library(Sequence[Skill]):
 
 
 def write_skills(folder: Path, text: Text, count: int, *, are_packages: bool) -> None:
-    """Write so many skills, each as its author would."""
+    """Write the files of that many skills."""
     for number in range(count):
         skill = make_skill(text, number, is_package=are_packages)
         file = folder / skill.file

@@ -25,7 +25,7 @@ from skills_mcp.skills.model import Skill
 _HITS = 3
 
 _SLOW = 20
-"""Of so many tasks only one goes to an engine that looks at every skill."""
+"""One task in so many goes to an engine that scans every skill."""
 
 Search = Callable[[str], object]
 
@@ -36,7 +36,7 @@ class Engine(NamedTuple):
     name: str
     module: str
     indexes: str
-    """What it was told to index."""
+    """The texts that it indexes, in a few words."""
     build: Callable[[Sequence[Skill]], Search]
     tasks_per_search: int = 1
 

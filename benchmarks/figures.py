@@ -1,4 +1,4 @@
-"""Every figure that is measured, what it means, and which of them have a budget."""
+"""The figures that are measured, their meanings, and their budgets."""
 
 import statistics
 from collections.abc import Iterable, Mapping
@@ -7,7 +7,7 @@ from typing import Literal
 
 SIZES = (1_000, 10_000, 100_000)
 SKILLS = 10_000
-"""Where DESIGN §8 has its budgets."""
+"""The number of skills for which the budgets hold."""
 
 ENGINES = ("bm25s", "tantivy", "SQLite FTS5", "rank-bm25")
 KINDS = ("keyword", "ranked")
@@ -29,12 +29,12 @@ class Measured:
 
 
 Results = dict[str, Measured]
-"""By the key of the figure; what could not be measured is not there."""
+"""The values by the key of the figure, without those that were not measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a figure may be at most, or has to be at least."""
+    """The upper or lower bound of a figure."""
 
     bound: Literal["at most", "at least"]
     limit: float
@@ -59,7 +59,7 @@ class Figure:
     budget: Budget | None = None
 
 
-# "Clearly below linear" (DESIGN §8): a hundred times the skills, forty times the time.
+# Clearly below linear: a hundred times the skills, forty times the time.
 _GROWTH = Budget("at most", 0.8)
 _P99_MS = Budget("at most", 2)
 _TIMES_FASTER = Budget("at least", 100)

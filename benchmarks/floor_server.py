@@ -26,7 +26,7 @@ async def list_tools(_: Any, __: Any) -> ListToolsResult:
 
 
 async def call_tool(_: Any, params: CallToolRequestParams) -> CallToolResult:
-    """Return what was sent."""
+    """Return the argument."""
     text = str((params.arguments or {}).get("text", ""))
     return CallToolResult(content=[TextContent(type="text", text=text)])
 

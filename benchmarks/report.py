@@ -1,4 +1,4 @@
-"""The figures as people and machines read them."""
+"""The figures, as a table for people and as JSON."""
 
 import json
 import os
@@ -24,7 +24,7 @@ _END = "<!-- Until here. -->"
 
 
 def describe_machine(cores: int | None) -> str:
-    """Return what the figures depend on, without the name of the machine."""
+    """Return processor, system and versions, without the name of the machine."""
     python = f"Python {platform.python_version()}"
     system = f"{platform.system()} {platform.machine()}"
     return f"{cores or 'unknown'} cores, {system}, {python}, mcp {version('mcp')}."
@@ -38,7 +38,7 @@ def describe_load() -> str:
 
 
 def print_table(results: Mapping[str, Measured], about: Iterable[str]) -> None:
-    """Print a line per figure that was measured or has a budget, and the rest."""
+    """Print a line per figure that was measured or has a budget, then the rest."""
     table = Table(*COLUMNS)
     table.columns[0].no_wrap = True
     for row, figure in zip(_rows(results), FIGURES, strict=True):
@@ -54,7 +54,7 @@ def print_table(results: Mapping[str, Measured], about: Iterable[str]) -> None:
 def write_markdown(
     file: Path, results: Mapping[str, Measured], about: Iterable[str]
 ) -> None:
-    """Put the table into a page, in the place of the one that is there."""
+    """Replace the table of a page."""
     page = file.read_text(encoding="utf-8") if file.exists() else f"{_BEGIN}{_END}"
     before, begin, rest = page.partition(_BEGIN)
     _, end, after = rest.partition(_END)
@@ -65,7 +65,7 @@ def write_markdown(
 
 
 def render_markdown(results: Mapping[str, Measured], about: Iterable[str]) -> str:
-    """Return the table as Markdown, below what it was measured with."""
+    """Return the table as Markdown, below a line about the machine."""
     lines = (COLUMNS, ("---",) * len(COLUMNS), *_rows(results))
     table = "\n".join(f"| {' | '.join(_cells(line))} |" for line in lines)
     return "\n".join((*about, "", table, ""))
@@ -74,7 +74,7 @@ def render_markdown(results: Mapping[str, Measured], about: Iterable[str]) -> st
 def write_json(
     file: Path, results: Mapping[str, Measured], about: Mapping[str, Any]
 ) -> None:
-    """Write everything for machines."""
+    """Write all figures as JSON."""
     budgets = {figure.key: verdict for figure, verdict in judge(results).items()}
     figures = {key: asdict(measured) for key, measured in results.items()}
     whole = {**about, "figures": figures, "budgets": budgets}
@@ -103,7 +103,7 @@ def _show(measured: Measured) -> tuple[str, str, str]:
 
 
 def _number(value: float) -> str:
-    """Return three digits that count, or all before the point."""
+    """Return a number with three significant digits, or with all before the point."""
     digits = 0 if abs(value) >= 100 else 1 if abs(value) >= 10 else 2  # noqa: PLR2004
     digits = 3 if abs(value) < 1 else digits
     return f"{value:,.{digits}f}"

@@ -38,7 +38,7 @@ def measure_routing(
 
 
 def _derive_growth(results: Results, kind: str) -> Measured:
-    """Return the power of the number of skills with which the median grows."""
+    """Return the exponent with which the median grows with the number of skills."""
     first, last = (results[f"{kind}_p50_{size}"] for size in (SIZES[0], SIZES[-1]))
     pairs = (
         (last.median, first.median),
@@ -54,7 +54,7 @@ def _measure_size(text: Text, size: int, rounds: int, tasks: int) -> Results:
     keywords = KeywordIndex.build((s.keywords, s.priority) for s in skills)
     texts = TextIndex.build(map(derive_document, skills))
     prompts = text.prompts[:tasks]
-    # Spread over the run, in which ours gets to know the words of earlier tasks.
+    # Spread over the run, because the matcher caches the words of earlier tasks.
     looped = slice(0, tasks, tasks // max(4, min(40, _LOOPED_AT_ONCE // size)))
     loops = compare_with_loop(skills, keywords, prompts[looped])
     found: dict[str, list[float]] = {}
@@ -79,7 +79,7 @@ def route(matcher: Matcher, prompts: Sequence[str]) -> list[float]:
 
 
 def percentiles(values: Sequence[float]) -> tuple[float, float]:
-    """Return the median and what 99 of 100 do not exceed."""
+    """Return the median and the 99th percentile."""
     return statistics.median(values), sorted(values)[math.ceil(len(values) * 0.99) - 1]
 
 
@@ -110,7 +110,7 @@ def compare_with_loop(
 def loop(
     rows: Sequence[Sequence[str]], tokens: Sequence[str]
 ) -> list[tuple[Fraction, int]]:
-    """Score as 001 §5.2 writes it: every skill, every keyword, every token."""
+    """Score by the formula, literally: every skill, every keyword, every token."""
     found = []
     for number, keywords in enumerate(rows):
         matched = [k for k in keywords if any(is_match(token, k) for token in tokens)]
@@ -120,7 +120,7 @@ def loop(
 
 
 def is_match(token: str, keyword: str) -> bool:
-    """Whether a token matches a keyword (001 §5.2, DESIGN §3.3)."""
+    """Whether a token matches a keyword."""
     might_be_short = len(token) < _SHORT or len(keyword) < _SHORT
     if might_be_short and (is_short(token) or is_short(keyword)):
         return token == keyword

@@ -1,4 +1,4 @@
-"""Every budget of DESIGN §8, measured as ratios in one run, never as bare times.
+"""Every budget of speed and memory, measured in one run, as ratios and not as times.
 
 `make bench` prints a table and writes `benchmarks/results.json`. What is compared is
 measured in turn, so a slow spell of the machine hits both.
@@ -38,7 +38,7 @@ TEXT_VARIABLE = "BENCHMARK_TEXT"
 
 
 class Effort(NamedTuple):
-    """How much is measured, and how often."""
+    """The sizes and the numbers of repetitions."""
 
     sizes: tuple[int, ...]
     rounds: int
@@ -47,7 +47,7 @@ class Effort(NamedTuple):
     calls: int
     engines: bool
     servers: int
-    """How many are started together; 0 leaves it out."""
+    """The number of servers that are started together; 0 leaves this out."""
 
 
 _FULL = Effort(
@@ -61,7 +61,7 @@ _console = Console(stderr=True)
 
 
 def main() -> None:
-    """Measure everything, print it, write it."""
+    """Measure, print and write all figures."""
     started = time.perf_counter()
     busy = describe_load()
     chosen = parse()
@@ -86,7 +86,7 @@ def main() -> None:
 
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """Return what was asked for on the command line."""
+    """Return the arguments of the command line."""
     named = os.environ.get(TEXT_VARIABLE, "")
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument(
@@ -107,7 +107,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def measure(text: Text, effort: Effort) -> tuple[Results, set[str]]:
-    """Return all figures, and the engines that were not there to compare with."""
+    """Return all figures, and the engines that are not installed."""
     _say("Routing")
     rounds, tasks = effort.rounds, effort.tasks
     results = measure_routing(text, effort.sizes, rounds=rounds, tasks=tasks)
@@ -134,7 +134,7 @@ def measure(text: Text, effort: Effort) -> tuple[Results, set[str]]:
 def _measure_own(
     kind: str, text: Text, repository: Repository, effort: Effort
 ) -> Results:
-    """Measure what only one kind of content is asked for."""
+    """Measure the figures that need one kind of content only."""
     if kind == "keyword":
         return measure_start(repository, text.prompts[0], rounds=effort.starts)
     more = environment_of(repository, SKILLS_MCP_TOOLSETS="core,packages")

@@ -1,4 +1,4 @@
-"""The server from the outside, against a floor that is measured in turn with it."""
+"""The server as its client sees it, measured in turns with a minimal server."""
 
 import os
 import shutil
@@ -20,13 +20,13 @@ OURS = ("-m", "skills_mcp")
 
 _WARM_UP = 50
 _BLOCKS = 10
-"""Into so many parts the calls are divided, for the spread."""
+"""The number of parts of the calls, for the spread of the figure."""
 
 Environment = Mapping[str, str]
 
 
 def environment_of(repository: Repository, **more: str) -> Environment:
-    """Return what a server of a repository is started with."""
+    """Return the environment of a server of a repository."""
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(repository.home),
@@ -37,7 +37,7 @@ def environment_of(repository: Repository, **more: str) -> Environment:
 
 
 def measure_start(repository: Repository, prompt: str, *, rounds: int) -> Results:
-    """Start the servers in turn, up to their first answer."""
+    """Start both servers in turns, up to their first answer."""
     empty = repository.home.with_name("empty")
     with _hanging_remote() as address:
         kinds = {
@@ -83,7 +83,7 @@ def _hanging_remote() -> Iterator[str]:
 
 
 class Memory(NamedTuple):
-    """What a process has, in MiB."""
+    """The memory of a process, in MiB."""
 
     resident: float
     private: float
@@ -92,7 +92,7 @@ class Memory(NamedTuple):
 def measure_calls(
     text: Text, environment: Environment, tool: str, argument: str, *, calls: int
 ) -> tuple[Measured, Memory | None]:
-    """Return how many echoes a call takes, and the memory above the floor."""
+    """Return the ratio of a call to an echo, and the memory above the floor."""
     prompts = islice(cycle(text.prompts), calls + _WARM_UP)
     pairs: list[tuple[float, float]] = []
     with (
@@ -123,7 +123,7 @@ def _subtract(ours: Mapping[str, float], floor: Mapping[str, float]) -> Memory |
 def measure_memory(
     kind: str, text: Text, repository: Repository, *, calls: int, together: int
 ) -> Results:
-    """Measure who opens a kept index, who built it, and many at the same time."""
+    """Measure servers that open a cached index, build it, and many at once."""
     shutil.rmtree(repository.home / "cache" / "index", ignore_errors=True)
     environment = environment_of(repository)
     _, builder = measure_calls(text, environment, "get_skill", "context", calls=100)
@@ -153,7 +153,7 @@ def _proportional(
     *,
     together: int,
 ) -> float:
-    """Return the MiB of many servers, of which a page that they share counts once."""
+    """Return the MiB of many servers; a page that they share counts once."""
     with ExitStack() as running:
         clients = [
             running.enter_context(PipeClient([*server], environment))

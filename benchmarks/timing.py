@@ -1,4 +1,4 @@
-"""How to take the time of something, and how to do so in a process of its own."""
+"""Timing a piece of work, in this process or in a new one."""
 
 import multiprocessing
 import time
@@ -11,14 +11,14 @@ R = TypeVar("R")
 
 
 def timed(work: Callable[[], R]) -> tuple[float, R]:
-    """Return how many seconds a piece of work takes, and its result."""
+    """Return the seconds that a piece of work takes, and its result."""
     started = time.perf_counter()
     result = work()
     return time.perf_counter() - started, result
 
 
 def in_new_process(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Return the result of a new process: it has no cache and no memory of others."""
+    """Return the result of a call in a new process, without caches."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=context) as pool:
         return pool.submit(work, *args, **kwargs).result()

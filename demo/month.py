@@ -124,20 +124,20 @@ class _Call:
     person: str
 
     def later(self, seconds: float) -> "_Call":
-        """Return a call that follows."""
+        """Return a later call of the same task."""
         return _Call(self.moment + timedelta(seconds=seconds), self.person)
 
 
 @dataclass
 class _Month:
-    """The month that is being made."""
+    """The events of the month, while they are made."""
 
     chance: random.Random
     first_day: date
     events: list[Event] = field(default_factory=list)
 
     def add(self, kind: EventType, call: _Call, **data: Any) -> None:
-        """Add an event."""
+        """Record an event."""
         self.events.append(
             Event(
                 type=kind,
@@ -150,12 +150,12 @@ class _Month:
         )
 
     def release_at(self, call: _Call) -> int:
-        """Return the index of the commit that is served."""
+        """Return the index of the served commit."""
         day = (call.moment.date() - self.first_day).days
         return sum(merged <= day for merged, _ in COMMITS) - 1
 
     def moment(self, day: date) -> datetime:
-        """Return a moment of a working day."""
+        """Return a random time of a working day."""
         hour = self.chance.uniform(*_WORKING_HOURS)
         return datetime.combine(day, time(), UTC) + timedelta(hours=hour)
 
@@ -174,7 +174,7 @@ def simulate(seed: int = SEED, last_day: date = LAST_DAY) -> list[Event]:
 
 
 def _ask(month: _Month, call: _Call) -> None:
-    """Let a person ask for a task, and get one of three answers."""
+    """Let a person ask for a task; the answer is one of three."""
     match month.chance.choices(("served", "ambiguous", "no match"), (80, 12, 8))[0]:
         case "served":
             task, path, word = month.chance.choices(_SERVED, _SERVED_WEIGHTS)[0]
@@ -261,7 +261,7 @@ def _serve(  # noqa: PLR0913 - what a skill that is served is made of
 
 
 def _run(month: _Month, call: _Call, path: str) -> None:
-    """Let the scripts of some skills run; one of them is broken by a commit."""
+    """Let the scripts of some skills run; a commit breaks one of them."""
     scripts = {
         "data/postgres/migrations": "scripts/check-migration.sh",
         "api/pagination": "scripts/decode-cursor.js",
@@ -288,7 +288,7 @@ def _run(month: _Month, call: _Call, path: str) -> None:
 
 
 def _judge(month: _Month, call: _Call, path: str) -> None:
-    """Let an agent give feedback; a commit improved the skill about forms."""
+    """Let agents give feedback; a commit improves the skill about forms."""
     if month.chance.random() > 0.12:  # noqa: PLR2004 - most agents say nothing
         return
     is_repaired = month.release_at(call) >= _KEYWORDS_MERGED

@@ -47,7 +47,7 @@ keywords: [feature-flag, toggle, experiment, flag]
 
 
 class Transcript:
-    """What was asked, what came back, and how long it took."""
+    """The printed calls, their answers, and their durations."""
 
     def __init__(self, client: Client, console: Console, steps: Iterator[int]) -> None:
         self._client = client
@@ -61,7 +61,7 @@ class Transcript:
         self._console.print(Rule(heading, align="left", style="cyan"))
 
     async def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """Call a tool and show the question; return the JSON of the answer."""
+        """Call a tool and print the call; return the JSON of the answer."""
         shown = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
         self._console.print(f"[bold]→ {tool}[/]({escape(shown)})", soft_wrap=True)
         started = time.perf_counter()
@@ -77,15 +77,15 @@ class Transcript:
         return answer
 
     def say(self, text: str) -> None:
-        """Show a line of the answer."""
+        """Print a line of the answer."""
         self._console.print(f"  {text}", soft_wrap=True)
 
     def show(self, tree: Tree) -> None:
-        """Show a tree, each node on one line."""
+        """Print a tree, each node on one line."""
         self._console.print(tree, no_wrap=True, overflow="ellipsis")
 
     def quote(self, text: str, lines: int = LINES_SHOWN) -> None:
-        """Show the beginning of a text."""
+        """Print the beginning of a text."""
         kept = [line for line in text.splitlines() if line.strip()]
         for line in kept[:lines]:
             self.say(f"[dim]│[/] {escape(line)}")
@@ -94,7 +94,7 @@ class Transcript:
 
 
 def main() -> None:
-    """Set the stage, play, and clean up."""
+    """Make the remote, run all steps, and clean up."""
     if shutil.which("git") is None:
         raise SystemExit("The demo needs Git: install it, or add it to PATH.")
     with tempfile.TemporaryDirectory(prefix="skills-mcp-demo-") as folder:
@@ -166,7 +166,7 @@ async def play(stage: Path, console: Console) -> None:
 
 
 def environment_in(stage: Path) -> dict[str, str]:
-    """Return what a program is started with: a home of its own, and little else."""
+    """Return the environment of a program: a home of its own, and little else."""
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(stage / "home"),
@@ -321,7 +321,7 @@ async def run(transcript: Transcript) -> None:
 
 
 async def refresh(transcript: Transcript, clone: Path) -> None:
-    """Merge a change upstream and have it served."""
+    """Merge a change upstream, and refresh."""
     transcript.heading("A pull request is merged; refresh_skills serves it")
     task = "hide the new page behind a feature-flag"
     before = await transcript.call("get_skill", context=task)
@@ -341,7 +341,7 @@ async def refresh(transcript: Transcript, clone: Path) -> None:
 
 
 async def go_back(transcript: Transcript, stage: Path, remote: str) -> None:
-    """Serve the commit before, then follow the repository again."""
+    """Go back to the previous commit, then follow the repository again."""
     transcript.heading("The change was wrong: this machine goes back, at once")
     for options in ((), ("--resume",)):
         words = ("rollback", *options, "--repo", remote)

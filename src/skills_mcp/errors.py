@@ -218,7 +218,7 @@ class MissingArgumentsError(ScriptRefusedError):
 
 
 class ExtensionError(ScriptRefusedError):
-    """`scripts.allowed_extensions` does not hold the script's extension."""
+    """`scripts.allowed_extensions` does not list the script's extension."""
 
     code = "EXTENSION_NOT_ALLOWED"
 
@@ -230,7 +230,7 @@ class CommandsDisabledError(ScriptRefusedError):
 
 
 class CommandError(ScriptRefusedError):
-    """`commands.allowed` does not hold the program."""
+    """`commands.allowed` does not list the program."""
 
     code = "COMMAND_NOT_ALLOWED"
 

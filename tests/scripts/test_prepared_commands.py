@@ -316,7 +316,7 @@ def test_a_program_of_the_skill_or_of_the_project_is_never_found(
     "text, said",
     [
         ("#!/nowhere/x\n", "its first line names '/nowhere/x', which is not there"),
-        ("#!/bin/sh\r\n", "its first line ends like those of Windows"),
+        ("#!/bin/sh\r\n", "its first line ends with CR LF, as on Windows"),
     ],
 )
 def test_a_program_that_cannot_be_started_says_why(

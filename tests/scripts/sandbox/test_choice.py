@@ -97,9 +97,9 @@ def test_a_tier_that_the_machine_can_have_works(
     "text, reason",
     [
         ("echo 'bwrap: No permissions to create new namespace' >&2; exit 1", "No perm"),
-        ("exit 7", "it does not hold what it should"),
+        ("exit 7", "it does not restrict access to files"),
         # What only starts its arguments is no sandbox, whatever it is called.
-        ('while [ "$1" != -- ]; do shift; done; shift; exec "$@"', "does not hold"),
+        ('while [ "$1" != -- ]; do shift; done; shift; exec "$@"', "does not restrict"),
     ],
     ids=["no-namespaces", "silent", "holds-nothing"],
 )

@@ -188,7 +188,7 @@ def test_a_program_that_can_be_started_has_no_fault(
         ("#!\n", "names '', which is not there"),
         ("#!/usr/bin/env nowhere\n", "names 'nowhere', which is not in PATH"),
         ("#!/usr/bin/env -S nowhere -e\n", "names 'nowhere', which is not in PATH"),
-        ("#!/bin/sh\r\necho hi\r\n", "ends like those of Windows"),
+        ("#!/bin/sh\r\necho hi\r\n", "ends with CR LF, as on Windows"),
     ],
 )
 def test_what_the_first_line_lacks_is_named(

@@ -218,5 +218,5 @@ def _run_probe(words: tuple[str, ...], folder: Path) -> str:
     if done.returncode == 0 and done.stdout == b"held\n":
         return ""
     lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    fault = lines[-1] if lines else "it does not hold what it should"
+    fault = lines[-1] if lines else "it does not restrict access to files"
     return fault[:_MAX_FAULT_CHARACTERS]

@@ -101,7 +101,7 @@ def find_start_fault(program: Path, search_path: str) -> str:
     if line is None:
         return ""
     if line.endswith("\r"):
-        return "its first line ends like those of Windows"
+        return "its first line ends with CR LF, as on Windows"
     by_env = _BY_ENV.match(line)
     if by_env and find_program(by_env["name"], search_path) is None:
         return f"its first line names {shorten(by_env['name'])}, which is not in PATH"

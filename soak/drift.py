@@ -58,8 +58,8 @@ def work_for_days(folder: Path, scale: Scale) -> Iterator[Figure]:
     """
     if not Path("/proc/self/fd").exists():
         raise Unavailable("there is no /proc to look at a process from outside")
-    refreshes = scale.count(full=2000, quick=60)
-    calls = scale.count(full=20_000, quick=480)
+    refreshes = scale.count(full=2000, quick=40)
+    calls = scale.count(full=20_000, quick=240)
     content = _Content(Upstream.create(folder))
     content.publish()
     endpoint = _DEAD_ENDPOINT if scale.is_full else ""

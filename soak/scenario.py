@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support import PATIENCE_SECONDS
+
 
 class Unavailable(Exception):  # noqa: N818 - nothing is wrong
     """This machine does not permit what a scenario needs; the message says what."""
@@ -63,6 +65,13 @@ class Scale:
     def count(self, *, full: int, quick: int) -> int:
         """Return one of the two numbers that a scenario gives."""
         return full if self.is_full else quick
+
+    def bound(self, seconds: float) -> float:
+        """Return a bound of wall time; in a test it only ends what hangs.
+
+        Other tests run beside it, on a machine that may be slow.
+        """
+        return seconds if self.is_full else seconds + PATIENCE_SECONDS
 
 
 Scenario = Callable[[Path, Scale], Iterable[Figure]]

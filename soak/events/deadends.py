@@ -157,7 +157,7 @@ def _time_bare_writes(path: Path, count: int) -> float:
 def end_beside_a_dead_endpoint(folder: Path, scale: Scale) -> Iterator[Figure]:
     """End real servers whose receiver is away, silent or broken."""
     calls = scale.count(full=20, quick=3)
-    limit = _MOST_SECONDS if scale.is_full else 3 * _MOST_SECONDS  # tests run beside it
+    limit = scale.bound(_MOST_SECONDS)
     with _silent() as silent, receiving(lambda _: 503) as failing:
         away = "http://127.0.0.1:1/events"
         for name, url in (("hangs", silent), ("is away", away), ("503", failing.url)):

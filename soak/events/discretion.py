@@ -65,7 +65,13 @@ def _tell(
     ours = folder / "home" / ".skills-mcp"
     with receiving(lambda _: "accept") as receiver:
         analytics = {"enabled": True, "endpoint": receiver.url, "context": mode}
-        settings = {"analytics": analytics, "toolsets": ["core", "packages"]}
+        # Sent here and not by the server: it may end in the middle of a request, whose
+        # events are not sent again before a minute has passed.
+        settings = {
+            "analytics": analytics,
+            "toolsets": ["core", "packages"],
+            "sync": {"offline": True},
+        }
         home_variables(folder)
         write(ours / "config.yaml", json.dumps(settings))
         with started(folder, SKILLS_DIR=str(SKILLS_CONTENT)) as server:

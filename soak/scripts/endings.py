@@ -148,28 +148,29 @@ def end(folder: Path, scale: Scale) -> Iterator[Figure]:
     if not Path("/proc/self/environ").exists():
         raise Unavailable("processes are found by what only Linux tells of them")
     whens = {"idle": _idle, "a fetch": _fetching, "a script": _running}
+    bound = scale.bound(_BOUND_SECONDS)
     for when, busy in whens.items():
         ways = list(ENDINGS) if scale.is_full else _QUICK[when]
         ways = [way for way in ways if when != "a fetch" or way not in _LEAVES_GIT]
-        ended = [_try(way, busy, folder / f"{when} {way}") for way in ways]
+        ended = [_try(way, busy, folder / f"{when} {way}", bound) for way in ways]
         left = [f"{each.name}: {', '.join(each.left)}" for each in ended if each.left]
         said = f" ({'; '.join(left)})" if left else ""
         count = len(ended)
         yield Figure.none(40, f"{when}: processes left{said}", len(left), count)
         slowest = max(ended, key=lambda each: each.seconds)
         what = f"{when}: seconds until all are gone, {slowest.name}"
-        yield Figure.at_most(40, what, round(slowest.seconds, 1), _BOUND_SECONDS)
+        yield Figure.at_most(40, what, round(slowest.seconds, 1), bound)
         kept = sum(each.has_event for each in ended)
         yield Figure.every(40, f"{when}: events kept", kept, count)
 
 
-def _try(way: str, busy: _Busy, folder: Path) -> _End:
+def _try(way: str, busy: _Busy, folder: Path, bound_seconds: float) -> _End:
     folder.mkdir()
     with busy(folder, _PARENT if way == _HAS_PARENT else ()) as server:
         began = time.monotonic()
         ENDINGS[way](server)
         left = _find_processes(folder)
-        while left and time.monotonic() - began < 2 * _BOUND_SECONDS:
+        while left and time.monotonic() - began < 2 * bound_seconds:
             time.sleep(0.02)
             left = _find_processes(folder)
         seconds = time.monotonic() - began

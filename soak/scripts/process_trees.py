@@ -67,8 +67,9 @@ def outlive(folder: Path, scale: Scale) -> Iterator[Figure]:
         raise Unavailable("a tree is followed with what only Linux has")
     shapes = {name: SHAPES[name] for name in (SHAPES if scale.is_full else _QUICK)}
     tiers = [tier for tier in (TIERS if scale.is_full else _QUICK_TIERS) if _has(tier)]
+    bound = scale.bound(_BOUND_SECONDS)
     for tier in tiers:
-        yield from _Trees(tier, shapes, folder / tier).try_all()
+        yield from _Trees(tier, shapes, folder / tier, bound).try_all()
     yield Figure(
         36, "tiers tried", ", ".join(tiers), "those of the machine", bool(tiers)
     )
@@ -81,6 +82,7 @@ class _Trees:
     tier: str
     shapes: Mapping[str, str]
     folder: Path
+    bound_seconds: float
 
     def try_all(self) -> Iterator[Figure]:
         """Yield the number of survivors, for each way to end."""
@@ -88,7 +90,7 @@ class _Trees:
         late, held = anyio.run(self._time_out, content)
         yield from self._count("timeout", held)
         what = f"{self.tier}: seconds after the timeout until the last was answered"
-        yield Figure.at_most(36, what, round(late, 1), _BOUND_SECONDS)
+        yield Figure.at_most(36, what, round(late, 1), self.bound_seconds)
         ways: dict[str, Callable[[Path], list[str]]] = {
             "cancel": lambda content: anyio.run(self._cancel, content),
             "SIGKILL of the server": self._kill_server,
@@ -97,7 +99,7 @@ class _Trees:
             yield from self._count(way, end(content))
 
     def _count(self, way: str, marks: list[str]) -> Iterator[Figure]:
-        survivors = [mark for mark in marks if not _is_gone(mark)]
+        survivors = [mark for mark in marks if not _is_gone(mark, self.bound_seconds)]
         for mark in survivors:
             kill_marked(mark)
         what = f"{self.tier}: trees with survivors after {way}"
@@ -202,9 +204,9 @@ def kill_marked(mark: str) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-def _is_gone(mark: str) -> bool:
+def _is_gone(mark: str, bound_seconds: float) -> bool:
     """Whether no process is left within the bound."""
-    deadline = time.monotonic() + _BOUND_SECONDS
+    deadline = time.monotonic() + bound_seconds
     while list(find_marked(mark)):
         if time.monotonic() > deadline:
             return False

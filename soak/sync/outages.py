@@ -1,7 +1,6 @@
 """A network that hangs, cuts off, garbles or is away, and a clock that is wrong."""
 
 import json
-import math
 import os
 import random
 import statistics
@@ -10,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from skills_mcp.content.mounts import Mounts
@@ -93,7 +93,7 @@ def end_by_deadline(folder: Path, scale: Scale) -> Iterator[Figure]:
     yield Figure.every(12, "hanging remotes: ended, old kept", ended, len(found))
     left = sum(left for _, _, left, _ in found)
     yield Figure.none(12, "hanging remotes: processes left", left, len(found))
-    limit = _SPARE_SECONDS if scale.is_full else math.inf
+    limit = scale.bound(_SPARE_SECONDS)
     yield Figure.at_most(12, "longest after the deadline (s)", round(excess, 1), limit)
 
 
@@ -175,10 +175,12 @@ def survive_clock(folder: Path, _: Scale) -> Iterator[Figure]:
 def _try_hanging(folder: Path, fault: Fault) -> tuple[bool, bool, int, float]:
     """Return whether it is reported and the old commit stays, the rest, the delay."""
     folder.mkdir()
-    with mirrored(folder, timeout_seconds=_DEADLINE_SECONDS) as (mirror, server):
+    with mirrored(folder) as (mirror, server):
         mirror.sync()
         old = mirror.newest
         _push_much(mirror, "new")
+        mirror.policy = replace(mirror.policy, timeout_seconds=_DEADLINE_SECONDS)
+        mirror.source = mirror.open()
         server.fault = fault
         began = time.monotonic()
         error = mirror.sync()

@@ -14,7 +14,7 @@ import pytest
 from skills_mcp.analytics.outbox import Record
 from tests.clients import HangingRemote, Lifeline, ServerProcess
 from tests.e2e.conftest import Start
-from tests.support import SKILLS_CONTENT, write, write_skill
+from tests.support import PATIENCE_SECONDS, SKILLS_CONTENT, wait_for, write, write_skill
 
 End = Callable[[ServerProcess], None]
 
@@ -49,21 +49,6 @@ def test_an_idle_server_ends_with_status_0(start: Start, end: End) -> None:
     assert server.wait() == 0
 
 
-@ENDS
-@pytest.mark.spec("3.3")
-def test_a_running_script_ends_with_the_server(
-    start: Start, tmp_path: Path, lifeline: Lifeline, end: End
-) -> None:
-    server = start(SKILLS_DIR=str(_content_with(lifeline, tmp_path)))
-    server.send("tools/call", name="run_script", arguments=_CALL)
-    lifeline.wait_for_start()
-
-    end(server)
-
-    assert server.wait() == 0
-    lifeline.wait_for_end()
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="processes of POSIX")
 def test_a_running_script_ends_with_a_server_that_is_killed(
     start: Start, tmp_path: Path, lifeline: Lifeline
@@ -79,9 +64,10 @@ def test_a_running_script_ends_with_a_server_that_is_killed(
 
 
 @ENDS
+@pytest.mark.spec("3.3")
 @pytest.mark.spec("8.4")
 @pytest.mark.spec("12.2")
-def test_a_running_script_is_audited_when_the_server_ends(
+def test_a_running_script_ends_with_the_server_and_is_audited(
     start: Start, tmp_path: Path, home: Path, lifeline: Lifeline, end: End
 ) -> None:
     server = start(SKILLS_DIR=str(_content_with(lifeline, tmp_path)))
@@ -91,6 +77,7 @@ def test_a_running_script_is_audited_when_the_server_ends(
     end(server)
 
     assert server.wait() == 0
+    lifeline.wait_for_end()
     [line] = (home / ".skills-mcp/audit.jsonl").read_text().splitlines()
     assert json.loads(line)["outcome"] == "cancelled"
 
@@ -195,7 +182,7 @@ def test_the_server_ends_when_nobody_reads_its_answers(
     reading = os.open(answers, os.O_RDONLY | os.O_NONBLOCK)
     server = start(prefix=("sh", "-c", 'exec "$@" > "$0"', str(answers)))
     server.send("server/discover")
-    select.select([reading], [], [], 10)
+    select.select([reading], [], [], PATIENCE_SECONDS)
     os.close(reading)
 
     server.send("server/discover")
@@ -233,11 +220,13 @@ def test_a_second_signal_changes_nothing(
         SKILLS_DIR=str(SKILLS_CONTENT), ANALYTICS_ENDPOINT=hanging_remote.url
     )
     server.call("get_skill", context="react login")
-    _terminate(server)
-    hanging_remote.wait_for_request()
 
-    _interrupt(server)
-    _terminate(server)
+    def end_again() -> bool:
+        _terminate(server)
+        _interrupt(server)
+        return server.process.poll() is not None
+
+    wait_for(end_again)
 
     assert server.wait() == 0
 

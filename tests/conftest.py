@@ -33,6 +33,11 @@ settings.load_profile(
 )
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Start half as many workers again as there are cores: many tests wait."""
+    return (os.cpu_count() or 1) * 3 // 2
+
+
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"

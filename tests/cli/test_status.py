@@ -87,12 +87,15 @@ def test_what_was_never_synced_is_missing_and_stays_untouched(
 def test_a_failed_sync_is_said_with_the_time_of_the_next(
     invoke: Run, upstream: Upstream, synced: str
 ) -> None:
-    invoke("sync", "--repo", upstream.url)
+    tried = invoke("sync", "--repo", upstream.url)
 
     done = invoke("status", "--repo", upstream.url)
 
     [said] = facts(done.stdout)
     assert done.returncode == 0  # what is here is not old yet
+    failed = ", last sync failed; serving the previous commit"
+    assert f"at {synced}{failed}, synced just now" in tried.stdout
+    assert said["Synced"] == f"just now{failed}"
     assert said["Commit"] == synced
     assert "repository not found" in said["Error"]
     assert said["Failed"] <= said["Retry"]

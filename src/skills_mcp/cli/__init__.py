@@ -18,8 +18,8 @@ from skills_mcp.cli.options import (
     algorithm_option,
     build_application,
     content_options,
-    evaluation_options,
     json_option,
+    prompt_test_options,
     read_options,
     readable_errors,
     report_options,
@@ -264,7 +264,7 @@ def report(**given: Any) -> None:
 
 
 @program.command("test")
-@evaluation_options
+@prompt_test_options
 @content_options(log_level="error")
 def run_test(**given: Any) -> None:
     """Test that prompts match the skills that they should.

@@ -109,7 +109,7 @@ def content_options(*, log_level: str) -> Callable[[Command], Command]:
     return add
 
 
-def evaluation_options(command: Command) -> Command:
+def prompt_test_options(command: Command) -> Command:
     """Add what only `test` has."""
     options = (
         click.argument(

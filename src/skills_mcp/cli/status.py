@@ -14,7 +14,13 @@ from skills_mcp.cli.terminal import print_json
 from skills_mcp.config import Scripts, refuses_tracking
 from skills_mcp.library import HOLDING, Choice, SourceState, render_state
 
+FAILED = "last sync failed; serving the previous commit"
+
 _NEEDS_CARE = 1
+
+_UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60))
+
+_FACT_WIDTH = len("Instead of") + 2
 
 # A source in the settings always has a line, so only discovery can find nothing.
 _NOTHING = "There is no source: no .agents/skills was found here."
@@ -83,13 +89,6 @@ def _describe(choice: Choice | None, rules: Scripts) -> str:
     network = ", with the network" if rules.network and not held else ""
     missing = f" ({'; '.join(choice.missing)})" if choice.missing else ""
     return f"{held}{choice.name}{network}{missing}"
-
-
-_UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60))
-
-FAILED = "last sync failed; serving the previous commit"
-
-_FACT_WIDTH = len("Instead of") + 2
 
 
 def describe_state(state: SourceState) -> str:

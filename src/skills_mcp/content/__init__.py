@@ -1,1 +1,1 @@
-"""Where the files come from: a folder, or a branch of a Git repository (001 §9)."""
+"""Where the files come from: folders, and branches of Git repositories."""

@@ -34,7 +34,7 @@ _DEFAULT_POLICY = SyncPolicy()
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What a branch needs as soon as it is used; imported late."""
+    """The objects behind a branch; they are imported and made at its first use."""
 
     store: "SnapshotStore"
     repository: "GitRepository"

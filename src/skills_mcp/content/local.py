@@ -10,7 +10,7 @@ from skills_mcp.errors import SyncError
 
 FOLDER = ".agents/skills"
 MARKERS = (".git", ".jj", ".codelia")
-"""What stands at the top of a project: a folder, or a file as in a Git worktree."""
+"""Names that mark the top of a project: a folder, or a file as in a Git worktree."""
 
 
 class LocalFolder:

@@ -22,7 +22,7 @@ from skills_mcp.errors import ContentUnavailableError, SkillsError, SyncError
 
 logger = logging.getLogger(__name__)
 
-# Ten per cent either way: windows that were opened together drift apart.
+# Ten per cent more or less: windows that were opened together drift apart.
 _JITTER = 0.1
 
 # How soon a window serves what another one, or `skills-mcp rollback`, has published.
@@ -164,7 +164,7 @@ class Refresher:
         return self._tasks
 
     async def _open_published(self) -> None:
-        """Serve the last good content before asking for anything newer."""
+        """Serve the published content before the first sync."""
         try:
             content = await anyio.to_thread.run_sync(self._mounts.open_published)
             if content is None:

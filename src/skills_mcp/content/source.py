@@ -18,7 +18,7 @@ _ERRORS = SyncError.__module__
 _MISSED_INTERVALS = 3
 
 TOP = "."
-"""As a `subfolder`: the source itself, and not the `skills/` that it may have."""
+"""The `subfolder` for the top of a source, even if it has a folder `skills/`."""
 
 
 LeftOutKind = Literal["link", "submodule", "name", "collision", "size"]
@@ -159,7 +159,7 @@ class Mount:
     at: str = ""
     """The prefix of its skills' paths, such as `teams/web`; empty for the top."""
     subfolder: str = ""
-    """The part of the source that is served; empty for the usual places, see `TOP`."""
+    """The folder that is served; empty for those of `homes.find_homes`."""
     scope: Scope = "org"
 
 
@@ -199,7 +199,7 @@ class Content:
         said = list(dict.fromkeys(map(_render, self.failures)))
         message = "; ".join([*(text.rstrip(".") for text in said[:-1]), said[-1]])
         kinds = {type(failure.error) for failure in self.failures}
-        # Several causes have no code in common but that of a sync.
+        # Errors of several kinds share only the code of a sync.
         kind = kinds.pop() if len(kinds) == 1 else SyncError
         is_recalled = any(failure.error.is_recalled for failure in self.failures)
         return kind(message, is_recalled=is_recalled)
@@ -294,7 +294,7 @@ def derive_state(  # noqa: PLR0913 - each of them is something that a source kno
 
 
 def _render(failure: Failure) -> str:
-    """Return the message; most of them name their source already."""
+    """Return the message with the name of its source, which most have already."""
     name, message = failure.mount.source.name, str(failure.error)
     return message if name in message else f"{name}: {message}"
 

@@ -1,1 +1,1 @@
-"""Git, for one remote: asked, checked, listed and read; the only part that knows it."""
+"""Git: fetch from one remote, verify, list and read; the only user of Git."""

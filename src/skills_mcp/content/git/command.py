@@ -68,7 +68,7 @@ class GitCommand:
         deadline = time.monotonic() + timeout_seconds
         reader = self._drain(self.process.stdout, self._keep)
         while self.process.poll() is None:
-            # At the end of its output it is about to end, so there is no need to look.
+            # At the end of its output it ends at once, so the wait is short.
             reader.join(_CHECK_SECONDS)
             if not reader.is_alive():
                 self._wait_briefly()
@@ -80,7 +80,7 @@ class GitCommand:
                 return
 
     def end_after(self, timeout_seconds: float) -> None:
-        """Kill its group if it still runs then."""
+        """Kill its group if it still runs after this time."""
         self._timer = threading.Timer(timeout_seconds, self._end_late)
         self._timer.daemon = True
         self._timer.start()

@@ -128,7 +128,7 @@ _CAUSES: Mapping[_Where, tuple[_Cause, ...]] = {
          f"{{status}}: server error. {_RETRY}"),
     ),
     "pin": (
-        # The third is about a tag of something else than a commit.
+        # "expected commit type" is about a tag that marks no commit.
         (RemoteMissingError, ("couldn't find remote ref", "not our ref",
           "expected commit type", "unadvertised object", "no such remote ref"),
          PIN_ADVICE),

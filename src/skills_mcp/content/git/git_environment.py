@@ -21,7 +21,7 @@ from skills_mcp.errors import AccessRefusedError, SyncError
 from skills_mcp.text.redaction import remember_secret
 
 Setting = tuple[str, str]
-"""A key of Git's configuration, as Git writes it, and a value."""
+"""A key of Git's configuration, spelled as Git prints it, and its value."""
 
 TOKEN_FILE_VARIABLE = "SKILLS_MCP_TOKEN_FILE"  # noqa: S105 - a name, not a secret
 
@@ -90,7 +90,7 @@ _FIXED = {
 # `transcript` reads no header of a request.
 _TRACED = {"GIT_TRACE_CURL": "1", "GIT_TRACE_CURL_NO_DATA": "1"}
 
-# The first that reads settings from variables, as a token needs it.
+# The first version that reads settings from variables, which a token needs.
 _OLDEST_VERSION = (2, 31)
 
 
@@ -104,7 +104,7 @@ class Access:
     """Git's configuration; some of it is secret, so it is never an argument."""
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     options: tuple[str, ...] = ()
-    """Of `git fetch` and `git ls-remote`."""
+    """Options of `git fetch` and `git ls-remote`."""
     starts_helpers: bool = False
     """Whether credential helpers of the user may run."""
 
@@ -182,7 +182,7 @@ def choose_settings(
 
 
 def render_settings(settings: Iterable[Setting]) -> Iterator[tuple[str, str]]:
-    """Yield the variables that tell Git these settings."""
+    """Yield the variables that pass these settings to Git."""
     count = 0
     for key, value in settings:
         yield f"GIT_CONFIG_KEY_{count}", key

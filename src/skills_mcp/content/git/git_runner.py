@@ -269,7 +269,7 @@ class Git:
         return derive_variables(os.environ, self.directory, self._remote, setup.access)
 
     def _working_directory(self) -> Path:
-        """Return the store; before there is one, the nearest folder above."""
+        """Return the store; if it does not exist yet, the nearest folder above."""
         folders = (self.directory, *self.directory.parents)
         return next(folder for folder in folders if folder.is_dir())
 
@@ -301,7 +301,7 @@ class Git:
 
 
 def _open_input(data: bytes) -> IO[bytes]:
-    """Return a file to read from; a pipe would have to be fed meanwhile."""
+    """Return the input as a file: a pipe would need a thread to feed it."""
     try:
         file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
         file.write(data)

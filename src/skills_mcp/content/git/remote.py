@@ -36,7 +36,7 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _SECRET = re.compile(r"(?<=://)(?!git@).+(?=@)")
 _HOST = re.compile(r"[\w.~:\[\]%-]+")
 
-# A branch of this name stands for whichever is the default.
+# A branch of this name stands for the default branch.
 _DEFAULT_BRANCH = "HEAD"
 
 _COMMIT = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})", re.IGNORECASE)
@@ -50,7 +50,7 @@ _NO_REF_NAME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """Where to fetch from.  Neither its `repr` nor its `url` holds a secret."""
+    """What to fetch, and from where.  Neither `repr` nor `url` holds a secret."""
 
     url: str
     branch: str
@@ -166,7 +166,7 @@ class Remote:
         parts = urlsplit(self.url)
         return {
             "credential.helper": "",  # forget every helper configured before
-            # Not `echo`, to which a backslash of a password means something.
+            # Not `echo`, which interprets a backslash in a password.
             f"credential.{parts.scheme}://{parts.netloc}.helper": (
                 '!f(){ test "$1" = get && printf "username=%s\\npassword=%s\\n" '
                 f'"${USER_VARIABLE}" "${TOKEN_VARIABLE}"; }}; f'
@@ -194,7 +194,7 @@ def _find_fault(url: str) -> str:
         return "would have Git run a program"
     if "://" in url:
         return _find_url_fault(url)
-    # To a command, and to ssh, a name that begins so is an option.
+    # Git and ssh take a name with a hyphen in front for an option.
     host = url.partition(":")[0]
     if url.startswith("-") or ("/" not in host and "@-" in host):
         return "could be taken for an option"
@@ -225,7 +225,7 @@ def _find_url_fault(url: str) -> str:
 
 
 def _parse_ref_name(kind: str, name: str) -> str:
-    """Return a name as it stands in a repository, or refuse it."""
+    """Return a name of a branch, tag or commit, or refuse it."""
     if _NO_REF_NAME.search(name):
         raise ConfigError(
             f"{shorten(name)} is no name of a {kind}. It may not begin with - / or a "

@@ -114,7 +114,7 @@ class GitRepository:
             )
 
         try:
-            # For the descent: all since what we have, or since the beginning.
+            # The check of the descent needs the history since `known`, or all of it.
             fetch(*(() if known else ("--depth=1",)))
             if known and self._is_cut(known):
                 fetch("--unshallow")
@@ -190,13 +190,13 @@ class GitRepository:
         raise DamagedStoreError("what was fetched is not in Git's store")
 
     def _is_cut(self, known: str) -> bool:
-        """Whether the way from the new commit to a known one may lie where we cut."""
+        """Whether the shallow history may end before it reaches a known commit."""
         return not self.is_ancestor(known, PUBLISHED_REF) and any(
             self.is_ancestor(commit, PUBLISHED_REF) for commit in self._read_boundary()
         )
 
     def _read_boundary(self) -> tuple[str, ...]:
-        """Return the commits whose parents were never fetched."""
+        """Return the commits at which the shallow history ends."""
         try:
             return tuple((self._directory / "shallow").read_text("ascii").split())
         except FileNotFoundError:
@@ -223,7 +223,7 @@ class GitRepository:
 
 
 def _render_branches(listed: str) -> str:
-    """Return what to set, from what `git ls-remote --symref` prints."""
+    """Return advice for SKILLS_BRANCH, from the output of `git ls-remote --symref`."""
     rows = [line.partition("\t") for line in listed.splitlines()]
     for name, _, ref in rows:
         if ref == "HEAD" and name.startswith("ref: refs/heads/"):
@@ -238,7 +238,7 @@ def _render_branches(listed: str) -> str:
 
 
 def _split_records(output: IO[bytes]) -> Iterator[bytes]:
-    """Yield what stands before each NUL, reading no further than needed."""
+    """Yield the records that end with NUL; read no further than needed."""
     rest = b""
     while piece := output.read(_PIECE_BYTES):
         *records, rest = (rest + piece).split(b"\0")

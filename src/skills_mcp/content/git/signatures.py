@@ -19,15 +19,15 @@ _TIMEOUT_SECONDS = 30.0
 
 _OLDEST_GIT = (2, 34)  # the first that knows signatures made with SSH
 
-# Git ends with 1 for a signature that it does not accept, with 128 for what it
-# cannot even look at. Listed so that `run` leaves both to us.
+# Git exits with 1 for a signature that it does not accept, and with 128 for an object
+# that it cannot read. `run` passes both on.
 _ANSWERS = (0, 1, 128)
 
 _GOOD = re.compile(
     r'^Good "git" signature for (.+) with (\S+) key (SHA256:\S+)$', re.MULTILINE
 )
 
-# Otherwise a replacement may be looked at, and not the object that is served.
+# Otherwise Git may check a replacement instead of the object that is served.
 _EXACT = "core.useReplaceRefs=false"
 
 # A line of the allowed signers: names, then options or the kind of key.
@@ -195,7 +195,7 @@ def _check_names(file: Path, lines: Sequence[str]) -> None:
 
 
 def _is_clear(line: str) -> bool:
-    """Whether a line names people; the certificates of an authority do so for it."""
+    """Whether a line names a signer; a certificate of an authority brings its name."""
     found = _SIGNER.match(line)
     if found is None:
         return False
@@ -225,7 +225,7 @@ def _read(key: str, file: Path) -> bytes:
 
 
 def _places(file: Path) -> Iterator[Path]:
-    """Yield where the file is, and where each link on the way to it is."""
+    """Yield the resolved places of a file and of every link on its path."""
     yield file.resolve()
     for step in (file, *file.parents):
         yield step.parent.resolve() / step.name

@@ -34,7 +34,7 @@ class Response:
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
-    """By their names in lower case."""
+    """The values by the names in lower case."""
 
     @property
     def location(self) -> str:

@@ -23,9 +23,9 @@ _EXECUTABLE = 0o100
 # The size of a blob that Git has lost.
 _UNREADABLE = "BAD"
 
-# Names like `ui/some-rules.md` break no rule: letters and digits, and too long for a
-# device or not like one. Nine in ten are like that, and to look at each letter of them
-# takes most of the time.
+# A fast way for names like `ui/some-rules.md`, which break no rule: letters and digits,
+# and too long for a device or not like one. Nine in ten are like that, and checking
+# each letter takes most of the time.
 _PLAIN_STEM = r"(?:[\w-]{5,80}|(?!con|prn|aux|nul|com|lpt)[\w-]{1,4})"
 _PLAIN_PART = rf"{_PLAIN_STEM}(?:\.[\w-]{{1,80}})?"
 _PLAIN = re.compile(
@@ -140,7 +140,7 @@ def _separate(entries: Sequence[TreeEntry]) -> tuple[list[TreeEntry], list[LeftO
 
 
 def _find_collisions(entries: Iterable[TreeEntry]) -> frozenset[str]:
-    """Return the folded paths that stand for more than one file or folder."""
+    """Return the folded paths that several files or folders share."""
     spellings: dict[str, str] = {}
     folders: set[str] = set()
     colliding: set[str] = set()

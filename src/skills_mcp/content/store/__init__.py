@@ -1,1 +1,1 @@
-"""What lies on the disk: snapshots, who reads them, and what is remembered."""
+"""The cache on the disk: snapshots, their leases, the pointer and the sync state."""

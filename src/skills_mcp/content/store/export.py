@@ -24,7 +24,7 @@ from skills_mcp.errors import SyncError
 from skills_mcp.files.durable import NEW_PREFIX, delete, open_up
 from skills_mcp.skills.model import EXPORTED_TIMES_NS
 
-# As many digits of a hash as there are times.
+# The number of hex digits of a hash that choose one of the times.
 _TIME_DIGITS = 7
 
 # Read-only, so that no one edits a snapshot by accident.
@@ -185,7 +185,7 @@ def flush_to_disk(folder: Path) -> None:
 
 
 def _find_syncfs() -> Callable[[int], None] | None:
-    """Return the call that writes one whole file system, where there is one."""
+    """Return the system call that flushes one file system; None if there is none."""
     import ctypes
 
     try:
@@ -202,7 +202,7 @@ def _find_syncfs() -> Callable[[int], None] | None:
 
 
 def _find_folders(entries: Iterable[TreeEntry]) -> set[str]:
-    """Return every folder that has a file somewhere below it."""
+    """Return every folder that contains a file at any depth."""
     folders: set[str] = set()
     for entry in entries:
         folder = entry.file.rpartition("/")[0]
@@ -322,7 +322,7 @@ def _walk(
 
 
 def _read_kind(repository: GitRepository, name: str) -> str:
-    """Return what an object is: a commit, a tree, or missing."""
+    """Return the type of an object, such as `commit` or `tree`, or `missing`."""
     printed = repository.git.run(
         *("cat-file", "--batch-check=%(objecttype)"), stdin=f"{name}\n".encode()
     )
@@ -337,13 +337,13 @@ def _unknown(ref: str, top: Path) -> str:
 
 
 def _find_top(folder: Path) -> Path | None:
-    """Return the nearest folder above that is the top of a work tree."""
+    """Return the top of the work tree that a folder is in; None if it is in none."""
     places = (folder, *folder.parents)
     return next((place for place in places if (place / _GIT).exists()), None)
 
 
 def _find_store(top: Path) -> Path:
-    """Return where the objects are, or what leads Git there."""
+    """Return the folder of the objects, or the one that leads Git to them."""
     marker = top / _GIT
     if marker.is_dir():
         return marker

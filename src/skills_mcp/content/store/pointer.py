@@ -25,7 +25,7 @@ _NONSENSE = (
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """The published commit, how new it is, and how it came to be the one."""
+    """The published commit, its age, and the one before it."""
 
     commit: str
     fetched_at: float
@@ -137,7 +137,7 @@ def _parse_commit(value: Any) -> str:
 
 
 def _parse_other(value: Any) -> str | None:
-    """Return a commit; None if it makes no sense, since the pointer counts without."""
+    """Return a commit, or None: without it the rest of the pointer still counts."""
     return value if isinstance(value, str) and is_commit(value) else None
 
 

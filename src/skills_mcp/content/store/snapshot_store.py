@@ -145,7 +145,7 @@ class SnapshotStore:
             name = tempfile.mkdtemp(prefix=_STAGING_PREFIX, dir=self._snapshots)
             try:
                 self._write_left_out(commit, write(Path(name)))
-                # Or a power cut could leave the name, and files without content.
+                # Otherwise a power cut could leave the folder with empty files.
                 flush_to_disk(Path(name))
                 Path(name).rename(folder)
             except BaseException:
@@ -312,7 +312,7 @@ class SnapshotStore:
         deleted = self._snapshots / f"{DELETED_PREFIX}{uuid4().hex}"
         with leases.held_alone(lease) as is_free, suppress(OSError):
             if is_free:
-                # In one step: half of it under its name would pass for the whole.
+                # In one step: a half-deleted folder must not look like a snapshot.
                 self.folder(commit).rename(deleted)
                 self._left_out_file(commit).unlink(missing_ok=True)
                 lease.unlink()
@@ -361,7 +361,7 @@ def _make_way(path: Path) -> None:
     if path.is_symlink() or (path.exists() and not (path.is_file() or path.is_dir())):
         raise SyncError(f"{path} is no plain file, as a lock has to be: delete it")
     if path.is_dir():
-        # Never a file: another writer may have healed it already, and hold the lock.
+        # Only a folder: another writer may have put the lock file there meanwhile.
         shutil.rmtree(path, ignore_errors=True)
     elif path.exists() and not os.access(path, os.W_OK):
         path.chmod(0o600)

@@ -25,7 +25,7 @@ with atheris.instrument_imports(
     from skills_mcp.skills.frontmatter import parse_skill
     from skills_mcp.skills.model import SkillPath
     from skills_mcp.skills.package import parse_package
-    from skills_mcp.skills.problems import Report
+    from skills_mcp.skills.problems import ProblemList
 
 _CANARY = b"canary"
 _USABLE = [each for name, each in OPENERS.items() if name != "openat2" or has_openat2()]
@@ -66,7 +66,7 @@ def _open(root: Path, parts: tuple[str, ...], number: int) -> bytes | None:
 
 def _try_skill(data: bytes) -> None:
     for is_package in (False, True):
-        report = Report("a.md")
+        report = ProblemList("a.md")
         text = decode(data, report, lenient=is_package)
         if text is None:
             _require(bool(report.problems), "a file that is left out in silence")

@@ -20,7 +20,7 @@ from skills_mcp.library import (
     SkillLibrary,
 )
 from skills_mcp.routing.decision import Ambiguous, NoMatch
-from skills_mcp.routing.search import Found, Hit
+from skills_mcp.routing.search import Hit, SearchResult
 from skills_mcp.skills.model import Problem, Skill
 
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "Ambiguous",
     "Application",
     "CommandRequest",
-    "Found",
     "FoundFiles",
     "Guidance",
     "Hit",
@@ -40,6 +39,7 @@ __all__ = [
     "Refreshed",
     "ScriptRequest",
     "ScriptResult",
+    "SearchResult",
     "ServedFile",
     "Skill",
     "SkillLibrary",

@@ -10,7 +10,7 @@ import pytest
 from skills_mcp.config import Matching
 from skills_mcp.routing import lexicon, ranked, rerank, search, shares, task
 from skills_mcp.routing.decision import Candidate, Match, decide
-from skills_mcp.routing.ranked import RankedMatcher, derive_document
+from skills_mcp.routing.ranked import derive_document
 from skills_mcp.routing.shares import Shares, explain_shares
 from skills_mcp.routing.stop_words import FILLER
 from skills_mcp.routing.task import TaskReader
@@ -30,6 +30,7 @@ from tests.docs.pages import (
     tables,
 )
 from tests.docs.test_routing import ROUTING
+from tests.routing.matchers import ranked_matcher
 from tests.support import make_skill
 
 Rows = list[dict[str, str]]
@@ -196,7 +197,7 @@ def score_rows(skills: list[Skill], context: str) -> Rows:
 
 
 def ranking(skills: list[Skill], context: str) -> tuple[Candidate, ...]:
-    return RankedMatcher.over(skills).score(context)
+    return ranked_matcher(skills).score(context)
 
 
 def test_the_example_has_the_real_numbers() -> None:

@@ -7,9 +7,9 @@ import pytest
 from skills_mcp.config import Matching
 from skills_mcp.routing import stop_words
 from skills_mcp.routing.decision import Ambiguous, Match, decide
-from skills_mcp.routing.keywords import KeywordMatcher
 from skills_mcp.routing.tokens import tokenize
 from tests.docs.pages import DOCS, block, code, codes, prose, section, table, tables
+from tests.routing.matchers import keyword_matcher
 from tests.skills.contents import load_skills
 from tests.support import SKILLS_CONTENT, make_skill
 
@@ -34,7 +34,7 @@ def test_the_stop_words_are_those_of_the_program(language: str) -> None:
 def test_words_and_keywords_match_as_in_the_table() -> None:
     for row in table(section(ROUTING, "### From words to matches")):
         skill = make_skill("x", keywords=[code(row["Keyword"])])
-        matcher = KeywordMatcher.over([skill])
+        matcher = keyword_matcher([skill])
 
         found = bool(matcher.score(code(row["Word"])))
 
@@ -48,7 +48,7 @@ def test_the_worked_example_has_the_real_numbers() -> None:
     clear, close = re.findall(r"[Tt]he task is \*(.+?)\*", example)
     ranked, listed = tables(example)
     index = load_skills(SKILLS_CONTENT / "skills").skills
-    matcher = KeywordMatcher.over(index)
+    matcher = keyword_matcher(index)
     by_rank = sorted(matcher.score(clear), key=lambda c: (-c.score, c.skill.path))
     match = decide(matcher.score(clear), Matching())
     ambiguous = decide(matcher.score(close), Matching())

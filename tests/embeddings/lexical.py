@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from skills_mcp.routing.decision import Candidate
-from skills_mcp.routing.evidence import Evidence, Word
+from skills_mcp.routing.evidence import Evidence, WordEvidence
 from skills_mcp.routing.matcher import Algorithm, Mask
 from skills_mcp.skills.model import Skill
 
@@ -35,10 +35,12 @@ class LexicalMatcher:
         ordered = sorted(found, key=lambda c: (-c.score, c.skill.path))
         return tuple(ordered[:most])
 
-    def weigh(self, context: str) -> tuple[Word, ...]:
+    def weigh(self, context: str) -> tuple[WordEvidence, ...]:
         words = context.lower().split()
         share = 1 / len(words) if words else 0.0
-        return tuple(Word(typed=w, term=w, weight=share, skills=1) for w in words)
+        return tuple(
+            WordEvidence(typed=w, term=w, weight=share, skills=1) for w in words
+        )
 
     def explain(
         self,

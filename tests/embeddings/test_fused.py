@@ -22,6 +22,7 @@ from tests.embeddings.embedding_server import (
     vectors_answer,
 )
 from tests.embeddings.lexical import LexicalMatcher
+from tests.routing.matchers import ranked_matcher
 from tests.support import make_skill
 
 PARAPHRASE = "what do our customers owe us"
@@ -240,7 +241,7 @@ def test_evidence_adds_up_among_some_of_the_skills_too() -> None:
         make_skill("billing", description="invoice"),
         make_skill("deploy", description="deploy the billing"),
     ]
-    matcher = fuse(skills, lexical=RankedMatcher.over(skills))
+    matcher = fuse(skills, lexical=ranked_matcher(skills))
     within = np.array([False, True])
 
     [only] = matcher.score("billing", within=within)

@@ -28,7 +28,7 @@ from skills_mcp.errors import (
 )
 from skills_mcp.library.answers import ReadFile
 from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.routing.search import Found
+from skills_mcp.routing.search import SearchResult
 from skills_mcp.scripts.policy import CommandRequest
 from skills_mcp.skills.reading import Lines
 from skills_mcp.skills.scoping import Scoping
@@ -64,7 +64,7 @@ def library(content: Path) -> SkillLibrary:
 # Search
 
 
-def paths(found: Found) -> list[str]:
+def paths(found: SearchResult) -> list[str]:
     return [hit.skill.path for hit in found.hits]
 
 
@@ -189,7 +189,7 @@ def test_a_query_that_finds_nothing_is_counted(
     found = library.search(query)
     library.search("pdf")
 
-    assert found == Found((), 0)
+    assert found == SearchResult((), 0)
     [event] = spooled(spool)
     assert (event["type"], event["data"]) == ("no_match", {"context": query})
 

@@ -13,10 +13,10 @@ from skills_mcp.routing.explanation import (
     render_explanation,
 )
 from skills_mcp.routing.matcher import Mask, Matcher
-from skills_mcp.routing.ranked import RankedMatcher
 from skills_mcp.routing.remedies import Contender
 from skills_mcp.skills.model import Skill
 from tests.authoring.evaluation.matching import PlainMatcher
+from tests.routing.matchers import ranked_matcher
 from tests.support import make_skill
 
 AUTH = make_skill("ui/auth", keywords=["login", "react"])
@@ -150,7 +150,7 @@ def test_a_skill_that_nothing_speaks_for_anywhere_is_no_outsider() -> None:
 
 def test_reasons_are_those_among_the_skills_that_may_be_found() -> None:
     skills = [make_skill("a", name="login"), make_skill("b", description="login")]
-    matcher = RankedMatcher.over(skills)
+    matcher = ranked_matcher(skills)
 
     [best] = ask("login", matcher=matcher, within=np.array([False, True])).contenders
 

@@ -9,10 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skills_mcp.routing.keyword_index import KeywordIndex
-from skills_mcp.routing.keywords import KeywordMatcher
 from skills_mcp.routing.tokens import fold, tokenize
 from skills_mcp.skills.index import derive_parent_path
 from skills_mcp.skills.model import Skill
+from tests.routing.matchers import keyword_matcher
 from tests.support import make_skill
 
 SCRIPTS_WITHOUT_SPACES = ("CJK", "IDEOGRAPHIC", "HIRAGANA", "KATAKANA", "HANGUL")
@@ -143,7 +143,7 @@ def test_scores_order_and_thresholds_are_those_of_the_literal_loop_in_a_tree(
     least = data.draw(st.sampled_from(borders)) + data.draw(near)
     most = data.draw(st.integers(1, 6))
 
-    matcher = KeywordMatcher.over(skills)
+    matcher = keyword_matcher(skills)
 
     found = [(each.score, each.skill.path) for each in matcher.score(task)]
     assert found == expected

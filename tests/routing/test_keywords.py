@@ -16,6 +16,7 @@ from skills_mcp.routing.keyword_index import KeywordIndex
 from skills_mcp.routing.keywords import KeywordMatcher
 from skills_mcp.routing.tokens import fold, tokenize
 from skills_mcp.skills.model import Skill
+from tests.routing.matchers import keyword_matcher
 from tests.support import make_skill
 
 Scores = dict[str, tuple[Fraction, tuple[str, ...]]]
@@ -24,7 +25,7 @@ Scores = dict[str, tuple[Fraction, tuple[str, ...]]]
 def scores(skills: Sequence[Skill], context: str) -> Scores:
     return {
         candidate.skill.path: (candidate.score, candidate.matched_keywords)
-        for candidate in KeywordMatcher.over(skills).score(context)
+        for candidate in keyword_matcher(skills).score(context)
     }
 
 
@@ -177,7 +178,7 @@ def test_a_priority_breaks_a_tie() -> None:
     ]
 
     decision = decide(
-        KeywordMatcher.over(skills).score("react"), Matching(ambiguity_threshold=0)
+        keyword_matcher(skills).score("react"), Matching(ambiguity_threshold=0)
     )
 
     assert isinstance(decision, Match)
@@ -253,7 +254,7 @@ def test_any_part_of_the_answer_is_that_part_of_the_literal_one(
     ]
     expected = sorted(literal, key=lambda found: (-found[0], found[1]))[:most]
 
-    found = KeywordMatcher.over(skills).score(
+    found = keyword_matcher(skills).score(
         context, least=least, most=most, within=within
     )
 
@@ -272,7 +273,7 @@ def test_a_thousand_skills_with_common_words_equal_the_literal_loop() -> None:
         )
         for number in range(1000)
     ]
-    matcher = KeywordMatcher.over(skills)
+    matcher = keyword_matcher(skills)
 
     for _ in range(12):
         context = " ".join(chance.choices(words, k=8))
@@ -320,7 +321,7 @@ def test_arrays_of_another_index_are_refused(
 
 @given(SKILLS, CONTEXTS.map(" ".join))
 def test_the_evidence_adds_up_to_the_score(skills: list[Skill], context: str) -> None:
-    matcher = KeywordMatcher.over(skills)
+    matcher = keyword_matcher(skills)
     scored = {found.skill.path: found.score for found in matcher.score(context)}
 
     for skill in skills:
@@ -334,7 +335,7 @@ def test_the_words_of_a_task_know_for_how_many_skills_they_speak() -> None:
         make_skill("b", keywords=["reactjs"]),
     ]
 
-    words = KeywordMatcher.over(skills).weigh("the React app")
+    words = keyword_matcher(skills).weigh("the React app")
 
     assert [(w.typed, w.weight, w.skills) for w in words] == [
         ("react", 0.5, 2),
@@ -357,11 +358,11 @@ def test_any_text_can_be_a_keyword_and_any_text_a_task(
 def test_a_matcher_forgets_the_tasks_before(
     skills: list[Skill], contexts: list[str]
 ) -> None:
-    matcher = KeywordMatcher.over(skills)
+    matcher = keyword_matcher(skills)
 
     for context in [*contexts, *contexts]:
         again = set(matcher.score(context))
-        assert again == set(KeywordMatcher.over(skills).score(context))
+        assert again == set(keyword_matcher(skills).score(context))
 
 
 @pytest.mark.spec("5.2")
@@ -388,7 +389,7 @@ def test_the_order_of_the_skills_changes_no_score(
 
 
 def test_names_that_end_or_begin_with_a_sign_can_be_found() -> None:
-    matcher = KeywordMatcher.over(
+    matcher = keyword_matcher(
         [make_skill(name, keywords=[name]) for name in ("C++", "C#", ".NET", "c")]
     )
 
@@ -408,7 +409,7 @@ def test_names_that_end_or_begin_with_a_sign_can_be_found() -> None:
 def test_keywords_that_no_task_can_match_are_found() -> None:
     skill = make_skill("a", keywords=["react", "the", "!?", "go", "a b"])
 
-    unmatchable = [word for _, word in KeywordMatcher.over([skill]).find_unmatchable()]
+    unmatchable = [word for _, word in keyword_matcher([skill]).find_unmatchable()]
 
     assert unmatchable == ["the", "!?", "a b"]
 
@@ -427,7 +428,7 @@ def test_a_least_score_leaves_out_exactly_what_is_below_it(
         make_skill(f"s{number}", keywords=words[: number + 1], priority=priority)
         for number, priority in enumerate(priorities)
     ]
-    matcher = KeywordMatcher.over(skills)
+    matcher = keyword_matcher(skills)
 
     expected = {c for c in matcher.score(task) if c.score >= least}
 

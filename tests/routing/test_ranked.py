@@ -18,6 +18,7 @@ from skills_mcp.routing.ranked import RankedMatcher, derive_document
 from skills_mcp.routing.rerank import MOST
 from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.skills.model import Skill
+from tests.routing.matchers import ranked_matcher
 from tests.support import make_skill
 
 Scores = dict[str, tuple[Fraction, tuple[str, ...]]]
@@ -386,13 +387,13 @@ def test_a_task_that_only_names_a_skill_is_answered_by_it_alone(task: str) -> No
         make_skill("db/kafka", name="kafka-topics", priority=-5),
     ]
 
-    [only] = RankedMatcher.over(skills).score(task)
+    [only] = ranked_matcher(skills).score(task)
 
     assert (only.skill, only.score) == (skills[1], Fraction(1))
     assert only.matched_keywords == (task.removeprefix("$"),)
-    [reason] = RankedMatcher.over(skills).explain(task, skills[1])
+    [reason] = ranked_matcher(skills).explain(task, skills[1])
     assert (reason.where, reason.worth) == ("name", 1)
-    assert RankedMatcher.over(skills).explain(task, skills[0]) == ()
+    assert ranked_matcher(skills).explain(task, skills[0]) == ()
 
 
 @pytest.mark.parametrize("task", ["kafka topics for me", "ka", "topics"])
@@ -402,13 +403,13 @@ def test_a_task_that_says_more_than_a_name_is_ranked(task: str) -> None:
         make_skill("db/kafka", name="kafka-topics", description="ka"),
     ]
 
-    assert len(RankedMatcher.over(skills).score(task)) == 2
+    assert len(ranked_matcher(skills).score(task)) == 2
 
 
 def test_names_can_be_left_to_somebody_else() -> None:
     skills = [make_skill("a", name="kafka"), make_skill("b", description="kafka")]
 
-    found = RankedMatcher.over(skills).without_names().score("kafka")
+    found = ranked_matcher(skills).without_names().score("kafka")
 
     assert [c.skill.path for c in found] == ["a", "b"]
     assert found[0].score < 1
@@ -417,10 +418,10 @@ def test_names_can_be_left_to_somebody_else() -> None:
 def test_a_named_skill_that_may_not_be_found_is_not_found() -> None:
     skills = [make_skill("a", name="kafka"), make_skill("b", description="kafka")]
 
-    found = RankedMatcher.over(skills).score("kafka", within=np.array([False, True]))
+    found = ranked_matcher(skills).score("kafka", within=np.array([False, True]))
 
     assert [c.skill.path for c in found] == ["b"]
-    assert RankedMatcher.over(skills).score("kafka", least=Fraction(2)) == ()
+    assert ranked_matcher(skills).score("kafka", least=Fraction(2)) == ()
 
 
 @pytest.mark.parametrize("task", ["the", "For", "help", "use"])
@@ -428,7 +429,7 @@ def test_a_word_that_says_nothing_is_the_beginning_of_no_name(task: str) -> None
     names = ("theming", "formats", "help-desk", "use-effect")
     skills = [make_skill(name) for name in sorted(names)]
 
-    assert RankedMatcher.over(skills).score(task) == ()
+    assert ranked_matcher(skills).score(task) == ()
 
 
 # --- why ----------------------------------------------------------------------------
@@ -588,7 +589,7 @@ def test_they_do_so_among_some_of_the_skills(
 ) -> None:
     ordered = sorted(skills, key=lambda skill: skill.path)
     within = np.resize(np.array(allowed), len(ordered))
-    matcher = RankedMatcher.over(ordered) if is_named else matcher_of(ordered)
+    matcher = ranked_matcher(ordered) if is_named else matcher_of(ordered)
 
     found = {c.skill.path: c.score for c in matcher.score(task, within=within)}
 
@@ -606,7 +607,7 @@ def test_what_may_not_be_found_takes_no_reason_from_the_others() -> None:
         make_skill("b", description="about kafka"),
     ]
     within = np.array([False, True])
-    matcher = RankedMatcher.over(skills)
+    matcher = ranked_matcher(skills)
 
     for task in ("kafka", "kafka with terraform"):
         [only] = matcher.score(task, within=within)

@@ -15,7 +15,7 @@ from skills_mcp.routing.rerank import combine, compare_pairs, cover_names
 from skills_mcp.routing.shares import Shares, explain_shares
 from skills_mcp.routing.task import Task, TaskReader
 from skills_mcp.routing.text_index.inverted_index import TextIndex
-from skills_mcp.routing.text_index.sequences import Document
+from skills_mcp.routing.text_index.sequences import IndexedDocument
 
 # Two of them stand for each other: k8s and kubernetes.
 [_RELATED] = (r for r in expand(["k8s"])["k8s"] if r.terms == ("kubernet",))
@@ -23,7 +23,7 @@ NEAR = _RELATED.weight
 WORDS = ("ant", "bat", "cat", "k8s", "kubernetes", "x1", "x2", "x3", "x4", "x5")
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
 DOCUMENTS = st.lists(
-    st.builds(Document, TEXTS, TEXTS, TEXTS, st.just(""), TEXTS, st.just(0)),
+    st.builds(IndexedDocument, TEXTS, TEXTS, TEXTS, st.just(""), TEXTS, st.just(0)),
     min_size=1,
     max_size=5,
 )
@@ -32,7 +32,7 @@ _REACH_IN_TASK = 2
 _REACH_IN_SKILL = 6
 
 
-def read(documents: Sequence[Document], text: str) -> tuple[TextIndex, Task]:
+def read(documents: Sequence[IndexedDocument], text: str) -> tuple[TextIndex, Task]:
     index = TextIndex.build(documents)
     return index, TaskReader(index).read(text)
 
@@ -56,7 +56,7 @@ def pairs(words: Sequence[str]) -> Iterator[tuple[frozenset[str], int]]:
 
 
 def literal_nearness(
-    document: Document, task: Sequence[str], pair: frozenset[str]
+    document: IndexedDocument, task: Sequence[str], pair: frozenset[str]
 ) -> float:
     best = 0.0
     for text in (document.name, document.labels, document.description, document.body):
@@ -69,14 +69,14 @@ def literal_nearness(
     return best
 
 
-def literal_information(documents: Sequence[Document], word: str) -> float:
+def literal_information(documents: Sequence[IndexedDocument], word: str) -> float:
     held = sum(word in " ".join(each.texts).split() for each in documents)
     return log1p((len(documents) - held + 0.5) / (held + 0.5))
 
 
 @given(DOCUMENTS, TEXTS)
 def test_nearness_equals_a_look_at_every_pair(
-    documents: list[Document], text: str
+    documents: list[IndexedDocument], text: str
 ) -> None:
     index, task = read(documents, text)
     words = [word.typed for word in task.words]
@@ -106,7 +106,7 @@ def test_nearness_equals_a_look_at_every_pair(
 
 @given(DOCUMENTS, TEXTS)
 def test_coverage_equals_a_look_at_every_word_of_the_name(
-    documents: list[Document], text: str
+    documents: list[IndexedDocument], text: str
 ) -> None:
     index, task = read(documents, text)
     words = [word.typed for word in task.words]
@@ -128,7 +128,7 @@ def test_coverage_equals_a_look_at_every_word_of_the_name(
 
 @given(DOCUMENTS, TEXTS)
 def test_no_document_explains_more_than_all_of_a_task(
-    documents: list[Document], text: str
+    documents: list[IndexedDocument], text: str
 ) -> None:
     index, task = read(documents, text)
 
@@ -143,7 +143,7 @@ def test_no_document_explains_more_than_all_of_a_task(
 
 def test_a_phrase_is_held_by_who_holds_all_of_its_words() -> None:
     index = TextIndex.build(
-        Document(name, "", "", "", "")
+        IndexedDocument(name, "", "", "", "")
         for name in ("ant bat", "ant", "bat", "cat bat ant")
     )
     numbers = tuple(index.vocabulary.find(word) or 0 for word in ("ant", "bat"))
@@ -163,9 +163,9 @@ def test_a_relative_that_many_hold_counts_where_a_skill_says_what_it_is_about(
     monkeypatch.setattr(shares, "_MANY", many)
     index, task = read(
         [
-            Document("", "", "kubernetes", "", ""),
-            Document("", "", "", "", "kubernetes"),
-            Document("", "", "", "", "ant"),
+            IndexedDocument("", "", "kubernetes", "", ""),
+            IndexedDocument("", "", "", "", "kubernetes"),
+            IndexedDocument("", "", "", "", "ant"),
         ],
         "k8s",
     )
@@ -187,7 +187,7 @@ def test_features_are_absolute_and_each_of_them_counts(
 
 def test_a_task_without_an_end_is_read_up_to_a_point() -> None:
     index, task = read(
-        [Document("ant", "", "", "", "")], " ".join(f"w{n}" for n in range(9999))
+        [IndexedDocument("ant", "", "", "", "")], " ".join(f"w{n}" for n in range(9999))
     )
 
     assert len(task.words) == 512
@@ -196,20 +196,20 @@ def test_a_task_without_an_end_is_read_up_to_a_point() -> None:
 
 def test_a_long_field_is_read_up_to_a_point() -> None:
     far = "word " * 5000
-    index, task = read([Document("", "", "", "", f"{far} ant bat")], "ant bat")
+    index, task = read([IndexedDocument("", "", "", "", f"{far} ant bat")], "ant bat")
 
     assert compare_pairs(index, task, np.array([0])).scores.tolist() == [0]
 
 
 @pytest.mark.parametrize("silent_count", [0, 60])
 def test_the_best_of_a_word_and_its_relatives_counts_once(silent_count: int) -> None:
-    silent = [Document("", "", "zebra", "", "")] * silent_count
+    silent = [IndexedDocument("", "", "zebra", "", "")] * silent_count
     index, task = read(
         [
-            Document("k8s", "kubernetes", "database", "", ""),
-            Document("", "", "kubernetes", "", ""),
-            Document("ant", "db", "", "", ""),
-            Document("kubernetes", "", "", "", "db and many more of such words"),
+            IndexedDocument("k8s", "kubernetes", "database", "", ""),
+            IndexedDocument("", "", "kubernetes", "", ""),
+            IndexedDocument("ant", "db", "", "", ""),
+            IndexedDocument("kubernetes", "", "", "", "db and many more of such words"),
             *silent,
         ],
         "k8s ant database",

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.routing.decision import Candidate
-from skills_mcp.routing.evidence import Evidence, Word
+from skills_mcp.routing.evidence import Evidence, WordEvidence
 from skills_mcp.routing.matcher import Mask, Matcher
 from skills_mcp.routing.names import Names
 from skills_mcp.routing.ranked import RankedMatcher, derive_document
-from skills_mcp.routing.search import Found, search
+from skills_mcp.routing.search import SearchResult, search
 from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.skills.model import Scope, Skill
 from tests.support import make_skill
@@ -48,7 +48,7 @@ class Scored:
         found.sort(key=lambda candidate: -candidate.score)
         return tuple(found[:most])
 
-    def weigh(self, context: str) -> tuple[Word, ...]:
+    def weigh(self, context: str) -> tuple[WordEvidence, ...]:
         raise NotImplementedError(context)
 
     def explain(
@@ -68,7 +68,7 @@ def find(  # noqa: PLR0913 - as many as `search` has
     limit: int = 10,
     threshold: float = 0.2,
     scope: Scope | None = None,
-) -> Found:
+) -> SearchResult:
     skills = list(skills)
     return search(
         query,
@@ -85,7 +85,7 @@ def find(  # noqa: PLR0913 - as many as `search` has
     )
 
 
-def find_scored(*scores: str, limit: int = 10, threshold: float = 0.2) -> Found:
+def find_scored(*scores: str, limit: int = 10, threshold: float = 0.2) -> SearchResult:
     """Search among skills `s0`, `s1`, … that are ranked with these scores."""
     candidates = [
         Candidate(make_skill(f"s{number}"), Fraction(score), ())
@@ -95,11 +95,11 @@ def find_scored(*scores: str, limit: int = 10, threshold: float = 0.2) -> Found:
     return find("task", skills, Scored(candidates), limit=limit, threshold=threshold)
 
 
-def paths(found: Found) -> list[str]:
+def paths(found: SearchResult) -> list[str]:
     return [hit.skill.path for hit in found.hits]
 
 
-def reasons(found: Found) -> list[tuple[str, str]]:
+def reasons(found: SearchResult) -> list[tuple[str, str]]:
     return [(hit.skill.path, hit.reason) for hit in found.hits]
 
 
@@ -165,7 +165,7 @@ def test_a_path_is_the_skills_or_that_of_its_file(query: str) -> None:
 
 @pytest.mark.parametrize("query", ["none", "none.md", "path/none"])
 def test_a_skill_without_a_place_has_no_path_but_its_own(query: str) -> None:
-    assert find(query, [make_skill("a")], NOTHING) == Found((), 0)
+    assert find(query, [make_skill("a")], NOTHING) == SearchResult((), 0)
 
 
 @pytest.mark.parametrize("query", ["", "   ", "$", " $ ", "\n\t"])
@@ -173,7 +173,7 @@ def test_an_empty_query_finds_nothing(query: str) -> None:
     skills = [make_skill("a")]
 
     assert find(query, skills, Scored([Candidate(skills[0], Fraction(1), ())])) == (
-        Found((), 0)
+        SearchResult((), 0)
     )
 
 

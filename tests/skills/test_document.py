@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from skills_mcp.skills.document import Document, decode, parse_document
 from skills_mcp.skills.model import Problem
-from skills_mcp.skills.problems import Report
+from skills_mcp.skills.problems import ProblemList
 from skills_mcp.text.safe_yaml import MAX_YAML_CHARACTERS
 
 Read = tuple[Document | None, tuple[Problem, ...]]
 
 
 def read(raw: bytes | str, *, lenient: bool = True) -> Read:
-    report = Report("pdf/SKILL.md")
+    report = ProblemList("pdf/SKILL.md")
     data = raw.encode() if isinstance(raw, str) else raw
     text = decode(data, report, lenient=lenient)
     if text is None:
@@ -198,7 +198,7 @@ def test_what_has_no_single_place_stands_in_line_one() -> None:
 
 def test_lines_of_keys_are_those_of_the_file() -> None:
     for front, description in {"": "a", "\n\n# Title\n": "a: b", "\n": "a"}.items():
-        report = Report("SKILL.md")
+        report = ProblemList("SKILL.md")
         text = f"{front}---\nname: pdf\n\ndescription: {description}\n---\n"
         parse_document(text, report, lenient=True)
 

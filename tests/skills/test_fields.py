@@ -6,13 +6,13 @@ from skills_mcp.skills.fields import examples_of
 from skills_mcp.skills.frontmatter import parse_skill
 from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.skills.package import parse_package
-from skills_mcp.skills.problems import Report
+from skills_mcp.skills.problems import ProblemList
 from tests.packages import package_text
 from tests.support import skill_text
 
 
 def read(value: Any) -> tuple[tuple[str, ...], list[str]]:
-    report = Report("x.md")
+    report = ProblemList("x.md")
     return examples_of(value, report), [problem.rule for problem in report.problems]
 
 

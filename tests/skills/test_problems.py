@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.skills.model import Problem
-from skills_mcp.skills.problems import Report, printable
+from skills_mcp.skills.problems import ProblemList, printable
 
 
 def test_problems_are_kept_in_the_order_in_which_they_were_found() -> None:
-    report = Report("a.md")
+    report = ProblemList("a.md")
     report.lines = {"priority": 4}
     other = Problem("b.md", "is a link", "put a file", rule="link")
 
@@ -32,7 +32,7 @@ def test_problems_are_kept_in_the_order_in_which_they_were_found() -> None:
 
 
 def test_a_reason_is_one_short_line_whatever_a_file_says() -> None:
-    report = Report("a.md")
+    report = ProblemList("a.md")
 
     report.fail("yaml", f"has \x1b[2J\n{'x' * 5000}", "write less")
 
@@ -43,7 +43,7 @@ def test_a_reason_is_one_short_line_whatever_a_file_says() -> None:
 
 
 def test_warnings_have_an_end_and_errors_are_always_said() -> None:
-    report = Report("a.md")
+    report = ProblemList("a.md")
 
     for number in range(1000):
         report.warn("duplicate-key", f"has {number}", "take it away")

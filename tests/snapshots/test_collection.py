@@ -24,7 +24,7 @@ from skills_mcp.content.source import (
 )
 from skills_mcp.skills.model import EXPORTED_TIMES_NS, Problem
 from skills_mcp.skills.walk import Walk
-from skills_mcp.snapshots.collection import Collection, Finding, collect
+from skills_mcp.snapshots.collection import Collection, KeyedProblem, collect
 from skills_mcp.snapshots.skill_table import SkillTable
 from skills_mcp.snapshots.snapshot import take_snapshot
 from tests.content.sources import FakeSource
@@ -297,7 +297,7 @@ def test_a_folder_that_could_not_be_listed_is_listed_again(
     whole = read(content)
     problem = Problem(file, "cannot be listed", "", rule="unreadable", is_passing=True)
     nothing = SkillTable.pack([], whole.table.homes)
-    before = replace(whole, table=nothing, findings=(Finding(problem),))
+    before = replace(whole, table=nothing, findings=(KeyedProblem(problem),))
 
     assert told(read(content, before)) == told(whole)
 
@@ -398,7 +398,7 @@ def test_a_file_that_could_not_be_opened_is_tried_again(
     before = read(content)
     passing = Problem("a.md", "is locked", "", is_passing=True)
     [key] = [record.key for record in before.records() if record.file == "a.md"]
-    failed = replace(before, findings=(Finding(passing, key),))
+    failed = replace(before, findings=(KeyedProblem(passing, key),))
     opened_files.clear()
 
     after = read(content, failed)

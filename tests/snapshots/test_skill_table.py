@@ -20,7 +20,7 @@ from skills_mcp.skills.model import (
     Stamp,
 )
 from skills_mcp.skills.walk import Walk
-from skills_mcp.snapshots.records import KEY_BYTES, NO_KEY, Record
+from skills_mcp.snapshots.records import KEY_BYTES, NO_KEY, ContentRecord
 from skills_mcp.snapshots.skill_table import SkillTable
 from tests.support import SKILLS_CONTENT, make_skill
 
@@ -28,9 +28,9 @@ STAMP = Stamp(5, 2**62, 7)
 HERE = Path("/content")
 
 
-def recorded(skill: Skill, home: Home, number: int = 1) -> Record:
+def recorded(skill: Skill, home: Home, number: int = 1) -> ContentRecord:
     key = number.to_bytes(KEY_BYTES, "big")
-    return Record.of(key, home, skill.file, (skill, ()))
+    return ContentRecord.of(key, home, skill.file, (skill, ()))
 
 
 def packed(*skills: Skill, home: Home | None = None) -> SkillTable:
@@ -51,7 +51,11 @@ def test_every_skill_comes_out_as_it_was_read() -> None:
     skills = [skill for _, (skill, _) in read if skill]
 
     table = SkillTable.pack(
-        [(0, Record.of(NO_KEY, home, file, its)) for file, its in read if its[0]],
+        [
+            (0, ContentRecord.of(NO_KEY, home, file, its))
+            for file, its in read
+            if its[0]
+        ],
         [home],
     )
 

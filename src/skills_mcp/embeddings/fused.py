@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from skills_mcp.embeddings.client import EmbeddingError, Matrix, Vector
 from skills_mcp.embeddings.task_vectors import TaskVectors, compose_task_text
 from skills_mcp.routing.decision import Candidate, derive_places
-from skills_mcp.routing.evidence import Evidence, Word
+from skills_mcp.routing.evidence import Evidence, WordEvidence
 from skills_mcp.routing.matcher import Mask, Matcher
 from skills_mcp.skills.model import Skill, SkillPath
 
@@ -140,7 +140,7 @@ class FusedMatcher:
         found = [each for each in found if least is None or each.score >= least]
         return tuple(map(self._candidate, found[:most]))
 
-    def weigh(self, context: str) -> tuple[Word, ...]:
+    def weigh(self, context: str) -> tuple[WordEvidence, ...]:
         """Return the words of the task as `Matcher.weigh` does."""
         return self._lexical.weigh(context)
 

@@ -45,7 +45,7 @@ from skills_mcp.routing.decision import (
     is_listed,
 )
 from skills_mcp.routing.explanation import Explanation, explain
-from skills_mcp.routing.search import Found, search
+from skills_mcp.routing.search import SearchResult, search
 from skills_mcp.routing.tokens import tokenize
 from skills_mcp.scripts.audit import AuditFile
 from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
@@ -414,7 +414,7 @@ class SkillLibrary:
 
     def search(
         self, query: str, *, limit: int | None = None, scoping: Scoping = EVERYWHERE
-    ) -> Found:
+    ) -> SearchResult:
         """Return the skills that fit a query best.
 
         Raises:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class WordEvidence:
     """A word of the task, as an algorithm sees it."""
 
     typed: str

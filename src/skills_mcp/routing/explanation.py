@@ -15,7 +15,7 @@ from skills_mcp.routing.decision import (
     Match,
     NoMatch,
 )
-from skills_mcp.routing.evidence import Evidence, Word
+from skills_mcp.routing.evidence import Evidence, WordEvidence
 from skills_mcp.routing.matcher import Mask, Matcher
 from skills_mcp.routing.remedies import Contender, find_remedies
 from skills_mcp.skills.model import Skill
@@ -39,7 +39,7 @@ class Explanation:
 
     algorithm: str
     decision: Decision
-    words: tuple[Word, ...]
+    words: tuple[WordEvidence, ...]
     """The words of the task that count, in its order."""
     ignored: tuple[str, ...]
     """Those that say nothing to this algorithm."""
@@ -105,7 +105,7 @@ def render_explanation(explanation: Explanation) -> dict[str, Any]:
     }
 
 
-def pick_words(explanation: Explanation) -> tuple[Word, ...]:
+def pick_words(explanation: Explanation) -> tuple[WordEvidence, ...]:
     """Return the words that weigh most, in the order of the task."""
     heaviest = sorted(explanation.words, key=lambda word: -word.weight)[:_MOST_WORDS]
     return tuple(word for word in explanation.words if word in heaviest)
@@ -171,7 +171,7 @@ def _find_ignored(matcher: Matcher, context: str) -> tuple[str, ...]:
     return tuple(word for word, _ in zip(ignored, range(_MOST_IGNORED), strict=False))
 
 
-def _render_word(word: Word) -> dict[str, Any]:
+def _render_word(word: WordEvidence) -> dict[str, Any]:
     return {
         "word": word.typed,
         "term": word.term,

@@ -8,14 +8,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from skills_mcp.routing.decision import Candidate, derive_places
-from skills_mcp.routing.evidence import Evidence, Word
+from skills_mcp.routing.decision import PRIORITY_UNIT, Candidate
+from skills_mcp.routing.evidence import Evidence, WordEvidence
 from skills_mcp.routing.keyword_index import KeywordIndex, Numbers, clean
 from skills_mcp.routing.matcher import Mask
 from skills_mcp.routing.tokens import tokenize
 from skills_mcp.skills.model import Skill
 
-_PRIORITY_UNIT = Fraction(1, 1000)
 _REMEMBERED_TOKENS = 4096  # tasks share their words
 
 # Scores differ by far more than floats are wrong, or are compared exactly.
@@ -51,12 +50,6 @@ class KeywordMatcher:
         self._places = np.arange(len(skills)) if places is None else places
         self._match = lru_cache(maxsize=_REMEMBERED_TOKENS)(index.match)
 
-    @classmethod
-    def over(cls, skills: Sequence[Skill]) -> "KeywordMatcher":
-        """Return the matcher of a few skills that are in memory."""
-        index = KeywordIndex.build((s.keywords, s.priority) for s in skills)
-        return cls(index, skills, derive_places([skill.path for skill in skills]))
-
     def score(
         self,
         context: str,
@@ -85,11 +78,11 @@ class KeywordMatcher:
         best = zip(found[0][order].tolist(), ranks[order].tolist(), strict=True)
         return tuple(_candidate(self._skills[n], scores[r], matched) for n, r in best)
 
-    def weigh(self, context: str) -> tuple[Word, ...]:
+    def weigh(self, context: str) -> tuple[WordEvidence, ...]:
         """Return the words of the task that count, and what each is worth."""
         tokens = tokenize(context)
         return tuple(
-            Word(
+            WordEvidence(
                 typed=token,
                 term=token,
                 weight=1 / len(tokens),
@@ -187,7 +180,7 @@ def _candidate(skill: Skill, score: Fraction, matched: set[str]) -> Candidate:
 
 
 def _score(matches: int, total: int, priority: int) -> Fraction:
-    return Fraction(matches, total) + priority * _PRIORITY_UNIT
+    return Fraction(matches, total) + priority * PRIORITY_UNIT
 
 
 def _choose(found: _Found, wanted: NDArray[Any]) -> _Found:

@@ -4,7 +4,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from skills_mcp.routing.decision import Candidate
-from skills_mcp.routing.evidence import Evidence, Word
+from skills_mcp.routing.evidence import Evidence, WordEvidence
 from skills_mcp.skills.model import Skill
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
@@ -43,7 +43,7 @@ class Matcher(Protocol):
         """
         ...
 
-    def weigh(self, context: str) -> tuple[Word, ...]:
+    def weigh(self, context: str) -> tuple[WordEvidence, ...]:
         """Return the words of the task that count, and what each is worth."""
         ...
 

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skills_mcp.routing import evidence, rerank
-from skills_mcp.routing.decision import Candidate, derive_places
-from skills_mcp.routing.evidence import Evidence
+from skills_mcp.routing import rerank
+from skills_mcp.routing.decision import PRIORITY_UNIT, Candidate
+from skills_mcp.routing.evidence import Evidence, WordEvidence
 from skills_mcp.routing.matcher import Mask
 from skills_mcp.routing.names import Names, clean
 from skills_mcp.routing.reasons import add_up, find_reasons, limit
@@ -25,14 +25,14 @@ from skills_mcp.routing.shares import (
 )
 from skills_mcp.routing.task import Task, TaskReader
 from skills_mcp.routing.text_index.inverted_index import TextIndex
-from skills_mcp.routing.text_index.sequences import Document
+from skills_mcp.routing.text_index.sequences import IndexedDocument
 from skills_mcp.skills.index import INDEX, ROOT
 from skills_mcp.skills.model import Skill, SkillPath
 
 _HEADING = re.compile(r"^#{1,6}[ \t]+(.+)$", re.MULTILINE)
 
 _UNIT = 10**6
-_PRIORITY_UNIT = _UNIT // 1000
+_PRIORITY_STEP = int(_UNIT * PRIORITY_UNIT)
 _MOST_WORDS = 10
 
 
@@ -67,12 +67,12 @@ class SkillText(NamedTuple):
     category: str
 
 
-def derive_document(skill: Skill | SkillText) -> Document:
+def derive_document(skill: Skill | SkillText) -> IndexedDocument:
     """Return what a skill says, by where it says it."""
     folder, _, last = skill.path.rpartition("/")
     # `ui/react/_index` is about react, not about indexes.
     name = folder.rpartition("/")[2] if last in {INDEX, ROOT} else skill.name
-    return Document(
+    return IndexedDocument(
         name=name,
         labels="\n".join((*skill.keywords, skill.category)),
         description=skill.description,
@@ -113,13 +113,6 @@ class RankedMatcher:
         self._shares = Shares(index)
         self._has_priorities = bool(index.priorities.any())
 
-    @classmethod
-    def over(cls, skills: Sequence[Skill]) -> "RankedMatcher":
-        """Return the matcher of a few skills that are in memory, in path order."""
-        names = Names([s.path for s in skills], [s.name for s in skills])
-        index = TextIndex.build(map(derive_document, skills))
-        return cls(index, skills, names=names, places=derive_places(names.paths))
-
     def score(
         self,
         context: str,
@@ -157,13 +150,13 @@ class RankedMatcher:
         other._names = None  # noqa: SLF001 - it is one of us
         return other
 
-    def weigh(self, context: str) -> tuple[evidence.Word, ...]:
+    def weigh(self, context: str) -> tuple[WordEvidence, ...]:
         """Return the words of the task that count, and what each is worth."""
         task = self._reader.read(context)
         shares = task.information / (task.whole or 1)
         rows = zip(task.words, shares.tolist(), task.holders.tolist(), strict=True)
         return tuple(
-            evidence.Word(typed=word.typed, term=word.term, weight=share, skills=held)
+            WordEvidence(typed=word.typed, term=word.term, weight=share, skills=held)
             for word, share, held in rows
         )
 
@@ -265,7 +258,7 @@ class RankedMatcher:
         """Return the scores of skills that match, with their priorities."""
         published = rerank.publish(combined, weight.value)
         scores = np.maximum(np.rint(published * _UNIT).astype(np.int64), 1)
-        scores += self._index.priorities[numbers].astype(np.int64) * _PRIORITY_UNIT
+        scores += self._index.priorities[numbers].astype(np.int64) * _PRIORITY_STEP
         return _Ranking(numbers, np.clip(scores, 0, _UNIT))
 
 

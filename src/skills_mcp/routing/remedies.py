@@ -6,14 +6,20 @@ from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 from skills_mcp.config import Matching
-from skills_mcp.routing.decision import Ambiguous, Decision, Match, NoMatch, exact
-from skills_mcp.routing.evidence import Evidence, Word
+from skills_mcp.routing.decision import (
+    PRIORITY_UNIT,
+    Ambiguous,
+    Decision,
+    Match,
+    NoMatch,
+    exact,
+)
+from skills_mcp.routing.evidence import Evidence, WordEvidence
 from skills_mcp.skills.model import Skill
 
 _MOST_NEW_KEYWORDS = 3
 """Who needs more of them is right to lose."""
 
-_PRIORITY_UNIT = Fraction(1, 1000)  # 001 §5.2
 
 _FEW = 3
 _WORTH_SAYING = 0.1
@@ -40,7 +46,7 @@ class Contender:
 def find_remedies(  # noqa: PLR0913 - what a decision was made of
     decision: Decision,
     contenders: Sequence[Contender],
-    words: Sequence[Word],
+    words: Sequence[WordEvidence],
     matching: Matching,
     algorithm: str,
     *,
@@ -140,7 +146,7 @@ def _choose_wanted(
 def _by_keyword(
     wanted: Contender,
     contenders: Sequence[Contender],
-    words: Sequence[Word],
+    words: Sequence[WordEvidence],
     matching: Matching,
 ) -> Iterator[str]:
     """Say which keywords would make a skill the answer (001 §5.2, §5.3)."""
@@ -171,18 +177,18 @@ def _with_more(wanted: Contender, number: int) -> Fraction:
     """Return the score with so many keywords more, all of which match."""
     matched = _count_matched(wanted) + number
     total = len(wanted.skill.keywords) + number
-    return Fraction(matched, total) + wanted.skill.priority * _PRIORITY_UNIT
+    return Fraction(matched, total) + wanted.skill.priority * PRIORITY_UNIT
 
 
 def _count_matched(wanted: Contender) -> int:
     """Return how many keywords match; a score without any is none at all."""
     if wanted.place is None:
         return 0
-    own = wanted.score - wanted.skill.priority * _PRIORITY_UNIT
+    own = wanted.score - wanted.skill.priority * PRIORITY_UNIT
     return round(own * len(wanted.skill.keywords))
 
 
-def _by_word(wanted: Contender, words: Sequence[Word]) -> Iterator[str]:
+def _by_word(wanted: Contender, words: Sequence[WordEvidence]) -> Iterator[str]:
     """Say which words of the task a skill lacks, or has where they count little."""
     path = wanted.skill.path
     missing = _pick_heaviest(_missing(wanted, words))
@@ -201,14 +207,14 @@ def _by_word(wanted: Contender, words: Sequence[Word]) -> Iterator[str]:
         )
 
 
-def _pick_heaviest(words: Sequence[Word]) -> list[Word]:
+def _pick_heaviest(words: Sequence[WordEvidence]) -> list[WordEvidence]:
     """Return a few words, or none if they are too small a part of the task."""
     heaviest = sorted(words, key=lambda word: -word.weight)[:_FEW]
     share = sum(word.weight for word in heaviest)
     return heaviest if share >= _WORTH_SAYING else []
 
 
-def _missing(wanted: Contender, words: Sequence[Word]) -> list[Word]:
+def _missing(wanted: Contender, words: Sequence[WordEvidence]) -> list[WordEvidence]:
     """Return the words that do not speak for a skill, the rarest first.
 
     Of those that are as rare the last is first: tasks begin with what is to be done,
@@ -219,6 +225,6 @@ def _missing(wanted: Contender, words: Sequence[Word]) -> list[Word]:
     return sorted(missing, key=lambda word: word.skills)
 
 
-def _quote(words: Sequence[Word]) -> str:
+def _quote(words: Sequence[WordEvidence]) -> str:
     shown = ", ".join(repr(word.typed) for word in words[:_FEW])
     return f"{shown} and {len(words) - _FEW} more" if len(words) > _FEW else shown

@@ -43,7 +43,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """What a query found, best first."""
 
     hits: tuple[Hit, ...]
@@ -80,7 +80,7 @@ def search(  # noqa: PLR0913 - each of them is a setting or an argument of the t
     limit: int,
     threshold: float,
     within: Mask = None,
-) -> Found:
+) -> SearchResult:
     """Find the skills that a query names or describes (000 §3.2, 002 §5.5).
 
     Args:
@@ -96,7 +96,7 @@ def search(  # noqa: PLR0913 - each of them is a setting or an argument of the t
     """
     text = clean(query)
     if not text:
-        return Found((), 0)
+        return SearchResult((), 0)
     most = limit * _CANDIDATES_PER_HIT
     named = _find_named(text, skills, names, within, most)
     ranked = matcher.score(text, most=most + len(named), within=within)
@@ -105,7 +105,7 @@ def search(  # noqa: PLR0913 - each of them is a setting or an argument of the t
     best = nsmallest(most, every, key=_Ranked.order)
     kept = _keep(best, exact(threshold))
     shown = (Hit(hit.skill, float(hit.shown), hit.reason) for hit in kept[:limit])
-    return Found(tuple(shown), len(kept))
+    return SearchResult(tuple(shown), len(kept))
 
 
 def _find_named(

@@ -13,7 +13,7 @@ from skills_mcp.library import (
     ServedExamples,
     derive_sha256,
 )
-from skills_mcp.routing.search import Found, Hit
+from skills_mcp.routing.search import Hit, SearchResult
 from skills_mcp.server.replies import Reply, inventory, origin, reminder
 from skills_mcp.skills.examples import FittingExample
 
@@ -22,7 +22,7 @@ _MAX_DESCRIPTION = 1024
 _SOURCE_PATH = "source_path"  # `path` is SkillHub's word for the folder
 
 
-def found_skills(found: Found) -> Reply:
+def found_skills(found: SearchResult) -> Reply:
     """Return the reply of `search_skills`: the hits, and how many there are."""
     data: dict[str, Any] = {
         "skills": [_hit(hit) for hit in found.hits],

@@ -18,7 +18,7 @@ from skills_mcp.skills.homes import Home
 from skills_mcp.skills.index import INDEX, ROOT
 from skills_mcp.skills.model import Problem, Skill, SkillPath, Stamp
 from skills_mcp.skills.package import parse_package
-from skills_mcp.skills.problems import Report, printable
+from skills_mcp.skills.problems import ProblemList, printable
 from skills_mcp.skills.walk import Package, RuleFile
 
 MAX_SKILL_BYTES = 1024 * 1024
@@ -52,7 +52,7 @@ def _read_found(root: Path, found: RuleFile | Package) -> Described:
     if isinstance(raw, Problem):
         return None, (raw, *_hidden(root, found))
     text, stamp = raw
-    report = Report(found.file)
+    report = ProblemList(found.file)
     decoded = decode(text, report, lenient=isinstance(found, Package))
     if decoded is None:
         return None, (*report.problems, *_hidden(root, found))

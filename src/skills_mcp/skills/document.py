@@ -14,7 +14,7 @@ from textwrap import dedent
 from typing import Any
 
 from skills_mcp.skills import lfs
-from skills_mcp.skills.problems import Report
+from skills_mcp.skills.problems import ProblemList
 from skills_mcp.text.safe_yaml import (
     MAX_YAML_CHARACTERS,
     Texts,
@@ -56,7 +56,7 @@ class Document:
     body: str
 
 
-def decode(raw: bytes, report: Report, *, lenient: bool) -> str | None:
+def decode(raw: bytes, report: ProblemList, *, lenient: bool) -> str | None:
     """Return the text of a file, or None when it is none."""
     if lfs.is_pointer(raw):
         reason = "is only a pointer: its content is in Git LFS, which is not fetched"
@@ -74,7 +74,7 @@ def decode(raw: bytes, report: Report, *, lenient: bool) -> str | None:
     return text
 
 
-def parse_document(text: str, report: Report, *, lenient: bool) -> Document | None:
+def parse_document(text: str, report: ProblemList, *, lenient: bool) -> Document | None:
     """Take the text of a file apart; the reason why not is in the report."""
     whole = text.lstrip(_INVISIBLE).replace("\r\n", "\n").replace("\r", "\n")
     preamble, text = _skip_preamble(whole.lstrip(), lenient=lenient)
@@ -107,7 +107,7 @@ def parse_document(text: str, report: Report, *, lenient: bool) -> Document | No
     return Document(fields, "\n\n".join(parts))
 
 
-def _clean(texts: Texts, report: Report) -> Mapping[str, Any]:
+def _clean(texts: Texts, report: ProblemList) -> Mapping[str, Any]:
     """Return the fields, and report what is not in them any more."""
     for key in dict.fromkeys(texts.repeated):
         reason = f"has {key} twice in one place, so the last one is used"
@@ -152,7 +152,7 @@ def _splitter() -> Any:
     return YAMLHandler()
 
 
-def _parse_block(block: str, report: Report, *, lenient: bool) -> Texts | None:
+def _parse_block(block: str, report: ProblemList, *, lenient: bool) -> Texts | None:
     try:
         read = parse_texts(block)
     except YamlError as error:
@@ -171,7 +171,7 @@ def _parse_block(block: str, report: Report, *, lenient: bool) -> Texts | None:
     return texts
 
 
-def _read_description(read: Texts, block: str, report: Report) -> Texts:
+def _read_description(read: Texts, block: str, report: ProblemList) -> Texts:
     """Read a description as it is written if YAML takes it for more than a text."""
     if not isinstance(read.value, dict) or not _is_split(read.value):
         return read

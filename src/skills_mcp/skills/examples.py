@@ -13,7 +13,7 @@ from skills_mcp.errors import FileError
 from skills_mcp.skills.document import parse_document
 from skills_mcp.skills.fields import distinct, text_of, words_of
 from skills_mcp.skills.model import Skill
-from skills_mcp.skills.problems import Report
+from skills_mcp.skills.problems import ProblemList
 from skills_mcp.skills.reading import read_beginning
 
 Tokenize = Callable[[str], Collection[str]]
@@ -120,7 +120,7 @@ def parse_example(text: str, *, file: str, truncated: bool = False) -> Example:
     """
     # Only at the very top: further down it is what the example shows.
     begins = text.lstrip(_INVISIBLE).lstrip().startswith("---")
-    document = parse_document(text, Report(file), lenient=True) if begins else None
+    document = parse_document(text, ProblemList(file), lenient=True) if begins else None
     given = document.fields if document else {}
     fields = {str(key).casefold(): value for key, value in given.items()}  # 003
     body = document.body if document else text.strip(_INVISIBLE).strip()

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from skills_mcp.skills.problems import Report
+from skills_mcp.skills.problems import ProblemList
 from skills_mcp.text.rendering import shorten
 
 # YAML's own spellings.
@@ -59,7 +59,7 @@ def distinct(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def flag_of(
-    fields: Mapping[str, Any], key: str, report: Report, *, default: bool
+    fields: Mapping[str, Any], key: str, report: ProblemList, *, default: bool
 ) -> bool:
     """Return a switch, as YAML spells it."""
     value = fields.get(key, "")
@@ -72,7 +72,7 @@ def flag_of(
     return default
 
 
-def priority_of(fields: Mapping[str, Any], report: Report) -> int:
+def priority_of(fields: Mapping[str, Any], report: ProblemList) -> int:
     """Return the priority, or 0 for what is no number that it may have."""
     value = fields.get("priority", "")
     word = value.strip().casefold() if isinstance(value, str) else "no scalar"
@@ -89,7 +89,7 @@ def priority_of(fields: Mapping[str, Any], report: Report) -> int:
     return 0
 
 
-def examples_of(value: Any, report: Report) -> tuple[str, ...]:
+def examples_of(value: Any, report: ProblemList) -> tuple[str, ...]:
     """Return tasks in a user's words, each once.
 
     They are a list of texts, or of mappings that have the text as `query` or
@@ -110,7 +110,7 @@ def examples_of(value: Any, report: Report) -> tuple[str, ...]:
     return tuple(dict.fromkeys(filter(None, texts)))
 
 
-def entry_of(fields: Mapping[str, Any], report: Report) -> tuple[str, ...]:
+def entry_of(fields: Mapping[str, Any], report: ProblemList) -> tuple[str, ...]:
     """Return the words of the command that a package is entered by (003).
 
     They are split as a shell would, but nothing in them is expanded.

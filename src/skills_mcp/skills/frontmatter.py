@@ -29,7 +29,7 @@ from skills_mcp.skills.model import (
     Skill,
     SkillPath,
 )
-from skills_mcp.skills.problems import Report
+from skills_mcp.skills.problems import ProblemList
 from skills_mcp.text.rendering import shorten
 
 
@@ -43,7 +43,7 @@ def parse_skill(
         file: Its path relative to the content's root, for messages and headers.
         directory: The folder with its assets and scripts, if there is one.
     """
-    report = Report(file)
+    report = ProblemList(file)
     document = parse_document(text, report, lenient=False)
     if document is None:
         return None, report.problems
@@ -90,7 +90,7 @@ def derive_path(file: str) -> SkillPath:
     return SkillPath(file.removesuffix(".md"))
 
 
-def _keywords(fields: Mapping[str, Any], report: Report) -> tuple[str, ...]:
+def _keywords(fields: Mapping[str, Any], report: ProblemList) -> tuple[str, ...]:
     value = fields.get("keywords")
     if not isinstance(value, list):
         reason = (
@@ -113,7 +113,7 @@ def _keywords(fields: Mapping[str, Any], report: Report) -> tuple[str, ...]:
     return kept
 
 
-def _description(fields: Mapping[str, Any], report: Report) -> str:
+def _description(fields: Mapping[str, Any], report: ProblemList) -> str:
     description = text_of(fields, "description")
     if not description:
         report.fail(
@@ -125,7 +125,7 @@ def _description(fields: Mapping[str, Any], report: Report) -> str:
     return description
 
 
-def _assets(fields: Mapping[str, Any], report: Report) -> Iterator[Asset]:
+def _assets(fields: Mapping[str, Any], report: ProblemList) -> Iterator[Asset]:
     for entry in _entries(fields, "assets", report):
         yield Asset(
             file=entry["file"],
@@ -134,7 +134,7 @@ def _assets(fields: Mapping[str, Any], report: Report) -> Iterator[Asset]:
         )
 
 
-def _scripts(fields: Mapping[str, Any], report: Report) -> Iterator[Script]:
+def _scripts(fields: Mapping[str, Any], report: ProblemList) -> Iterator[Script]:
     for entry in _entries(fields, "scripts", report):
         execution = _text(entry, "execution") or "claude"
         if execution not in {"claude", "server"}:
@@ -154,7 +154,7 @@ def _scripts(fields: Mapping[str, Any], report: Report) -> Iterator[Script]:
         )
 
 
-def _arguments(script: Mapping[str, Any], report: Report) -> Iterator[Argument]:
+def _arguments(script: Mapping[str, Any], report: ProblemList) -> Iterator[Argument]:
     for entry in _mappings(script, "args", "name", report):
         yield Argument(
             name=entry["name"],
@@ -164,7 +164,7 @@ def _arguments(script: Mapping[str, Any], report: Report) -> Iterator[Argument]:
 
 
 def _entries(
-    fields: Mapping[str, Any], key: str, report: Report
+    fields: Mapping[str, Any], key: str, report: ProblemList
 ) -> Iterator[Mapping[str, Any]]:
     """Iterate over declared files, without those that could leave the folder."""
     for entry in _mappings(fields, key, "file", report):
@@ -182,7 +182,7 @@ def _entries(
 
 
 def _mappings(
-    fields: Mapping[str, Any], key: str, required: str, report: Report
+    fields: Mapping[str, Any], key: str, required: str, report: ProblemList
 ) -> Iterator[Mapping[str, Any]]:
     value = fields.get(key)
     hint = f"write: {key}: / - {required}: …"

@@ -28,7 +28,7 @@ from skills_mcp.skills.model import (
     SkillPath,
     Stamp,
 )
-from skills_mcp.skills.problems import Report
+from skills_mcp.skills.problems import ProblemList
 
 MAIN = "SKILL.md"
 
@@ -70,7 +70,7 @@ def parse_package(
         path: The folder's path; empty if it is the root itself.
         files: Every file of the folder, `SKILL.md` included.
     """
-    report = Report(file)
+    report = ProblemList(file)
     document = parse_document(text, report, lenient=True)
     if document is None:
         return None, report.problems
@@ -139,7 +139,7 @@ def has_program_suffix(file: str) -> bool:
     return PurePosixPath(file).suffix.lower() in _RUNNABLE - {""}
 
 
-def _name(fields: Mapping[str, Any], path: SkillPath, report: Report) -> str:
+def _name(fields: Mapping[str, Any], path: SkillPath, report: ProblemList) -> str:
     name = text_of(fields, "name")
     if name:
         return name

@@ -25,7 +25,7 @@ def printable(text: str) -> str:
 
 
 @dataclass(slots=True)
-class Report:
+class ProblemList:
     """The problems of one file, in the order in which they were found."""
 
     file: str

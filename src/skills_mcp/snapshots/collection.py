@@ -25,13 +25,13 @@ from skills_mcp.skills.walk import Walk
 from skills_mcp.snapshots.records import (
     NO_KEY,
     ContentId,
+    ContentRecord,
     ListedSkill,
-    Record,
     derive_key,
 )
 from skills_mcp.snapshots.skill_table import SkillTable
 
-KnownRecords = Mapping[bytes, Record]
+KnownRecords = Mapping[bytes, ContentRecord]
 """Records of earlier states, by their keys."""
 
 
@@ -61,7 +61,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class KeyedProblem:
     """A problem, and the record that has it."""
 
     problem: Problem
@@ -75,7 +75,7 @@ class Collection:
 
     origins: tuple[Origin, ...]
     table: SkillTable
-    findings: tuple[Finding, ...]
+    findings: tuple[KeyedProblem, ...]
     blank_keys: tuple[bytes, ...] = ()
     """The keys of files that are no skills, and that is no problem: `README.md`."""
 
@@ -90,7 +90,7 @@ class Collection:
         origins = tuple(map(Origin.of, content.parts))
         return is_whole and origins == self.origins and all(o.revision for o in origins)
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[ContentRecord]:
         """Iterate over everything that need not be read again."""
         problems: dict[bytes, list[Problem]] = defaultdict(list)
         for finding in self.findings:
@@ -99,7 +99,7 @@ class Collection:
         forgotten = {NO_KEY, *passing}
         for key in (*self.blank_keys, *problems):
             if key not in forgotten:
-                yield Record(key, "", None, tuple(problems[key]))
+                yield ContentRecord(key, "", None, tuple(problems[key]))
         for record in self.table.records():  # the last record of a key is the one
             if record.key not in forgotten:
                 yield replace(record, problems=tuple(problems[record.key]))
@@ -139,9 +139,9 @@ def collect(
 class HomeReading:
     """What one folder holds."""
 
-    records: Sequence[Record]
+    records: Sequence[ContentRecord]
     """In the order of their files."""
-    findings: Sequence[tuple[Record | None, Problem]]
+    findings: Sequence[tuple[ContentRecord | None, Problem]]
     """The problems, each with its record if it is of one."""
 
 
@@ -156,8 +156,8 @@ def read_home(
         content_id: Names the content of its files.
         known: Records that need not be read.
     """
-    records: list[Record] = []
-    findings: list[tuple[Record | None, Problem]] = []
+    records: list[ContentRecord] = []
+    findings: list[tuple[ContentRecord | None, Problem]] = []
     room = limits.max_characters
     walk = Walk(home.directory, limits.max_files, packages_only=home.packages_only)
     for found in walk.run():
@@ -167,7 +167,7 @@ def read_home(
         key = derive_key(found, home.prefix, content_id)
         record = known.get(key)
         if record is None:
-            record = Record.of(key, home, found.file, read_skill(home, found))
+            record = ContentRecord.of(key, home, found.file, read_skill(home, found))
         records.append(record)
         findings += [(record, problem) for problem in record.problems]
         room -= record.skill.characters if record.skill else 0
@@ -181,7 +181,9 @@ def read_home(
     return HomeReading(records, findings)
 
 
-def _take_fitting(records: Iterable[Record], max_characters: int) -> Iterator[Record]:
+def _take_fitting(
+    records: Iterable[ContentRecord], max_characters: int
+) -> Iterator[ContentRecord]:
     """Iterate over the records that have room together, in the order of the walk."""
     for record in records:
         max_characters -= record.skill.characters if record.skill else 0
@@ -202,11 +204,13 @@ class _Reading:
     """What was found so far in all sources; homes are counted from 0."""
 
     homes: list[Home] = field(default_factory=list)
-    skills: dict[SkillPath, tuple[int, Record]] = field(default_factory=dict)
+    skills: dict[SkillPath, tuple[int, ContentRecord]] = field(default_factory=dict)
     """The records that have got their paths, each with its home."""
-    blank: list[tuple[int, Record]] = field(default_factory=list)
+    blank: list[tuple[int, ContentRecord]] = field(default_factory=list)
     """The records without a skill."""
-    findings: list[tuple[int, Record | None, Problem]] = field(default_factory=list)
+    findings: list[tuple[int, ContentRecord | None, Problem]] = field(
+        default_factory=list
+    )
 
     def report(self, *problems: Problem) -> None:
         """Add problems that are of no record."""
@@ -237,9 +241,9 @@ class _Reading:
         for home, record in self.blank:
             owners.setdefault(record.key, home)
         findings = tuple(
-            Finding(problem, record.key)
+            KeyedProblem(problem, record.key)
             if record and owners.get(record.key) == home
-            else Finding(problem)
+            else KeyedProblem(problem)
             for home, record, problem in self.findings
         )
         origins = tuple(map(Origin.of, content.parts))
@@ -255,7 +259,7 @@ class _Reading:
         )
 
 
-def _is_denied(record: Record, home: Home, rules: Visibility) -> bool:
+def _is_denied(record: ContentRecord, home: Home, rules: Visibility) -> bool:
     skill = record.skill
     if skill is None:
         return False
@@ -280,13 +284,13 @@ def _content_id(part: Part, home: Home, ids: Mapping[str, str]) -> ContentId:
     return lambda file: ids.get(prefix + file, otherwise)
 
 
-def _same_path(record: Record, first: Record) -> Problem:
+def _same_path(record: ContentRecord, first: ContentRecord) -> Problem:
     reason = f"is not served: {first.file} has the same path"
     hint = "rename one of them, or mount the sources at different places"
     return Problem(record.file, reason, hint, rule="same-path")
 
 
-def _location(home: Home, record: Record) -> Path:
+def _location(home: Home, record: ContentRecord) -> Path:
     return home.directory / record.file.removeprefix(home.prefix)
 
 

@@ -40,7 +40,7 @@ from skills_mcp.files.locks import FileLock, acquire_lock
 from skills_mcp.routing.keyword_index import KeywordIndex
 from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.skills.model import Problem
-from skills_mcp.snapshots.collection import Collection, Finding, Origin
+from skills_mcp.snapshots.collection import Collection, KeyedProblem, Origin
 from skills_mcp.snapshots.indexes import IndexState
 from skills_mcp.snapshots.skill_table import SkillTable
 
@@ -206,7 +206,7 @@ def _open(folder: Path) -> IndexState:
         origins=tuple(Origin(**origin) for origin in about["origins"]),
         table=SkillTable(kinds["skills"], text),
         findings=tuple(
-            Finding(Problem(**problem), bytes.fromhex(key))
+            KeyedProblem(Problem(**problem), bytes.fromhex(key))
             for problem, key in about["findings"]
         ),
         blank_keys=tuple(map(bytes.fromhex, about["blank_keys"])),

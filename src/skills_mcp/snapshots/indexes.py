@@ -18,7 +18,7 @@ from skills_mcp.routing.keywords import KeywordMatcher
 from skills_mcp.routing.names import Names
 from skills_mcp.routing.ranked import RankedMatcher, derive_document
 from skills_mcp.routing.text_index.inverted_index import TextIndex
-from skills_mcp.routing.text_index.sequences import Document
+from skills_mcp.routing.text_index.sequences import IndexedDocument
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.snapshots.collection import Collection
 from skills_mcp.snapshots.records import NO_KEY
@@ -149,7 +149,9 @@ class Indexes:
             return TextIndex.build(self._find_documents({}))
         return TextIndex.build(self._find_documents(known.text_numbers()), known.texts)
 
-    def _find_documents(self, known: dict[bytes, int]) -> Iterator[Document | int]:
+    def _find_documents(
+        self, known: dict[bytes, int]
+    ) -> Iterator[IndexedDocument | int]:
         """Iterate over what the skills say, or where that is known."""
         table = self._collection.table
         for skill in self._index.offered.numbers:

@@ -71,7 +71,7 @@ class SkillRecord(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class ContentRecord:
     """What one rule file or package was read as: a skill, or the reason why not."""
 
     key: bytes
@@ -81,7 +81,7 @@ class Record:
     problems: tuple[Problem, ...] = ()
 
     @classmethod
-    def of(cls, key: bytes, home: Home, file: str, read: Described) -> "Record":
+    def of(cls, key: bytes, home: Home, file: str, read: Described) -> "ContentRecord":
         """Return the record of a file, relative to its home, and what was read."""
         skill, problems = read
         recorded = _record_skill(skill, home) if skill else None

@@ -23,8 +23,8 @@ from skills_mcp.skills.model import Skill, Stamp
 from skills_mcp.snapshots.records import (
     KEY_BYTES,
     NO_KEY,
+    ContentRecord,
     ListedSkill,
-    Record,
     SkillRecord,
     decode,
     decode_text,
@@ -58,7 +58,7 @@ class SkillTable(Sequence[Skill]):
 
     @classmethod
     def pack(
-        cls, placed: Sequence[tuple[int, Record]], homes: Sequence[Home]
+        cls, placed: Sequence[tuple[int, ContentRecord]], homes: Sequence[Home]
     ) -> "SkillTable":
         """Return the table of records.
 
@@ -96,7 +96,7 @@ class SkillTable(Sequence[Skill]):
         return cls(arrays, b"".join(s.text for s in skills))
 
     def has_packed(
-        self, placed: Sequence[tuple[int, Record]], homes: Sequence[Home]
+        self, placed: Sequence[tuple[int, ContentRecord]], homes: Sequence[Home]
     ) -> bool:
         """Whether `pack` would return the same table, as the keys tell."""
         keys = [record.key for _, record in placed]
@@ -158,7 +158,7 @@ class SkillTable(Sequence[Skill]):
         """Return what routing reads of a skill; the rest is not decoded."""
         return decode_text(self._lines.record(number))
 
-    def records(self) -> Iterator[Record]:
+    def records(self) -> Iterator[ContentRecord]:
         """Iterate over the records as they were packed, but for their problems."""
         columns = (
             *(self.column(name) for name in ("paths", "names", "categories")),
@@ -169,7 +169,7 @@ class SkillTable(Sequence[Skill]):
         )
         skills = starmap(SkillRecord, zip(*columns, strict=True))
         for number, (key, skill) in enumerate(zip(self.keys, skills, strict=True)):
-            yield Record(key, self.file(number), skill)
+            yield ContentRecord(key, self.file(number), skill)
 
     @cached_property
     def _files(self) -> list[str]:

@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Literal
 
 from skills_mcp.routing.decision import Candidate
-from skills_mcp.routing.evidence import Evidence, Word
+from skills_mcp.routing.evidence import Evidence, WordEvidence
 from skills_mcp.routing.matcher import Mask
 from skills_mcp.skills.model import Skill
 
@@ -35,10 +35,10 @@ class PlainMatcher:
         kept.sort(key=lambda each: (-each.score, each.skill.path))
         return tuple(kept[:most])
 
-    def weigh(self, context: str) -> tuple[Word, ...]:
+    def weigh(self, context: str) -> tuple[WordEvidence, ...]:
         words = _words(context)
         return tuple(
-            Word(
+            WordEvidence(
                 typed=word,
                 term=word,
                 weight=1 / len(words),

@@ -16,11 +16,11 @@ from skills_mcp.config import Matching
 from skills_mcp.routing.decision import Ambiguous, Match
 from skills_mcp.routing.evidence import Evidence
 from skills_mcp.routing.matcher import Mask
-from skills_mcp.routing.ranked import RankedMatcher
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Skill
 from skills_mcp.skills.scoping import Scoping
 from tests.authoring.evaluation.matching import PlainMatcher, TextMatcher
+from tests.routing.matchers import ranked_matcher
 from tests.support import make_skill
 
 AUTH = make_skill("ui/auth", keywords=["login", "react"], category="web")
@@ -275,7 +275,7 @@ def test_an_answer_says_what_speaks_for_it_among_the_skills_of_the_part() -> Non
         make_skill("api/login", description="about login"),
         make_skill("ui/auth", description="login login"),
     )
-    index, matcher = SkillIndex(skills), RankedMatcher.over(skills)
+    index, matcher = SkillIndex(skills), ranked_matcher(skills)
     found = measure([prompt("login", scoping=Scoping("ui"))], matcher, MATCHING, index)
 
     said = give_reason(found[0], matcher, MATCHING, index)

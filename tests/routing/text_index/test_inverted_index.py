@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from skills_mcp.routing.text_index import sequences
 from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.routing.text_index.postings import SHARE_UNIT
-from skills_mcp.routing.text_index.sequences import Document
+from skills_mcp.routing.text_index.sequences import IndexedDocument
 from skills_mcp.routing.words import split_text
 
 # As the documentation has them, in the order of a document's fields.
@@ -23,10 +23,10 @@ B = 0.75
 
 WORDS = ("ant", "bat", "cat", "dog", "eel", "認証")
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
-DOCUMENTS = st.builds(Document, *[TEXTS] * 5, st.integers(-1000, 1000))
+DOCUMENTS = st.builds(IndexedDocument, *[TEXTS] * 5, st.integers(-1000, 1000))
 
 
-def literal_share(document: Document, term: str) -> float:
+def literal_share(document: IndexedDocument, term: str) -> float:
     """Return how well a document explains a term, without any index."""
     frequency = 0.0
     fields = zip(document.texts, WEIGHTS, USUAL_LENGTHS, strict=True)
@@ -37,7 +37,7 @@ def literal_share(document: Document, term: str) -> float:
     return frequency / (K1 + frequency)
 
 
-def literal_fields(document: Document, term: str) -> int:
+def literal_fields(document: IndexedDocument, term: str) -> int:
     held = (term in text.split() for text in document.texts)
     return sum(2**n for n, is_held in enumerate(held) if is_held)
 
@@ -51,7 +51,7 @@ def same(one: TextIndex, other: TextIndex) -> bool:
     )
 
 
-def long_documents(count: int, seed: int = 1) -> list[Document]:
+def long_documents(count: int, seed: int = 1) -> list[IndexedDocument]:
     """Return documents of 400 words each."""
     random = Random(seed)  # noqa: S311 - the same documents each time
 
@@ -59,13 +59,13 @@ def long_documents(count: int, seed: int = 1) -> list[Document]:
         return " ".join(f"w{random.randrange(2000)}x" for _ in range(length))
 
     return [
-        Document(f"name {n}", text(5), text(20), text(5), text(370))
+        IndexedDocument(f"name {n}", text(5), text(20), text(5), text(370))
         for n in range(count)
     ]
 
 
 @given(st.lists(DOCUMENTS, max_size=6))
-def test_the_index_equals_the_formulas(documents: list[Document]) -> None:
+def test_the_index_equals_the_formulas(documents: list[IndexedDocument]) -> None:
     index = TextIndex.build(documents)
 
     for term in WORDS:
@@ -88,7 +88,7 @@ def test_the_index_equals_the_formulas(documents: list[Document]) -> None:
 
 @given(st.lists(DOCUMENTS, max_size=6))
 def test_the_words_of_every_field_are_kept_in_their_order(
-    documents: list[Document],
+    documents: list[IndexedDocument],
 ) -> None:
     index = TextIndex.build(documents)
 
@@ -103,7 +103,7 @@ def test_the_words_of_every_field_are_kept_in_their_order(
 
 def test_terms_are_in_order_whatever_they_consist_of() -> None:
     texts = ["zebra ant", "Öl ähnlich", "認証 ant", "добавить c++ c# .net", "z" * 200]
-    index = TextIndex.build(Document(text, "", "", "", "") for text in texts)
+    index = TextIndex.build(IndexedDocument(text, "", "", "", "") for text in texts)
 
     terms = [index.vocabulary.term(number) for number in range(len(index.vocabulary))]
 
@@ -118,7 +118,7 @@ def test_terms_are_in_order_whatever_they_consist_of() -> None:
 
 @given(st.lists(DOCUMENTS, max_size=6), st.data())
 def test_what_is_known_changes_nothing_in_an_index(
-    documents: list[Document], data: st.DataObject
+    documents: list[IndexedDocument], data: st.DataObject
 ) -> None:
     kept = st.integers(0, len(documents) - 1) if documents else st.nothing()
     wanted = data.draw(st.lists(kept | DOCUMENTS, max_size=8))
@@ -152,7 +152,7 @@ def test_changes_add_up() -> None:
     for number, document in enumerate(long_documents(20, seed=2)):
         place = number * 7 % len(documents)
         documents[place] = document
-        changed: list[Document | int] = list(range(len(documents)))
+        changed: list[IndexedDocument | int] = list(range(len(documents)))
         changed[place] = document
         index = TextIndex.build(changed, index)
 
@@ -205,11 +205,11 @@ def test_a_build_reads_documents_one_after_the_other() -> None:
         def __del__(self) -> None:
             alive["now"] -= 1
 
-    def documents() -> Sequence[Document]:  # type: ignore[misc]
+    def documents() -> Sequence[IndexedDocument]:  # type: ignore[misc]
         for number in range(50):
             alive["now"] += 1
             alive["most"] = max(alive.values())
-            yield Document("a", "", "", "", Text(f"text {number}"))
+            yield IndexedDocument("a", "", "", "", Text(f"text {number}"))
 
     TextIndex.build(documents())
 

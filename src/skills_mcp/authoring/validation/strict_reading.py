@@ -8,7 +8,7 @@ from typing import Any
 from skills_mcp.authoring.validation.markdown import Markdown
 from skills_mcp.authoring.validation.rules import LEVELS, RuleFinding
 from skills_mcp.skills.document import decode, parse_document
-from skills_mcp.skills.problems import Report
+from skills_mcp.skills.problems import ProblemList
 from skills_mcp.text.safe_yaml import YamlError, parse_values
 
 _RULER = "---"
@@ -59,14 +59,14 @@ def parse_strictly(raw: bytes, markdown: Markdown) -> PackageReading:
         raw: The whole file.
         markdown: The same file, split.
     """
-    report = Report("")
+    report = ProblemList("")
     text = decode(raw, report, lenient=False)
     if text is None:
         return PackageReading(tuple(_strict(report)))
     document = parse_document(text, report, lenient=False)
     findings = tuple(_strict(report))
     if document is None:
-        report = Report("")
+        report = ProblemList("")
         document = parse_document(text, report, lenient=True)
     if document is None:
         return PackageReading(findings)
@@ -81,7 +81,7 @@ def parse_strictly(raw: bytes, markdown: Markdown) -> PackageReading:
     )
 
 
-def _strict(report: Report) -> Iterator[RuleFinding]:
+def _strict(report: ProblemList) -> Iterator[RuleFinding]:
     """Iterate over the reader's problems that break the standard."""
     for problem in report.problems:
         if problem.rule in LEVELS:

@@ -4,17 +4,24 @@ An index is built in one pass, written to a file as it is, and mapped again. It 
 same for the same documents, whether their words were read or taken from another index.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skills_mcp.routing.text_index.postings import Postings
-from skills_mcp.routing.text_index.ragged import Ragged, check, translate
-from skills_mcp.routing.text_index.sequences import FIELDS, Document, read_documents
-from skills_mcp.routing.text_index.vocabulary import Vocabulary, sort_terms
+from skills_mcp.routing.text_index.ragged import Ragged, check, ends_of, translate
+from skills_mcp.routing.text_index.sequences import (
+    FIELDS,
+    IndexedDocument,
+    read_documents,
+)
 
 Array = NDArray[Any]
 Numbers = NDArray[np.integer]
@@ -30,6 +37,59 @@ _TYPES = {
     "fields": np.uint8,
     "priorities": np.int32,
 }
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """Terms by number; the smaller the number, the smaller the term."""
+
+    terms: Ragged
+    """Each in UTF-8."""
+
+    @classmethod
+    def join(cls, terms: Sequence[str]) -> "Vocabulary":
+        """Return the vocabulary of terms that are sorted already."""
+        return cls(_encode(terms))
+
+    def __len__(self) -> int:
+        return len(self.terms)
+
+    def term(self, number: int) -> str:
+        """Return the term with this number."""
+        return self._encoded(number).decode()
+
+    def find(self, term: str) -> int | None:
+        """Return the number of a term, or None if there is no such term."""
+        return self._find(term)
+
+    def _look_up(self, term: str) -> int | None:
+        place = bisect_left(range(len(self)), term.encode(), key=self._encoded)
+        is_there = place < len(self) and self._encoded(place) == term.encode()
+        return place if is_there else None
+
+    def numbers(self) -> dict[str, int]:
+        """Return the number of each term."""
+        text, ends = bytes(self.terms.values), self.terms.ends.tolist()
+        return {
+            text[start:end].decode(): number
+            for number, (start, end) in enumerate(pairwise(ends))
+        }
+
+    def _encoded(self, number: int) -> bytes:
+        return bytes(self._text[self._ends[number] : self._ends[number + 1]])
+
+    @cached_property
+    def _find(self) -> Callable[[str], int | None]:
+        return lru_cache(maxsize=4096)(self._look_up)  # tasks repeat their words
+
+    # A view answers for one item several times as fast as an array.
+    @cached_property
+    def _text(self) -> memoryview:
+        return self.terms.values.data
+
+    @cached_property
+    def _ends(self) -> memoryview:
+        return self.terms.ends.data
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +117,9 @@ class TextIndex:
 
     @classmethod
     def build(
-        cls, documents: Iterable[Document | int], known: "TextIndex | None" = None
+        cls,
+        documents: Iterable[IndexedDocument | int],
+        known: "TextIndex | None" = None,
     ) -> "TextIndex":
         """Return the index of documents.
 
@@ -74,7 +136,7 @@ class TextIndex:
         if known:
             order = _rows_of(np.array(places, np.int64))
             rows = known.sequences.arrange(rows, order)
-        ordered = list(sort_terms(_find_used(terms, rows)))
+        ordered = list(_sort_terms(_find_used(terms, rows)))
         numbers = np.zeros(len(terms), np.uint32)
         numbers[[terms[term] for term in ordered]] = np.arange(len(ordered))
         del terms  # a dictionary of all terms is large
@@ -128,8 +190,8 @@ class TextIndex:
 
 
 def _take_fresh(
-    documents: Iterable[Document | int], places: list[int], priorities: list[int]
-) -> Iterator[Document]:
+    documents: Iterable[IndexedDocument | int], places: list[int], priorities: list[int]
+) -> Iterator[IndexedDocument]:
     """Iterate over the documents that have to be read.
 
     Notes the place of every document, and adds the priorities of those that are read.
@@ -156,3 +218,19 @@ def _rows_of(documents: Numbers) -> Numbers:
     """Return the numbers of all fields of these documents."""
     fields = np.arange(len(FIELDS))
     return (documents[:, np.newaxis] * len(FIELDS) + fields).ravel()
+
+
+def _sort_terms(terms: Iterable[str]) -> Iterator[str]:
+    """Iterate over the terms in order, without a long pause for other threads."""
+    # One sort of a million terms would hold up the whole process for a second.
+    alike: defaultdict[str, list[str]] = defaultdict(list)
+    for term in terms:
+        alike[term[:2]].append(term)
+    for beginning in sorted(alike):
+        yield from sorted(alike.pop(beginning))
+
+
+def _encode(terms: Iterable[str]) -> Ragged:
+    encoded = [term.encode() for term in terms]
+    lengths = np.fromiter(map(len, encoded), np.int64)
+    return Ragged(np.frombuffer(b"".join(encoded), np.uint8), ends_of(lengths))

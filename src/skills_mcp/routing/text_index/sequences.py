@@ -10,7 +10,7 @@ from skills_mcp.routing.text_index.ragged import Ragged, ends_of, expand
 from skills_mcp.routing.words import derive_words, split_text
 
 
-class Document(NamedTuple):
+class IndexedDocument(NamedTuple):
     """The texts of a skill, by what they are in it."""
 
     name: str
@@ -27,7 +27,7 @@ class Document(NamedTuple):
         return (self.name, self.labels, self.description, self.headings, self.body)
 
 
-FIELDS = Document._fields[:-1]
+FIELDS = IndexedDocument._fields[:-1]
 
 # Small enough to give way to other threads, large enough for numpy to pay.
 _PIECES_AT_ONCE = 200_000
@@ -64,7 +64,9 @@ class _Pieces(dict[bytes, int]):
         return Ragged(terms, ends_of(sizes)[rows])
 
 
-def read_documents(documents: Iterable[Document], terms: dict[str, int]) -> Ragged:
+def read_documents(
+    documents: Iterable[IndexedDocument], terms: dict[str, int]
+) -> Ragged:
     """Return the terms of each field of documents, by number.
 
     Args:
@@ -75,7 +77,7 @@ def read_documents(documents: Iterable[Document], terms: dict[str, int]) -> Ragg
 
 
 def _read_batches(
-    documents: Iterable[Document], terms: dict[str, int]
+    documents: Iterable[IndexedDocument], terms: dict[str, int]
 ) -> Iterator[Ragged]:
     known = _Pieces(terms)
     pieces, counts = array("I"), array("I")

@@ -287,7 +287,7 @@ async def test_an_endpoint_that_cannot_be_reached_loses_nothing(
 
     assert sent == 0
     assert contexts_of(spooled(outbox.spool)) == ["kept"]
-    assert "Events stay here for now" in caplog.text
+    assert "Events were not sent and stay on this machine" in caplog.text
 
 
 @pytest.mark.parametrize(

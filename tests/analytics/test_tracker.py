@@ -170,7 +170,7 @@ def test_what_was_not_written_is_told_as_soon_as_there_is_room(
         "no_match",
     ]
     assert events[1]["data"] == {"count": 3, "reason": "disk"}
-    assert "Events are written again; not written were: 3" in caplog.text
+    assert "Events are written again; lost: 3" in caplog.text
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs limits of POSIX")

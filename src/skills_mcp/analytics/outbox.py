@@ -83,7 +83,7 @@ class Outbox:
             _keep(self._dead_letters, refused)
             self.spool.remove(segment, rest)
         except OSError as error:
-            logger.warning("Events are sent once more: %s", error)
+            logger.warning("Events are sent again later: %s", error)
 
     def keep_all(self, keep_days: int) -> None:
         """Move all events into the archive, because there is no receiver.

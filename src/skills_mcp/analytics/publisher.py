@@ -160,8 +160,8 @@ class Publisher:
         pause = self._receiver.settle(endpoint, ended_by)
         if ended_by:
             logger.warning(
-                "Events stay here for now, and are sent in %.0f seconds at the "
-                "earliest: %s",
+                "Events were not sent and stay on this machine. The next attempt is in "
+                "%.0f seconds at the earliest: %s",
                 pause,
                 ended_by.reason,
             )

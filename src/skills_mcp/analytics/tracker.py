@@ -110,7 +110,7 @@ class Tracker:
             with self._guard:
                 self._refused += count
         else:
-            logger.warning("Events are written again; not written were: %d", count)
+            logger.warning("Events are written again; lost: %d", count)
 
     def _count_dropped(self, count: int, reason: str, rules: Analytics) -> None:
         data = {"count": count, "reason": reason}

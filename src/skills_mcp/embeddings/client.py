@@ -34,7 +34,7 @@ _NOT_AS_AGREED = (
     *(ValueError, TypeError, KeyError, AttributeError),
     *(OverflowError, RecursionError),
 )
-"""What parsing a reply raises if it is something else."""
+"""What parsing raises if a reply has another form."""
 
 _OK = 200
 _REDIRECTS = range(300, 400)
@@ -136,7 +136,7 @@ class Client:
                 except (OSError, ValueError, httpx.HTTPError) as error:
                     # Its message may have the password of a proxy in it.
                     kind = type(error).__name__
-                    message = f"no client for HTTP can be made ({kind})"
+                    message = f"no HTTP client can be made ({kind})"
                     raise EmbeddingError(message) from None
             return self._opened
 
@@ -149,14 +149,14 @@ class Client:
         status = answer.status_code
         if status in _FORBIDDEN:
             named = self._provider.key_name or "embedding.api_key_env"
-            # What it says may show parts of the key.
+            # The message of the provider may show parts of the key.
             return EmbeddingError(
                 f"{self._host()} answers {status}: check the key in {named}"
             )
         if status in _REDIRECTS:
             return EmbeddingError(
-                f"{self._host()} answers {status} and points elsewhere, which is not "
-                "followed: correct embedding.base_url"
+                f"{self._host()} answers {status}, a redirect, which is not followed: "
+                "correct embedding.base_url"
             )
         said = self._without_key(_parse_error_message(body))
         return EmbeddingError(

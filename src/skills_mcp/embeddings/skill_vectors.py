@@ -57,7 +57,7 @@ def compose_skill_text(skill: Skill) -> str:
 
 
 class SkillVectors:
-    """Makes itself ready in the background; until then words decide alone.
+    """The vectors of a set of skills; until `prepare` has got them, words decide alone.
 
     Args:
         skills: In path order.

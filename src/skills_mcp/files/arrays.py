@@ -153,7 +153,7 @@ def _map(file: Path) -> NDArray[Any]:
                 array = read_array(handle, allow_pickle=False)
     except (EOFError, TokenError) as error:
         raise ValueError(f"{file} is no array") from error
-    # Without the class of mapped arrays, whose slices are slow.
+    # A plain view, because slices of the class of mapped arrays are slow.
     return np.asarray(array).view(np.ndarray)
 
 

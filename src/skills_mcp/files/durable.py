@@ -26,10 +26,10 @@ GUARDED_FLAGS = (
     | getattr(os, "O_NOCTTY", 0)
     | getattr(os, "O_BINARY", 0)
 )  # each is missing on some system
-"""How every file of ours is opened.
+"""The flags with which every file is opened.
 
-No child inherits it, a link is refused, a named pipe does not block, no terminal
-becomes ours, and Windows translates no line ends.
+No child process inherits the file, a link is refused, a named pipe does not block, a
+terminal does not become that of this process, and Windows translates no line ends.
 """
 
 PRIVATE_MODE = 0o600
@@ -75,7 +75,7 @@ def read_regular(path: Path, max_bytes: int = 1024 * 1024) -> bytes | None:
 
 
 def open_private(path: Path, *, is_new: bool = False) -> IO[bytes]:
-    """Open a file to append to, unbuffered; if it is made, it is for its owner alone.
+    """Open a file for appending, unbuffered; a new file is for its owner alone.
 
     Args:
         path: The file, in a folder that exists.

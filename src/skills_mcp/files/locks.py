@@ -44,7 +44,7 @@ class FileLock:
         self.handle = handle
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         with self.handle:
             # Closing is not enough: a child that is just being started has a copy.
             portalocker.unlock(self.handle)

@@ -31,7 +31,7 @@ _FOLDER = _FLAGS | getattr(os, "O_DIRECTORY", 0)
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 MAX_PATH_BYTES = 4095
-"""As much as the kernel takes for a path, without the NUL behind it."""
+"""The longest path that the kernel accepts, without its final NUL."""
 
 _OPENAT2 = 437  # the same on every processor that Python is built for
 _NO_MAGIC_LINKS, _NO_LINKS, _BENEATH = 0x02, 0x04, 0x08
@@ -114,7 +114,7 @@ def open_by_walk(folder: int, names: Sequence[str], flags: int) -> int:
 
 
 def open_by_kernel(folder: int, names: Sequence[str], flags: int) -> int:
-    """Open in one call, during which nothing on the way can be exchanged.
+    """Open in one call, during which no part of the path can be replaced.
 
     Raises:
         OSError: A name is not there, or is a link.
@@ -195,7 +195,7 @@ def open_beneath(folder: int, path: bytes, flags: int) -> int:
 
 
 def has_openat2() -> bool:
-    """Whether this kernel has the call, and nothing around us forbids it.
+    """Whether this kernel has `openat2`, and no sandbox forbids it.
 
     A container may filter it out, and answer that it is not permitted or not there.
     """
@@ -214,7 +214,7 @@ def has_openat2() -> bool:
 
 @cache
 def _load_call() -> tuple[Callable[[int, bytes, int], int], Callable[[], int]]:
-    """Return the call, and what says why it failed."""
+    """Return the system call, and a function that returns its error."""
     import ctypes  # late: the first answer opens nothing
 
     how = ctypes.c_uint64 * 3  # `struct open_how`: flags, mode, resolve

@@ -103,7 +103,7 @@ def _is_unsafe(part: str) -> bool:
 
 
 def _is_reserved(part: str) -> bool:
-    """Whether some system keeps the name for itself."""
+    """Whether an operating system reserves the name."""
     return (
         part.lower() == ".git"
         or _DEVICE.fullmatch(part) is not None
@@ -112,7 +112,7 @@ def _is_reserved(part: str) -> bool:
 
 
 def _is_misread(part: str) -> bool:
-    """Whether some system, or some reader, takes the name for another one."""
+    """Whether a system or a reader would take the name for another one."""
     return (
         part in _NO_NAMES
         or part != part.strip()

@@ -101,5 +101,5 @@ def parse_http_date(text: str) -> datetime | None:
 
 
 def limit_pause(seconds: float) -> float:
-    """Return what is honoured of a wish: from 0 to an hour."""
+    """Return a pause within the limits of what is honoured: 0 to an hour."""
     return min(max(seconds, 0.0), MAX_PAUSE_SECONDS)

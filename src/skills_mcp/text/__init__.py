@@ -1,1 +1,1 @@
-"""Text from strangers: YAML, Unicode and secrets."""
+"""Text: untrusted YAML, Unicode, secrets, and how values are rendered."""

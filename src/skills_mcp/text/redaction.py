@@ -67,7 +67,7 @@ _AUTHORIZATION = re.compile(
 
 
 def remember_secret(secret: str) -> None:
-    """Take a secret out of everything that is redacted from now on, however encoded."""
+    """Take a secret out of every text redacted from now on, in any encoding."""
     if len(secret) >= _MIN_CHARACTERS:
         _memory.add(secret)
 

@@ -125,7 +125,7 @@ def _our_errors(text: str) -> Iterator[None]:
 
 
 def _refuse_traps(text: str, loader: Any) -> None:
-    """Look through the events of a text that could hold a trap."""
+    """Refuse aliases, deep nesting and too many values before anything is built."""
     may_nest = sum(map(text.count, _OPENERS)) > _MAX_DEPTH
     if "*" not in text and not may_nest and len(text) < _MAX_NODES:
         return

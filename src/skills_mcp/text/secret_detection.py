@@ -90,12 +90,12 @@ ASSIGNMENT = re.compile(
         (?(quote)(?=(?P=quote))|(?![\w<>(){}\[\]$]))""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""Something that is called a secret, and its value."""
+"""A name such as `password`, and the value that is assigned to it."""
 
 # English has about 4 bits in each of its letters, and `xxxxxxxx` none.
 _FEWEST_BITS = 3.0
 
-# What no generator makes, and most documentation has.
+# Placeholders of documentation, which no generator of secrets makes.
 _PLACEHOLDER = re.compile(
     r"example|sample|placeholder|your|x{4}|0{6}|dummy|fake|redacted|change.?me"
     r"|replace|insert|1234567|abcdef|qwerty|\.\.|…|\*\*|[<>{}$%]"
@@ -103,7 +103,7 @@ _PLACEHOLDER = re.compile(
     re.IGNORECASE,
 )
 
-# Words that are no secret either.
+# Words which show that a value is not a secret.
 _TELLING = re.compile(
     r"passw|secret|token|test|demo|admin|default|hunter2|s3cr3t|p@ss|letmein"
     r"|process\.|environ|config|https?:|^/|\.(?:com|org|io|json|ya?ml|py|md|txt)\b",
@@ -113,7 +113,7 @@ _SYMBOL = re.compile(r"[!#%&*+/=?@^~]")
 _SWITCH = re.compile(r"[A-Za-z](?=\d)|\d(?=[A-Za-z])")
 
 _SHORTEST_PLAIN = 12
-"""Without quotation marks it may as well be a name in a program."""
+"""The shortest password without quotation marks; others may be names in a program."""
 
 _SWITCHES = 2
 _SWITCHES_PLAIN = 4
@@ -125,16 +125,16 @@ _HARMLESS_HOST = re.compile(
 )
 _SHORTEST_IN_ADDRESS = 6
 
-# Below this there is no key, but a line that shows where one stands.
+# A shorter private key is an example.
 _SHORTEST_KEY = 100
 
 _SHOWN = 4
-"""As much as the issuers themselves show: it says which one, and opens nothing."""
+"""As many characters as issuers show: enough to recognise a token, not to use it."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class FoundSecret:
-    """Where a secret stands; it is not held itself."""
+    """Where a secret stands in a text; the secret itself is not kept."""
 
     start: int
     end: int
@@ -158,7 +158,7 @@ def find_secrets(text: str) -> Iterator[FoundSecret]:
 
 
 def is_random(text: str) -> bool:
-    """Whether a text is what a machine has drawn.
+    """Whether a text looks random, as a generated secret does.
 
     >>> is_random("ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxx"), is_random("9fK2mQ7xLw4Tz8Rb")
     (False, True)
@@ -167,7 +167,7 @@ def is_random(text: str) -> bool:
 
 
 def is_password(text: str, *, is_quoted: bool) -> bool:
-    """Whether the value of something that is called a secret is one.
+    """Whether the value of a name such as `password` is a real password.
 
     >>> is_password("correct-horse", is_quoted=True)
     False
@@ -182,7 +182,7 @@ def is_password(text: str, *, is_quoted: bool) -> bool:
 
 
 def is_password_for(text: str, user: str, host: str) -> bool:
-    """Whether an address holds a password that opens something."""
+    """Whether the password in an address is a real one."""
     is_harmless = _HARMLESS_HOST.match(host) or text.casefold() == user.casefold()
     is_word = text.isalpha() or _PLACEHOLDER.search(text) or _TELLING.search(text)
     return not is_harmless and not is_word and len(text) >= _SHORTEST_IN_ADDRESS

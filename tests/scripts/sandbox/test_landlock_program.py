@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.scripts.execution import Grants
-from skills_mcp.scripts.sandbox import landlock
 from skills_mcp.scripts.sandbox.choice import find_fault
+from skills_mcp.scripts.sandbox.tiers import derive_landlock
 
 pytestmark = pytest.mark.skipif(
-    not sys.platform.startswith("linux") or bool(find_fault(landlock.derive_words)),
+    not sys.platform.startswith("linux") or bool(find_fault(derive_landlock)),
     reason="Landlock does not work here",
 )
 
@@ -25,7 +25,7 @@ def confine(
 ) -> "subprocess.CompletedProcess[str]":
     program = shutil.which(words[0]) or words[0]
     return subprocess.run(
-        [*landlock.derive_words(grants), program, *words[1:]],
+        [*derive_landlock(grants), program, *words[1:]],
         check=False,
         capture_output=True,
         text=True,
@@ -67,7 +67,7 @@ def test_the_program_becomes_the_command_and_its_exit_code(grants: Grants) -> No
     ],
 )
 def test_what_cannot_be_confined_is_not_run(told: str, tmp_path: Path) -> None:
-    program = landlock.derive_words(Grants(home=tmp_path))[:4]
+    program = derive_landlock(Grants(home=tmp_path))[:4]
 
     done = subprocess.run(
         [*program, told, "--", "touch", f"{tmp_path}/ran"],
@@ -225,6 +225,6 @@ def test_places_are_told_as_the_file_system_spells_them(tmp_path: Path) -> None:
     folder = tmp_path / os.fsdecode(b"caf\xe9")
     folder.mkdir()
 
-    words = landlock.derive_words(Grants(home=tmp_path, readable=(folder,)))
+    words = derive_landlock(Grants(home=tmp_path, readable=(folder,)))
 
     assert str(folder) in json.loads(words[4])["readable"]

@@ -20,7 +20,12 @@ from skills_mcp.scripts.execution import (
     ProcessLimits,
     SandboxName,
 )
-from skills_mcp.scripts.sandbox import bubblewrap, landlock, programs
+from skills_mcp.scripts.sandbox import programs
+from skills_mcp.scripts.sandbox.tiers import (
+    BUBBLEWRAP,
+    derive_landlock,
+    prepare_bubblewrap,
+)
 
 Tier = Callable[[Grants], tuple[str, ...]]
 """Returns the words that stand before those of a command."""
@@ -148,11 +153,11 @@ class Sandbox:
         return Choice("limits" if has_limits else "none", tuple(missing))
 
     def _find_tiers(self) -> Iterator[tuple[SandboxName, Tier | None]]:
-        bwrap = programs.find_program(bubblewrap.PROGRAM, self._search_path)
-        found = partial(bubblewrap.prepare_words, bwrap) if bwrap else None
+        bwrap = programs.find_program(BUBBLEWRAP, self._search_path)
+        found = partial(prepare_bubblewrap, bwrap) if bwrap else None
         yield "bubblewrap", found
         # Only where a kernel has it is there a descriptor that does nothing but name.
-        yield "landlock", landlock.derive_words if hasattr(os, "O_PATH") else None
+        yield "landlock", derive_landlock if hasattr(os, "O_PATH") else None
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.scripts.execution import Grants
-from skills_mcp.scripts.sandbox.bubblewrap import derive_words, prepare_words
+from skills_mcp.scripts.sandbox.tiers import derive_bubblewrap, prepare_bubblewrap
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="bubblewrap is a program of Linux"
@@ -16,7 +16,8 @@ HOME = Path("/run/user/x/home")
 
 
 def told(**grants: object) -> str:
-    return " ".join(derive_words(Path("/usr/bin/bwrap"), Grants(home=HOME, **grants)))  # type: ignore[arg-type]
+    given = Grants(home=HOME, **grants)  # type: ignore[arg-type]
+    return " ".join(derive_bubblewrap(Path("/usr/bin/bwrap"), given))
 
 
 def test_the_network_is_there_only_if_it_is_granted() -> None:
@@ -53,7 +54,9 @@ def test_what_it_makes_up_itself_is_sealed_at_the_end() -> None:
 def test_the_filter_of_system_calls_lies_beside_the_home(tmp_path: Path) -> None:
     (tmp_path / "run/home").mkdir(parents=True)
 
-    words = prepare_words(Path("/usr/bin/bwrap"), Grants(home=tmp_path / "run/home"))
+    words = prepare_bubblewrap(
+        Path("/usr/bin/bwrap"), Grants(home=tmp_path / "run/home")
+    )
 
     file = tmp_path / "run/calls.filter"
     assert str(file) in words

@@ -1,18 +1,24 @@
-"""The strongest tier: namespaces for files, processes, users and the network.
+"""What stands before the words of a command, in each tier that confines it.
 
-What a run may not reach does not exist inside.  The keys that the kernel keeps for the
-user are no files, so a filter of system calls takes those away.
-Source: bwrap(1).  Versions before 0.8 lack `--disable-userns`, so their probe fails.
+Bubblewrap gives a run namespaces for files, processes, users and the network: what it
+may not reach does not exist inside.  The keys that the kernel keeps for the user are no
+files, so a filter of system calls takes those away.  Source: bwrap(1); versions before
+0.8 lack `--disable-userns`, so their probe fails.
+
+Landlock needs no privilege, and no namespace that a container might forbid: a program
+(`landlock_program`) gives up rights and then becomes the command.
 """
 
+import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from skills_mcp.scripts.execution import Grants
 from skills_mcp.scripts.sandbox.programs import find_system_files, find_system_folders
 
-PROGRAM = "bwrap"
+BUBBLEWRAP = "bwrap"
 
 _ALONE = (
     *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts"),
@@ -24,8 +30,14 @@ _MAX_SHARED_BYTES = 64 * 1024 * 1024  # of /tmp and of /dev/shm: memory, not dis
 _FILTER_DESCRIPTOR = "9"  # the highest that every shell can open
 _OPEN_FILTER = f'exec "$@" {_FILTER_DESCRIPTOR}<"$0"'
 
+_LANDLOCK_PROGRAM = Path(__file__).with_name("landlock_program.py")
 
-def prepare_words(program: Path, grants: Grants) -> tuple[str, ...]:
+# In /proc, memory and environment of other processes stay closed: Landlock sees to it.
+_READABLE_DEVICES = ("/proc", "/dev/urandom", "/dev/random", "/dev/zero", "/dev/full")
+_WRITABLE_DEVICES = ("/dev/null",)
+
+
+def prepare_bubblewrap(program: Path, grants: Grants) -> tuple[str, ...]:
     """Return the words that stand before those of a command.
 
     Writes the filter of system calls beside the private home.
@@ -38,14 +50,14 @@ def prepare_words(program: Path, grants: Grants) -> tuple[str, ...]:
 
     code = compose_filter(os.uname().machine, sockets="all")
     if not code:  # the numbers of this machine's calls are not known
-        return derive_words(program, grants)
+        return derive_bubblewrap(program, grants)
     file = grants.home.parent / "calls.filter"
     file.write_bytes(code)
-    filtered = derive_words(program, grants, ("--seccomp", _FILTER_DESCRIPTOR))
+    filtered = derive_bubblewrap(program, grants, ("--seccomp", _FILTER_DESCRIPTOR))
     return ("/bin/sh", "-c", _OPEN_FILTER, str(file), *filtered)
 
 
-def derive_words(
+def derive_bubblewrap(
     program: Path, grants: Grants, more: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """Return the command line of bwrap, up to the words of the command.
@@ -95,3 +107,25 @@ def _read_only(path: Path) -> tuple[str, ...]:
 
 def _memory(path: Path, max_bytes: int) -> tuple[str, ...]:
     return ("--size", str(max_bytes), "--tmpfs", str(path))
+
+
+def derive_landlock(grants: Grants) -> tuple[str, ...]:
+    """Return the words that stand before those of a command."""
+    orders = {
+        "readable": [
+            *map(str, (*find_system_folders(), *find_system_files())),
+            *map(str, grants.readable),
+            *_READABLE_DEVICES,
+        ],
+        "writable": [*map(str, (*grants.writable, grants.home)), *_WRITABLE_DEVICES],
+        "network": grants.network,
+    }
+    # -I and -S: nothing of the user's or the project's is imported.
+    return (
+        sys.executable,
+        "-I",
+        "-S",
+        str(_LANDLOCK_PROGRAM),
+        json.dumps(orders),
+        "--",
+    )

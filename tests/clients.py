@@ -23,8 +23,13 @@ from skills_mcp.content.source import Checkout
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.processes.group import kill_group
 from skills_mcp.server.app import create_server
+from skills_mcp.server.core_tools import CORE_TOOLS
+from skills_mcp.server.package_tools import COMMAND_TOOLS, PACKAGE_TOOLS
 from tests.content.sources import FakeSource, checkout_of
 from tests.support import PATIENCE_SECONDS
+
+TOOLS = (*CORE_TOOLS, *PACKAGE_TOOLS, *COMMAND_TOOLS)
+"""Every tool, in the order in which hosts list them, which never changes."""
 
 ERAS = {"auto": "2026-07-28", "legacy": "2025-06-18"}
 """How a client opens a connection, and the protocol revision that it then speaks."""

@@ -30,6 +30,7 @@ from skills_mcp.content.source import (
     Mount,
     accept_all,
 )
+from skills_mcp.library.runs import Runs
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.scripts.audit import AuditFile
 from skills_mcp.scripts.execution import SandboxName
@@ -208,21 +209,25 @@ def open_library(  # noqa: PLR0913 - each of them is something that bootstrap wi
     """
     mounts = source if isinstance(source, Mounts) else mounted(source)
     spool = spool or Spool(Path(os.environ["SKILLS_MCP_HOME"]) / "spool")
-    library = SkillLibrary(
-        mounts=mounts,
-        shelf=CurrentSnapshot(
-            mounts, Settings((Layer("test", settings or {}),)), cache
-        ),
-        tracker=Tracker(
-            spool,
-            lambda: library.config.analytics,
-            Privacy(spool.directory.parent / "analytics.key", {"USER": "ada"}),
-        ),
-        runner=ScriptRunner(),
-        audit=AuditFile(Path(os.environ["SKILLS_MCP_HOME"]) / "audit.jsonl"),
-        script_environment=ScriptEnvironment.of(
+    tracker = Tracker(
+        spool,
+        lambda: library.config.analytics,
+        Privacy(spool.directory.parent / "analytics.key", {"USER": "ada"}),
+    )
+    runs = Runs(
+        tracker,
+        ScriptRunner(),
+        AuditFile(Path(os.environ["SKILLS_MCP_HOME"]) / "audit.jsonl"),
+        ScriptEnvironment.of(
             os.environ if environment is None else environment, offered
         ),
+    )
+    operators = Settings((Layer("test", settings or {}),))
+    library = SkillLibrary(
+        mounts=mounts,
+        current=CurrentSnapshot(mounts, operators, cache),
+        tracker=tracker,
+        open_runs=lambda: runs,
     )
     if load:
         library.sync()

@@ -26,10 +26,10 @@ from skills_mcp.routing import explanation, keywords, ranked, reasons
 from skills_mcp.server import arguments, package_replies, package_tools, replies
 from skills_mcp.server.arguments import input_schema
 from skills_mcp.server.core_tools import CORE_TOOLS
-from skills_mcp.server.tools import TOOLS, tools_for
+from skills_mcp.server.tools import tools_for
 from skills_mcp.skills import assets
 from skills_mcp.skills import examples as skill_examples
-from tests.clients import connected
+from tests.clients import TOOLS, connected
 from tests.docs.pages import (
     CORE_TOOLS_PAGE,
     NOTHING,

@@ -17,8 +17,7 @@ from skills_mcp.server.arguments import (
     input_schema,
     parse,
 )
-from skills_mcp.server.tools import TOOLS
-from tests.clients import ask, connected
+from tests.clients import TOOLS, ask, connected
 from tests.support import SKILLS_CONTENT, open_library
 
 _PATH = {"skill_path": "a"}

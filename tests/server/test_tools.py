@@ -13,9 +13,9 @@ from mcp_types import Tool
 
 from skills_mcp.config import Config
 from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.server.tools import TOOLS, instructions_for, tools_for
+from skills_mcp.server.tools import instructions_for, tools_for
 from skills_mcp.server.toolspec import ToolSpec
-from tests.clients import connected
+from tests.clients import TOOLS, connected
 from tests.packages import write_pdf
 from tests.support import SKILLS_CONTENT, open_library
 

@@ -7,7 +7,9 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from skills_mcp.analytics.outbox import Outbox, Record
 from skills_mcp.analytics.privacy import Privacy
@@ -32,10 +34,10 @@ from skills_mcp.config.values import AlgorithmSetting
 from skills_mcp.embeddings import open_embedding
 from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.library import SkillLibrary
-from skills_mcp.scripts.audit import AuditFile
-from skills_mcp.scripts.script_environment import ScriptEnvironment
-from skills_mcp.scripts.script_runner import ScriptRunner
 from skills_mcp.snapshots.current import CurrentSnapshot
+
+if TYPE_CHECKING:
+    from skills_mcp.library.runs import Runs
 
 logger = logging.getLogger(__name__)
 
@@ -98,16 +100,14 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
     )
     library = SkillLibrary(
         mounts=mounts,
-        shelf=CurrentSnapshot(
+        current=CurrentSnapshot(
             mounts,
             settings,
             cache / "index" if options.keeps_index else None,
             open_embedding(_embedding(config), environment, cache),
         ),
         tracker=tracker,
-        runner=ScriptRunner(),
-        audit=AuditFile(home / "audit.jsonl"),
-        script_environment=ScriptEnvironment.of(environment),
+        open_runs=partial(_open_runs, tracker, home, dict(environment)),
     )
     publisher = Publisher(
         outbox,
@@ -115,6 +115,17 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
         is_offline=lambda: library.config.sync.offline,
     )
     return Application(library, publisher)
+
+
+def _open_runs(tracker: Tracker, home: Path, environment: Mapping[str, str]) -> "Runs":
+    """Wire what runs scripts; its modules are imported for the first script."""
+    from skills_mcp.library.runs import Runs
+    from skills_mcp.scripts.audit import AuditFile
+    from skills_mcp.scripts.script_environment import ScriptEnvironment
+    from skills_mcp.scripts.script_runner import ScriptRunner
+
+    audit = AuditFile(home / "audit.jsonl")
+    return Runs(tracker, ScriptRunner(), audit, ScriptEnvironment.of(environment))
 
 
 @contextmanager

@@ -4,6 +4,8 @@ Rule: the rooms above import from here, and not from the rooms that content, sna
 and scripts are made in.
 """
 
+from typing import TYPE_CHECKING
+
 from skills_mcp.content.source import SourceState
 from skills_mcp.library.answers import (
     FoundFiles,
@@ -23,10 +25,12 @@ from skills_mcp.library.skill_library import (
 )
 from skills_mcp.scripts.execution import ScriptResult
 from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
-from skills_mcp.scripts.sandbox import HOLDING, Choice
 from skills_mcp.snapshots.changes import SkillChanges
 from skills_mcp.snapshots.refreshed import Refreshed
 from skills_mcp.snapshots.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from skills_mcp.scripts.sandbox import HOLDING, Choice
 
 __all__ = [
     "HOLDING",
@@ -55,3 +59,12 @@ __all__ = [
     "render_error",
     "render_state",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import the sandbox when a command asks for it, not before the first answer."""
+    if name not in {"HOLDING", "Choice"}:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from skills_mcp.scripts import sandbox
+
+    return getattr(sandbox, name)

@@ -4,13 +4,13 @@ import hashlib
 import json
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from skills_mcp.content.source import Content
 from skills_mcp.library.provenance import Provenance, derive_provenance
 from skills_mcp.routing.decision import Candidate
 from skills_mcp.scripts.execution import ScriptResult
 from skills_mcp.skills.assets import FileContent
-from skills_mcp.skills.examples import LoadedExamples
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.inheritance import (
     Inherited,
@@ -21,6 +21,9 @@ from skills_mcp.skills.inheritance import (
 from skills_mcp.skills.model import Asset, Script, Skill, SkillPath
 from skills_mcp.skills.reading import FilePart
 from skills_mcp.skills.section_headers import escape_headers
+
+if TYPE_CHECKING:
+    from skills_mcp.skills.examples import LoadedExamples
 
 # 64 bits: it tells an old text from a new one, and guards nothing.
 _DIGEST_CHARACTERS = 16
@@ -88,7 +91,7 @@ class FoundFiles:
 class ServedExamples:
     """Examples of a skill, and where the skill comes from."""
 
-    loaded: LoadedExamples
+    loaded: "LoadedExamples"
     provenance: Provenance
 
 

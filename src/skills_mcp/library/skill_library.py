@@ -36,7 +36,6 @@ from skills_mcp.library.answers import (
     load_answer,
 )
 from skills_mcp.library.provenance import derive_place
-from skills_mcp.library.runs import Runs
 from skills_mcp.routing.choosing import choose, find_candidate
 from skills_mcp.routing.decision import (
     Ambiguous,
@@ -44,23 +43,10 @@ from skills_mcp.routing.decision import (
     NoMatch,
     is_listed,
 )
-from skills_mcp.routing.explanation import Explanation, explain
 from skills_mcp.routing.search import SearchResult, search
 from skills_mcp.routing.tokens import tokenize
-from skills_mcp.scripts.audit import AuditFile
 from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
-from skills_mcp.scripts.sandbox import Choice
-from skills_mcp.scripts.script_environment import ScriptEnvironment
-from skills_mcp.scripts.script_runner import ScriptRunner
 from skills_mcp.skills.assets import read_file
-from skills_mcp.skills.examples import (
-    Example,
-    LoadedExamples,
-    choose_examples,
-    cut_examples,
-    derive_examples,
-    read_examples,
-)
 from skills_mcp.skills.inheritance import files_in_chain, find_in_chain
 from skills_mcp.skills.model import Asset, Scope, Skill, SkillPath
 from skills_mcp.skills.reading import (
@@ -76,8 +62,12 @@ from skills_mcp.snapshots.current import CurrentSnapshot
 from skills_mcp.snapshots.refreshed import Refreshed
 from skills_mcp.snapshots.snapshot import Snapshot
 
-if TYPE_CHECKING:  # only prompts need it, and not the first answer
+if TYPE_CHECKING:  # imported when they are used, after the first answer
     from skills_mcp.library.catalog import CatalogStyle, SkillCatalog
+    from skills_mcp.library.runs import Runs
+    from skills_mcp.routing.explanation import Explanation
+    from skills_mcp.scripts.sandbox import Choice
+    from skills_mcp.skills.examples import Example
 
 logger = logging.getLogger(__name__)
 
@@ -99,20 +89,19 @@ class SkillLibrary:
     background), and asks. `close` ends what was started.
     """
 
-    def __init__(  # noqa: PLR0913 - each of them is something that bootstrap wires
+    def __init__(
         self,
         *,
         mounts: Mounts,
-        shelf: CurrentSnapshot,
+        current: CurrentSnapshot,
         tracker: Tracker,
-        runner: ScriptRunner,
-        audit: AuditFile,
-        script_environment: ScriptEnvironment,
+        open_runs: "Callable[[], Runs]",
     ) -> None:
         self._mounts = mounts
-        self._shelf = shelf
+        self._current = current
         self._tracker = tracker
-        self._runs = Runs(tracker, runner, audit, script_environment)
+        self._open_runs = open_runs
+        self._runs: Runs | None = None
 
     # What is served now
 
@@ -123,22 +112,22 @@ class SkillLibrary:
         Raises:
             ContentUnavailableError: Nothing has been loaded yet.
         """
-        return self._shelf.snapshot
+        return self._current.snapshot
 
     @property
     def config(self) -> Config:
         """The configuration in force: the operator's, until there is content."""
-        return self._shelf.config
+        return self._current.config
 
     @property
     def is_ready(self) -> bool:
         """Whether there is content to answer from."""
-        return self._shelf.is_ready
+        return self._current.is_ready
 
     @property
     def waits_for_network(self) -> bool:
         """Whether routing may wait for an embedding endpoint."""
-        return self._shelf.asks_elsewhere
+        return self._current.asks_elsewhere
 
     @property
     def source_name(self) -> str:
@@ -147,14 +136,14 @@ class SkillLibrary:
 
     def states(self) -> tuple[SourceState, ...]:
         """Return what is served of each source, and how new it is.  Blocking."""
-        return self._shelf.states()
+        return self._current.states()
 
     def stored_states(self) -> tuple[SourceState, ...]:
         """Return the same of what is on the disk, without loading it.  Blocking.
 
         The network is not used.
         """
-        return self._shelf.look()
+        return self._current.look()
 
     # How new content comes
 
@@ -169,7 +158,7 @@ class SkillLibrary:
         Raises:
             SyncError: There is no content at all, or the only source has failed.
         """
-        return self._shelf.sync().error
+        return self._current.sync().error
 
     def sync_or_keep(self) -> SyncError | None:
         """Sync; where that fails, serve what an earlier sync has left.  Blocking.
@@ -181,7 +170,7 @@ class SkillLibrary:
             return self.sync()
         except SyncError as error:
             if kept := self._mounts.open():
-                self._shelf.load(kept)
+                self._current.load(kept)
             return error
 
     def roll_back(self, mount: str) -> SourceState:
@@ -227,7 +216,7 @@ class SkillLibrary:
 
         A failure is a result, too, and no exception.
         """
-        refreshed = await self._shelf.refresh()
+        refreshed = await self._current.refresh()
         self._tracker.track(
             "refresh",
             mode=refreshed.mode,
@@ -240,11 +229,11 @@ class SkillLibrary:
 
     async def run(self) -> None:
         """Keep the content fresh until cancelled; it begins when `wake` is called."""
-        await self._shelf.run()
+        await self._current.run()
 
     def wake(self) -> None:
         """Let the background work of `run` begin."""
-        self._shelf.wake()
+        self._current.wake()
 
     async def wait_until_ready(self, timeout_seconds: float) -> None:
         """Return as soon as there is content to answer from.
@@ -252,20 +241,21 @@ class SkillLibrary:
         Raises:
             ContentUnavailableError: There is none in time, or the sync failed.
         """
-        await self._shelf.wait_until_ready(timeout_seconds)
+        await self._current.wait_until_ready(timeout_seconds)
 
     def wait_for_vectors(self) -> None:
         """Return when embeddings are complete or have failed.  Blocking, for long."""
-        self._shelf.wait_for_vectors()
+        self._current.wait_for_vectors()
 
     def watch(self, callback: Callable[[], None]) -> None:
         """Call back when other skills are served, on the thread that loads them."""
-        self._shelf.watch(callback)
+        self._current.watch(callback)
 
     def close(self) -> None:
         """End everything that was started: scripts and a running sync."""
-        self._runs.close()
-        self._shelf.close()
+        if self._runs:
+            self._runs.close()
+        self._current.close()
 
     # The skill for a task, with all that it inherits
 
@@ -319,12 +309,14 @@ class SkillLibrary:
         skill_path: str | None = None,
         *,
         scoping: Scoping = EVERYWHERE,
-    ) -> Explanation:
+    ) -> "Explanation":
         """Explain which skill a task matches, and why another skill does not.
 
         Arguments and errors are those of `route`. The skill at `skill_path` is
         explained, too, even if its score is far behind.
         """
+        from skills_mcp.routing.explanation import explain
+
         snapshot = self.snapshot
         asked = snapshot.index.require(skill_path) if skill_path else None
         return explain(
@@ -503,6 +495,14 @@ class SkillLibrary:
         Raises:
             SkillsError: No skill, several, or a hidden one; the subclass says which.
         """
+        from skills_mcp.skills.examples import (
+            LoadedExamples,
+            choose_examples,
+            cut_examples,
+            derive_examples,
+            read_examples,
+        )
+
         snapshot = self.snapshot
         skill = snapshot.index.resolve(name)
         limit = snapshot.config.files.max_bytes
@@ -591,7 +591,7 @@ class SkillLibrary:
         Raises:
             SkillsError: The script may not run, or cannot; the subclass says why.
         """
-        return await self._runs.run_script(self.snapshot, request)
+        return await self._require_runs().run_script(self.snapshot, request)
 
     async def run_command(self, request: CommandRequest | EntryRequest) -> RanScript:
         """Run a program, or a skill's entry, in a private copy of the skill's folder.
@@ -599,11 +599,17 @@ class SkillLibrary:
         Raises:
             SkillsError: The command may not run, or cannot; the subclass says why.
         """
-        return await self._runs.run_command(self.snapshot, request)
+        return await self._require_runs().run_command(self.snapshot, request)
 
-    def choose_sandbox(self) -> Choice | None:
+    def choose_sandbox(self) -> "Choice | None":
         """Return the sandbox that scripts would get; None if they would be refused."""
-        return self._runs.choose_sandbox(self.config.scripts)
+        return self._require_runs().choose_sandbox(self.config.scripts)
+
+    def _require_runs(self) -> "Runs":
+        """Return what runs scripts, which is opened for the first of them."""
+        if self._runs is None:
+            self._runs = self._open_runs()
+        return self._runs
 
     def _find_source(self, mount: str) -> ContentSource:
         for each in self._mounts.mounts:
@@ -648,7 +654,7 @@ class SkillLibrary:
         return guidance
 
     def _track_example(
-        self, skill: Skill, example: Example, commit: str | None
+        self, skill: Skill, example: "Example", commit: str | None
     ) -> None:
         if example.file is None:
             return  # a task of the frontmatter is no file

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mcp_types import CallToolResult, TextContent
 
@@ -23,10 +23,12 @@ from skills_mcp.library import (
     render_state,
 )
 from skills_mcp.routing.decision import Ambiguous, Candidate
-from skills_mcp.routing.explanation import Explanation, render_explanation
 from skills_mcp.skills.model import Asset, Inventory, Script, Skill
 from skills_mcp.skills.tree import TreeNode, render_node
 from skills_mcp.text.rendering import render_time, shorten
+
+if TYPE_CHECKING:
+    from skills_mcp.routing.explanation import Explanation
 
 MAX_LISTED_CHANGES = 50
 """The most skills of each list in a refresh; a first sync may bring thousands."""
@@ -106,8 +108,10 @@ def match(guidance: Guidance) -> Reply:
     return Reply(data | origin(guidance.provenance), prose="content")
 
 
-def explained(reply: Reply, explanation: Explanation) -> Reply:
+def explained(reply: Reply, explanation: "Explanation") -> Reply:
     """Return a reply with the explanation of why it is the answer."""
+    from skills_mcp.routing.explanation import render_explanation
+
     data = {**reply.data, "explanation": render_explanation(explanation)}
     return replace(reply, data=data)
 

@@ -32,6 +32,7 @@ from skills_mcp.errors import (
     SkillNotFoundError,
     SkillsError,
 )
+from skills_mcp.files.paths import MAX_PARTS
 from skills_mcp.library import (
     LoadedSkill,
     Provenance,
@@ -44,7 +45,6 @@ from skills_mcp.library import (
 from skills_mcp.server.error_replies import derive_protocol_error
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Skill
-from skills_mcp.skills.walk import MAX_DEPTH
 from skills_mcp.text.rendering import shorten
 
 PAGE_SIZE = 100
@@ -55,7 +55,7 @@ MAIN = "SKILL.md"
 _SCHEME = "skill://"
 _MARKDOWN = "text/markdown"
 _PLAIN = "text/plain"
-_MAX_NAMES = 2 * MAX_DEPTH + 2  # of folders above a skill, and of those below it
+_MAX_NAMES = 2 * MAX_PARTS  # of folders above a skill, and of those below it
 _MAX_DESCRIPTION = 1024  # of the standard for skills
 
 _Context = ServerRequestContext[Any, Any]

@@ -6,7 +6,6 @@ texts. The descriptions stay below 6 KB together, the instructions below 2 KB.
 
 from skills_mcp.config import Config
 from skills_mcp.server.core_tools import CORE_TOOLS
-from skills_mcp.server.package_tools import COMMAND_TOOLS, PACKAGE_TOOLS
 from skills_mcp.server.toolspec import ToolSpec
 
 _CORE_INSTRUCTIONS = """\
@@ -52,9 +51,6 @@ Call refresh_skills only when the user says that skills have just changed, or a 
 reply says so.
 """
 
-TOOLS = (*CORE_TOOLS, *PACKAGE_TOOLS, *COMMAND_TOOLS)
-"""In the order in which hosts list them, which never changes (prompt caches)."""
-
 # Every tool set needs it: a folder is read again on request only.
 _ALWAYS = tuple(spec for spec in CORE_TOOLS if spec.name == "refresh_skills")
 
@@ -65,6 +61,8 @@ def tools_for(config: Config) -> tuple[ToolSpec, ...]:
     if "core" in config.toolsets:
         chosen += CORE_TOOLS
     if "packages" in config.toolsets:
+        from skills_mcp.server.package_tools import COMMAND_TOOLS, PACKAGE_TOOLS
+
         chosen += PACKAGE_TOOLS
         chosen += COMMAND_TOOLS if config.commands.enabled else ()
     return chosen if "core" in config.toolsets else (*chosen, *_ALWAYS)

@@ -52,8 +52,18 @@ class _DefaultToServe(click.Group):
         return super().parse_args(ctx, args)
 
 
+_EXAMPLES = """\b
+Examples:
+  skills-mcp tree --skills-dir skills
+  skills-mcp explain "add a login page" --skills-dir skills
+  skills-mcp validate skills --strict
+  skills-mcp sync --repo https://github.com/acme/skills.git
+"""
+
+
 @click.group(
     cls=_DefaultToServe,
+    epilog=_EXAMPLES,
     context_settings={
         "help_option_names": ["-h", "--help"],
         "max_content_width": 120,  # a longer line is hard to read

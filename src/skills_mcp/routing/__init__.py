@@ -1,1 +1,1 @@
-"""Which skill fits a task (001 §5).  Pure: no I/O, no clock, no chance."""
+"""Which skill fits a task.  Pure: no I/O, no clock, no chance."""

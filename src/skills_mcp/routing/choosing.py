@@ -1,4 +1,4 @@
-"""From a task to its answer: the one way for everybody who asks a matcher."""
+"""From a task to its answer: all callers of a matcher take this way."""
 
 from fractions import Fraction
 
@@ -13,7 +13,7 @@ _NEAR = 20  # more than an ambiguous answer lists
 def choose(
     matcher: Matcher, context: str, matching: Matching, *, within: Mask = None
 ) -> Decision:
-    """Answer a task as `get_skill` does (001 §5.3).
+    """Answer a task as `get_skill` does.
 
     Args:
         matcher: Knows the skills.

@@ -1,7 +1,7 @@
-"""What routing can answer, and how scores become that answer (001 §5.3).
+"""What routing can answer, and how scores become that answer.
 
 Scores are fractions: 0.5 against 0.4 is a gap of exactly 0.1, which is not less
-than 0.1, whatever binary floating point makes of it (DESIGN §3.4).
+than 0.1; binary floating point would make it less.
 """
 
 from collections.abc import Iterable, Sequence
@@ -97,7 +97,7 @@ def derive_places(paths: Sequence[str]) -> "NDArray[np.int64]":
 
 def _in_ties(path: str) -> str:
     folder, separator, last = path.rpartition("/")
-    # At the top `_root` has this part; an `_index` there is nobody's parent.
+    # At the top `_root` has this part; an `_index` there is the parent of no skill.
     is_rules = path == ROOT or (last == INDEX and bool(folder))
     return f"{folder}{separator}{_BEHIND_ALL}" if is_rules else path
 

@@ -10,7 +10,7 @@ class WordEvidence:
     typed: str
     """As it stands in the task, folded."""
     term: str
-    """What is compared: the token of 001 §5.1, or a stem."""
+    """What is compared: a token of the keyword algorithm, or a stem."""
     weight: float
     """Its share of the task; those of all words add up to 1."""
     skills: int

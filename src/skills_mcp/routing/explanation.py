@@ -23,14 +23,14 @@ from skills_mcp.skills.model import Skill
 _SHOWN = 3
 """Candidates that are looked into: the answer, its rival and the one behind."""
 
-# Of a pasted ticket, of which nobody reads more.
+# Of a pasted ticket; more would hide the explanation.
 _MOST_WORDS = 30
 _MOST_REASONS = 10
 _MOST_IGNORED = 50
 
 _TYPED = re.compile(r"[^\W_]+(?:['\N{RIGHT SINGLE QUOTATION MARK}][^\W_]+)*")
 
-_DIGITS = 4  # of a weight or worth in JSON; more says nothing to anybody
+_DIGITS = 4  # of a weight or worth in JSON; more says nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,7 +117,7 @@ class KeywordIndex:
     def match(self, token: str) -> Numbers:
         """Return the keywords that equal, contain or are contained in a token.
 
-        If either is short, only equality counts (DESIGN §3.3): `go` is not `golang`,
+        If either is short, only equality counts: `go` is not `golang`,
         and `golang` is not `go`.
         """
         equal = self._numbers.get(token)
@@ -208,7 +208,7 @@ class KeywordIndex:
 
 
 def is_short(word: str) -> bool:
-    """Whether a word is too short to be a part of another (DESIGN §3.3, §3.5)."""
+    """Whether a word is too short to be a part of another."""
     if len(word) >= _SHORT:
         return False
     if len(word) < _SHORT_WITHOUT_ALPHABET:

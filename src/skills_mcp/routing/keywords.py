@@ -1,4 +1,4 @@
-"""The keyword algorithm, literally (001 §5.2), without its triple loop."""
+"""The keyword algorithm of the specification, without its triple loop."""
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction

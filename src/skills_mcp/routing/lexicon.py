@@ -1,7 +1,7 @@
 """What words mean: which stand for each other, and which say little.
 
 A thesaurus of our own, for the skills of any organisation. It is never fitted to one
-set of tasks: a group belongs to it if it is right for somebody who has seen none.
+set of tasks: a group belongs here if a reader who has seen no task calls it right.
 """
 
 import re

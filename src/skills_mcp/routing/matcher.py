@@ -18,7 +18,7 @@ Algorithm = Literal["keyword", "ranked"]
 
 
 class Matcher(Protocol):
-    """Knows one set of skills, and never changes (DESIGN §3.16)."""
+    """Scores one set of skills for tasks; never changes."""
 
     @property
     def algorithm(self) -> Algorithm:

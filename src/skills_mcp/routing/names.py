@@ -22,7 +22,7 @@ _LAST_SIGN = "\U0010ffff"  # behind everything that begins alike
 class Names:
     """What the skills of one set are called; a skill is its number there.
 
-    Nothing is derived from the names before somebody asks.
+    Nothing is derived from the names before the first call.
     """
 
     paths: Sequence[str] = field(repr=False)

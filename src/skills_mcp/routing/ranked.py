@@ -1,4 +1,4 @@
-"""The ranked algorithm: everything that a skill says counts (DESIGN §3.16)."""
+"""The ranked algorithm: everything that a skill says counts."""
 
 import math
 import re

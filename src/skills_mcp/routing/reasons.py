@@ -7,14 +7,12 @@ from dataclasses import replace
 import numpy as np
 
 from skills_mcp.routing import rerank
+from skills_mcp.routing.decision import PRIORITY_UNIT
 from skills_mcp.routing.evidence import Evidence
 from skills_mcp.routing.shares import Holders, contain
 from skills_mcp.routing.task import UNKNOWN, Task
 from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.routing.text_index.sequences import FIELDS
-
-PRIORITY_WORTH = 1 / 1000
-"""What one point of priority adds to a score (001 §5.2)."""
 
 _ROUNDED = 2e-6  # scores are shown to a millionth
 
@@ -68,7 +66,7 @@ def add_up(
         worth = published - plain
         yield Evidence(word=words, where="missing", found=found, worth=worth)
     if priority:
-        worth = priority * PRIORITY_WORTH
+        worth = float(priority * PRIORITY_UNIT)
         yield Evidence(word="", where="priority", found=str(priority), worth=worth)
 
 

@@ -60,7 +60,7 @@ def find_remedies(  # noqa: PLR0913 - what a decision was made of
         words: The words of the task.
         matching: The settings that decided.
         algorithm: Which one has scored.
-        asked: The skill that somebody would like to win; else it is the one that
+        asked: The skill that the caller would like to win; else it is the one that
             came nearest to it.
     """
     if not words:
@@ -149,7 +149,7 @@ def _by_keyword(
     words: Sequence[WordEvidence],
     matching: Matching,
 ) -> Iterator[str]:
-    """Say which keywords would make a skill the answer (001 §5.2, §5.3)."""
+    """Say which keywords would make a skill the answer."""
     path = wanted.skill.path
     rivals = (e.score for e in contenders if e is not wanted and e.place)
     rival = max(rivals, default=Fraction(0))

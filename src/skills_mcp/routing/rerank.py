@@ -172,7 +172,7 @@ def compare_pairs(index: TextIndex, task: Task, documents: Numbers) -> Nearness:
     by_terms[one, other] = by_terms[other, one] = np.arange(len(weights))
     at = np.full(int(places[-1]) + _REACH + 1 if len(places) else 0, _NOWHERE)
     at[places] = np.arange(len(places))
-    # Every word of the task with whatever stands up to _REACH places behind it.
+    # Every word of the task with each word up to _REACH places behind it.
     behind = at[places + _DISTANCES]
     pairs = np.where(behind < 0, _NOWHERE, by_terms[terms, terms[behind]])
     distance, here = np.nonzero(pairs >= 0)

@@ -1,6 +1,6 @@
-"""Which skills a query finds, and why each of them (000 §3.2, 002 §5.5).
+"""Which skills a query finds, and why each of them.
 
-A query that names a skill is answered by name; whatever else it says is ranked.
+A query that names a skill is answered by name; all other words are ranked.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -65,7 +65,7 @@ class _Ranked:
         return min(max(self.score, Fraction()), _SCORES[self.reason])
 
     def order(self) -> tuple[int, float, int, str]:
-        """Return what to sort by: reason, score, scope and path (002 §5.5)."""
+        """Return what to sort by: reason, score, scope and path."""
         # Fractions compare slowly; the nearest floats are in the same order.
         rank, score = _REASONS.index(self.reason), float(self.score)
         return rank, -score, SCOPES.index(self.skill.scope), self.skill.path
@@ -81,7 +81,7 @@ def search(  # noqa: PLR0913 - each of them is a setting or an argument of the t
     threshold: float,
     within: Mask = None,
 ) -> SearchResult:
-    """Find the skills that a query names or describes (000 §3.2, 002 §5.5).
+    """Find the skills that a query names or describes.
 
     Args:
         query: A path, a name with or without `$`, the beginning of one, or words.
@@ -131,7 +131,7 @@ def _find_named(
 
 
 def _find_file(text: str, skills: Sequence[Skill], names: Names) -> Iterator[int]:
-    """Iterate over the skills whose Markdown file this is (002 §4)."""
+    """Iterate over the skills whose Markdown file this is."""
     wanted = comparable(text)
     if not wanted.endswith(".md"):
         return
@@ -147,7 +147,7 @@ def _rank(candidate: Candidate) -> _Ranked:
 
 
 def _keep(hits: Sequence[_Ranked], threshold: Fraction) -> Sequence[_Ranked]:
-    """Drop what is far below the best of many (000 §3.2)."""
+    """Drop what is far below the best of many."""
     if len(hits) <= _FEW_HITS:
         return hits
     least = threshold * hits[0].shown

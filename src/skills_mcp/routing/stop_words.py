@@ -1,4 +1,4 @@
-"""Words that say nothing about a task, in English and French (001 §5.1).
+"""Words that say nothing about a task, in English and French.
 
 The list is ours and frozen: a library's update must not change what is found.
 Words that are also technical terms stay out of it (`go`, `use`, `case`, `car`).

@@ -72,7 +72,7 @@ class TaskReader:
 
     def __init__(self, index: TextIndex) -> None:
         self._index = index
-        # Not of ourselves: nobody could free us but the garbage collector.
+        # Not of ourselves: a cycle is freed by nothing but the garbage collector.
         self._resolve = lru_cache(maxsize=4096)(partial(_look_up, index))
 
     def read(self, context: str) -> Task:

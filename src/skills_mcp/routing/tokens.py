@@ -1,4 +1,4 @@
-"""From a task in free text to the words that can find a skill (001 §5.1)."""
+"""From a task in free text to the words that can find a skill."""
 
 import re
 import unicodedata
@@ -24,7 +24,7 @@ _KEPT_CATEGORIES = frozenset("LMN")  # letters, the marks they carry, numbers
 def tokenize(text: str) -> tuple[str, ...]:
     """Return the words of `text` that carry meaning, each once.
 
-    Letters of every script are kept (DESIGN §3.5), and the signs of `C++`, `C#` and
+    Letters of every script are kept, and the signs of `C++`, `C#` and
     `.NET`.
 
     >>> tokenize("Create a React component for the authentication")

@@ -1,6 +1,6 @@
 """From any text to the terms that the ranked algorithm compares.
 
-It begins with the words of the keyword algorithm (001 §5.1) and takes them further
+It begins with the words of the keyword algorithm and takes them further
 apart, because here a word is compared as a whole and never with a part of another.
 """
 

@@ -1,1 +1,1 @@
-"""What a skill is, whichever file it came from (001 §4, §6, §7)."""
+"""What a skill is: from the files of a folder to skills and their relations."""

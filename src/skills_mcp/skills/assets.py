@@ -1,4 +1,4 @@
-"""Files that skills hand out: what they are, and reading them (001 §7.2, §7.4)."""
+"""Files that skills hand out: what they are, and reading them."""
 
 import os
 import stat
@@ -34,7 +34,7 @@ BINARY_EXTENSIONS = frozenset(
         ".woff2",
     ]
 )
-"""Files that are served as Base64 whatever they hold (001 §7.2)."""
+"""Files that are always served as Base64."""
 
 MIME_TYPES = {
     ".png": "image/png",
@@ -66,7 +66,7 @@ class FileContent:
 def is_binary(file: str, data: bytes) -> bool:
     """Whether the file is served as Base64.
 
-    001 §7.2 judges by the extension alone; a font or an archive that it does not
+    The extension decides first; a font or an archive that no list has in it
     list would arrive as broken text, so bytes that are no UTF-8 count as binary.
     """
     return _extension(file) in BINARY_EXTENSIONS or not _is_text(data)
@@ -160,7 +160,7 @@ def opened_listed(skill: Skill, name: str) -> Iterator[BinaryIO]:
     with handle:
         _require_same(handle, skill.files[name], name)
         yield handle
-        # Somebody may have written while we read.
+        # Another program may have written to it meanwhile.
         _require_same(handle, skill.files[name], name)
 
 

@@ -1,6 +1,6 @@
 """From the bytes of a Markdown file to its fields and its body.
 
-Strict where 001 §4.2 skips a file; lenient for packages, which others wrote for
+Strict for rule files, which are skipped if broken; lenient for packages, written for
 readers of every kind: what can be understood is used, and what had to be
 repaired is reported. Nothing that a file holds raises.
 """

@@ -28,14 +28,14 @@ _EXAMPLE_KEYS = ("query", "prompt")
 
 
 def text_of(fields: Mapping[str, Any], key: str) -> str:
-    """Return a text on one line; anything else is as good as nothing."""
+    """Return a text on one line; empty if the value is no text."""
     value = fields.get(key)
     folded = " ".join(value.split()) if isinstance(value, str) else ""
     return "" if folded.casefold() in EMPTY else folded
 
 
 def mapping_of(fields: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """Return a mapping; anything else is as good as an empty one."""
+    """Return a mapping; empty if the value is none."""
     value = fields.get(key)
     return value if isinstance(value, dict) else {}
 
@@ -51,7 +51,7 @@ def words_of(fields: Mapping[str, Any], key: str) -> tuple[str, ...]:
 
 
 def distinct(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return each word once, whatever its case."""
+    """Return each word once; upper and lower case are the same."""
     kept: dict[str, str] = {}
     for word in words:
         kept.setdefault(word.casefold(), word)

@@ -1,4 +1,4 @@
-"""From a Markdown file in a tree of rules to a skill (001 §4.2).
+"""From a Markdown file in a tree of rules to a skill.
 
 Rule 1: nothing that a file holds raises; what cannot be used is a `Problem`.
 Rule 2: only keywords and description decide whether a file is a skill. A wrong
@@ -82,7 +82,7 @@ def parse_skill(
 
 
 def derive_path(file: str) -> SkillPath:
-    """Return a file's skill path (001 §4.3).
+    """Return a file's skill path.
 
     >>> derive_path("ui/react/auth.md")
     'ui/react/auth'

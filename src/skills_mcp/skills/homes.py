@@ -1,4 +1,4 @@
-"""Where in a content repository its skills begin (001 §3.1)."""
+"""Where in a content repository its skills begin."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,7 @@ class Home:
 def find_homes(directory: Path, subfolder: str = "") -> tuple[Home, ...]:
     """Return where the skills of a content repository begin.
 
-    A repository keeps them in `skills/` (001 §3.1), beside which a hidden folder
+    A repository keeps them in `skills/`, beside which a hidden folder
     such as `.github/skills` may have more for its own agents; or at its top.
     """
     if subfolder:

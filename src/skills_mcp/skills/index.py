@@ -1,4 +1,4 @@
-"""All skills of one commit, and how they are related (001 §4.4).  Never changes."""
+"""All skills of one commit, and how they are related.  Never changes."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ ROOT = SkillPath("_root")
 INDEX = "_index"
 
 SCOPES = ("org", "repo", "user")
-"""Whose skills come first where nothing else decides (002 §5.5)."""
+"""The scopes in the order in which skills come where nothing else decides."""
 
 
 _MAX_NAMED = 10
@@ -57,8 +57,8 @@ class Offered(Sequence[Skill]):
 class SkillIndex:
     """An immutable set of skills, in path order.
 
-    It holds every skill; what the operator does not offer is found by nobody
-    (000 §4.2). Iterating yields the skills that are offered.
+    It holds every skill, but finds only those that the operator offers. Iterating
+    yields the skills that are offered.
 
     Args:
         skills: In path order already, if there are `rows`.
@@ -120,7 +120,7 @@ class SkillIndex:
     def resolve(self, name: str) -> Skill:
         """Return the skill with this path, or else the only one with this name.
 
-        `$pdf` is `pdf`: so people mention a skill in a chat (002 §1). Its Markdown
+        `$pdf` is `pdf`: so people mention a skill in a chat. Its Markdown
         file stands for a skill, too.
 
         Raises:
@@ -172,7 +172,7 @@ class SkillIndex:
         )
 
     def parent(self, skill: Skill) -> Skill | None:
-        """Return the nearest ancestor that exists, whatever `inherit` says."""
+        """Return the nearest ancestor that exists; `inherit` does not matter."""
         above = derive_parent_path(skill.path)
         # Over parents that do not exist, or may not be served.
         while above is not None and (

@@ -1,4 +1,4 @@
-"""What a skill says together with everything above it (001 §6, §7.3, §7.5).
+"""What a skill says together with everything above it.
 
 A skill's own `inherit` decides for that skill alone: with it, the whole chain up
 to `_root` counts; without it, only the skill itself.
@@ -55,7 +55,7 @@ def inherited_scripts(index: SkillIndex, skill: Skill) -> tuple[Inherited[Script
 
 
 def find_in_chain(index: SkillIndex, skill: Skill, file: str) -> Located | None:
-    """Find the skill that declares `file`, the most specific first (001 §7.5)."""
+    """Find the skill that declares `file`, the most specific first."""
     return _find(index, skill, file, lambda member: member.entries())
 
 
@@ -96,7 +96,7 @@ def _chain(index: SkillIndex, skill: Skill) -> tuple[Skill, ...]:
 def _inherited(
     index: SkillIndex, skill: Skill, entries: Callable[[Skill], Iterable[Entry]]
 ) -> tuple[Inherited[Entry], ...]:
-    """Collect root to leaf, so that the more specific one wins (001 §7.3)."""
+    """Collect root to leaf, so that the more specific one wins."""
     if not skill.inherit:
         return ()
     collected: dict[str, Inherited[Entry]] = {}

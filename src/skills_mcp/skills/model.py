@@ -67,8 +67,8 @@ class Stamp:
     changed_ns: int
     """Unlike the time of the last edit, no copy or archive can set this one.
 
-    0 for a file that was written from a commit: there it moves whenever the file of
-    another commit shares its content, or no longer does.
+    0 for a file that was written from a commit: such files share their content between
+    commits as hard links, and each link changes this time.
     """
 
     @classmethod
@@ -83,7 +83,7 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """What lies in the folder of a package (004 §3.1)."""
+    """What lies in the folder of a package."""
 
     script_files: tuple[str, ...]
     reference_files: tuple[str, ...]
@@ -94,9 +94,9 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
-    """One piece of knowledge, with everything that belongs to it (DESIGN §4).
+    """One piece of knowledge, with everything that belongs to it.
 
-    A Markdown file in a tree of rules (001 §4.2) and a package with a `SKILL.md`
+    A Markdown file in a tree of rules and a package with a `SKILL.md`
     are the same after reading; nothing asks which of the two it was.
     """
 
@@ -118,7 +118,7 @@ class Skill:
     location: Path | None = None
     """The absolute path of the Markdown file, on this machine."""
     category: str = ""
-    """The author's own word for the kind of skill, folded (000 §5.2)."""
+    """The author's own word for the kind of skill, folded."""
     examples: tuple[str, ...] = ()
     """Tasks that its author expects it to be found for, in a user's words."""
     entry: tuple[str, ...] = ()
@@ -130,7 +130,7 @@ class Skill:
     """For a package; a skill that declares its files has them listed already."""
 
     def entries(self) -> Iterator[Asset | Script]:
-        """Iterate over everything the skill can hand out, assets first (001 §7.5)."""
+        """Iterate over everything the skill can hand out, assets first."""
         yield from self.assets
         yield from self.scripts
 

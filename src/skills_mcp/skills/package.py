@@ -1,4 +1,4 @@
-"""From a folder with a `SKILL.md` to a skill (Agent Skills, DESIGN §4).
+"""From a folder with a `SKILL.md` to a skill.
 
 Lenient, because 70 of 100 public packages break a rule of their own standard:
 only the description decides. What authors should repair is said by `validate`.
@@ -55,7 +55,7 @@ _RUNNABLE = frozenset(
 
 
 def is_main(name: str) -> bool:
-    """Whether a file makes its folder a package: `SKILL.md`, in whatever case."""
+    """Whether a file makes its folder a package: `SKILL.md`, in any case."""
     return name.casefold() == MAIN.casefold()
 
 
@@ -150,7 +150,7 @@ def _name(fields: Mapping[str, Any], path: SkillPath, report: ProblemList) -> st
 
 
 def _keywords(fields: Mapping[str, Any]) -> tuple[str, ...]:
-    """Collect what authors declare in one of the customary places (DESIGN §4)."""
+    """Collect what authors declare in one of the customary places."""
     metadata = mapping_of(fields, "metadata")
     return distinct(
         (

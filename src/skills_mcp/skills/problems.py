@@ -7,10 +7,10 @@ from typing import Literal
 from skills_mcp.skills.model import Problem
 
 _MAX_CHARACTERS = 300
-"""Of a reason: it may repeat what a file says, and that may be a whole book."""
+"""The longest reason: it may quote a file, and a file may be a whole book."""
 
 _MAX_WARNINGS = 50
-"""In one file: nobody repairs a thousand, and a log is for other files, too."""
+"""In one file: a thousand would fill the log, and hide the problems of other files."""
 
 
 def printable(text: str) -> str:
@@ -46,7 +46,7 @@ class ProblemList:
             self._add(rule, reason, hint, key, "warning")
 
     def add(self, problem: Problem) -> None:
-        """Add a problem that somebody else found."""
+        """Add a problem that was found by another module."""
         self._found.append(problem)
 
     @property

@@ -65,7 +65,7 @@ class FilePart:
 
 
 def read_beginning(skill: Skill, file: str, *, max_bytes: int) -> FilePart:
-    """Read the first bytes of a file, up to the end of a line (000 §3.4).
+    """Read the first bytes of a file, up to the end of a line.
 
     Raises:
         FileError: It cannot be handed out; the subclass says why.
@@ -133,7 +133,7 @@ def read_lines(
 def find_files(
     skill: Skill, *, pattern: str, contains: str, max_file_bytes: int
 ) -> Iterator[str]:
-    """Find files by a pattern of their path and a text in them, whatever its case.
+    """Find files by a pattern of their path and a text in them, in any case.
 
     `*` also stands for slashes, and `**/` for any folders or none. A file that is
     no text, or larger than `max_file_bytes`, contains nothing.

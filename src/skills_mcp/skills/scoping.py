@@ -22,9 +22,9 @@ class Scoping:
     below: str = ""
     """A folder of the tree, such as `ui/react`, or a single skill."""
     category: str = ""
-    """The author's own word for the kind of skill, in whatever case."""
+    """The author's own word for the kind of skill, in any case."""
     scope: Scope | None = None
-    """Whose skills; None for everybody's."""
+    """The scope of the skills; None for all scopes."""
 
 
 EVERYWHERE = Scoping()
@@ -33,7 +33,7 @@ EVERYWHERE = Scoping()
 def narrow(index: SkillIndex, scoping: Scoping) -> "NDArray[np.bool_] | None":
     """Return which of the skills that are offered belong to a part; None for all.
 
-    Nobody's skills may be of a scope; a folder or a category without any is a slip.
+    A scope may have no skill; a folder or a category without any is a mistake.
 
     Raises:
         SkillNotFoundError: No skill is there; the message says what there is.

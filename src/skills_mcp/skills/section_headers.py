@@ -1,7 +1,7 @@
-"""What heads each section of a composed text, and what only looks like it (001 §6.2).
+"""What heads each section of a composed text, and what only looks like it.
 
 Rule: the lines of a composed text that look like headers are its headers, and no
-others.  So a body cannot pass its text off as the rules of somebody else.
+others.  So a body cannot pass off its text as the rules of another skill.
 """
 
 import re
@@ -43,7 +43,7 @@ def render_header(path: SkillPath, file: str) -> str:
 
 
 def derive_title(path: SkillPath) -> str:
-    """Return the title of a section (001 §6.2).
+    """Return the title of a section.
 
     >>> derive_title(SkillPath("ui/react/_index"))
     'UI > REACT'

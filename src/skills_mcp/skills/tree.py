@@ -1,4 +1,4 @@
-"""The skills as the folders that hold them, for browsing (001 §8.2).  Pure."""
+"""The skills as the folders that hold them, for browsing.  Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -48,7 +48,7 @@ def _descend(tree: TreeNode, names: Iterable[str]) -> TreeNode | None:
 
 
 def render_node(node: TreeNode) -> dict[str, Any]:
-    """Return the `SkillNode` of 001 §8.2 as JSON has it."""
+    """Return the `SkillNode` of the replies as JSON."""
     return {
         "name": node.name,
         "path": node.path,

@@ -1,4 +1,4 @@
-"""Which skills this server offers (000 §8.3, 002 §8.1).  Pure.
+"""Which skills this server offers.  Pure.
 
 What is only not enabled cannot be asked for, but its rules still reach the skills
 below it. What is denied is never served, not even as a part of another skill.
@@ -42,7 +42,7 @@ def is_denied(skill: Listed, rules: Visibility) -> bool:
 
 
 def is_enabled(skill: Listed, rules: Visibility) -> bool:
-    """Whether the skill can be asked for; deny wins over allow (002 §8.1)."""
+    """Whether the skill can be asked for; deny wins over allow."""
     if is_denied(skill, rules) or (rules.allow and not _fits(skill, rules.allow)):
         return False
     if rules.enabled_skills:  # 000 §8.3: names decide alone, if there are any

@@ -1,4 +1,4 @@
-"""Which files of a folder are skills: Markdown in a tree (001 §4.1), and packages.
+"""Which files of a folder are skills: Markdown in a tree, and packages.
 
 Rule: nothing outside the folder is read, and no link is followed. A name can become a
 link at any time, so each question about an entry is asked of the open folder, and never
@@ -27,7 +27,7 @@ SKIPPED = frozenset(
     {".git", ".hg", ".svn", ".jj", ".env", ".env.local", ".netrc", ".venv"}
     | {".DS_Store", "node_modules", "__pycache__"}
 )
-"""What tools leave beside a skill; a secret in `.env` is nobody's to read."""
+"""What tools leave beside a skill, and secrets such as `.env`; none of it is served."""
 
 _TO_LINK = "put what it leads to in its place"
 
@@ -322,7 +322,7 @@ def _files_of(package: Package, folder: str) -> Iterator[tuple[str, Stamp]]:
 def _main_of(entries: Entries) -> str | None:
     """Return the file that makes a folder a package; `SKILL.md` before others.
 
-    A link and a pipe do, too: whatever lies beside them is no skill of its own.
+    A link and a pipe make it a package, too: no file beside them is a skill of its own.
     """
     names = [n for n, e in entries.items() if is_main(n) and not e.is_folder]
     names.sort(key=lambda name: (not entries[name].is_file, name != MAIN))
@@ -335,7 +335,7 @@ def _too_deep(folder: str) -> Problem:
 
 
 def _unreadable(file: str) -> Problem:
-    """Report a name that nobody can type and not every terminal survives."""
+    """Report a name that cannot be typed, and that may steer a terminal."""
     reason = "has a name with invisible characters, or one that is not UTF-8"
     return Problem(printable(file), reason, "rename it", rule="file-name")
 

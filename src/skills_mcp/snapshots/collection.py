@@ -1,4 +1,4 @@
-"""All skills of all sources, as one table, and what is wrong with them (001 §4.6).
+"""All skills of all sources, as one table, and what is wrong with them.
 
 Rule 1: what a source offers never depends on another one that fails.
 Rule 2: of two skills with one path, the operator's order decides, never a walk's.
@@ -301,7 +301,7 @@ def _prefix(part: Part, home: Home) -> str:
 
 def _has_subfolder(part: Part) -> bool:
     wanted = part.mount.subfolder
-    # A folder that cannot be looked into is reported by whoever lists it.
+    # A folder that cannot be looked into is reported by the walk.
     return not wanted or os.path.lexists(part.checkout.directory / wanted)
 
 

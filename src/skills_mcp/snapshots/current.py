@@ -50,7 +50,7 @@ if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
 logger = logging.getLogger(__name__)
 
 _KEPT_SECONDS = 60 * 60.0  # longer than an agent works with one skill's folder
-_MOST_KEPT = 10  # each has a file open, and whoever merges often would run out of them
+_MOST_KEPT = 10  # each has a file open, and a process may have only so many
 
 
 class CurrentSnapshot:
@@ -58,9 +58,9 @@ class CurrentSnapshot:
 
     Args:
         mounts: The sources.
-        settings: The operator's.
-        cache: Where indexes are kept for the next process; None keeps none.
-        embedder: Compares meanings, too; None if words decide alone.
+        settings: The operator's settings.
+        cache: The folder of the index cache; None keeps no index on the disk.
+        embedder: Compares embeddings; None to compare only words.
     """
 
     def __init__(
@@ -88,12 +88,12 @@ class CurrentSnapshot:
 
     @property
     def config(self) -> Config:
-        """The configuration in force: the operator's, until there is content."""
+        """The settings in force; the operator's alone until content is loaded."""
         return self._snapshot.config if self._snapshot else self._operator
 
     @property
     def snapshot(self) -> Snapshot:
-        """What is served now.
+        """The snapshot that is served now.
 
         Raises:
             ContentUnavailableError: Nothing has been loaded yet.
@@ -104,11 +104,11 @@ class CurrentSnapshot:
 
     @property
     def is_ready(self) -> bool:
-        """Whether there is content to answer from."""
+        """Whether any content is loaded."""
         return self._snapshot is not None
 
     def wake(self) -> None:
-        """Let the background work begin; see `Refresher.wake`."""
+        """Start the background syncs; see `Refresher.wake`."""
         self._refresher.wake()
 
     async def run(self) -> None:
@@ -116,7 +116,7 @@ class CurrentSnapshot:
         await self._refresher.run()
 
     async def wait_until_ready(self, timeout_seconds: float) -> None:
-        """Return as soon as there is content to answer from.
+        """Return as soon as content is loaded.
 
         Raises:
             ContentUnavailableError: There is none in time, or the sync failed.
@@ -126,29 +126,29 @@ class CurrentSnapshot:
 
     @property
     def doing(self) -> str:
-        """What a sync is at, such as `Receiving objects 45%`; empty if none runs."""
+        """The progress of the running sync; empty if none runs."""
         return self._mounts.doing
 
     def states(self) -> tuple[SourceState, ...]:
-        """Say how new the content of each source is.  Blocking, for a moment."""
+        """Return the served commit, age and last error of each source.  Blocking."""
         content = self._snapshot.content if self._snapshot else None
         return self._derive_states(content, self.config)
 
     def look(self) -> tuple[SourceState, ...]:
-        """Say the same of what is here, without loading it.  Blocking.
+        """Return the state of each source without loading any content.  Blocking.
 
-        Nothing is asked of any network.
+        No network is used.
         """
         content = self._mounts.open()
         config = load_config(content, self._settings) if content else self._operator
         return self._derive_states(content, config)
 
     def watch(self, callback: Callable[[], None]) -> None:
-        """Call back whenever other skills are served; on whichever thread loads."""
+        """Call back when other skills are served, on the thread that loads them."""
         self._watchers.append(callback)
 
     def sync(self) -> Content:
-        """Bring the newest content here and load it.  Blocking.
+        """Sync and load the newest content.  Blocking.
 
         For programs that do this once; a server has `run`.
 
@@ -171,10 +171,10 @@ class CurrentSnapshot:
         self._inspected.append(inspect_commit(content, self._settings, self._state))
 
     def load(self, content: Content) -> None:
-        """Make content what is served (001 §4.6).  Blocking.
+        """Make content what is served.  Blocking.
 
-        Commits that are served already are not read again, unless somebody has
-        changed their files.
+        Commits that are served already are not read again, unless their files were
+        edited in place.
         """
         served = self._snapshot
         inspected, self._inspected = self._inspected, []
@@ -200,22 +200,22 @@ class CurrentSnapshot:
 
     @property
     def asks_elsewhere(self) -> bool:
-        """Whether an answer may have to wait for another machine."""
+        """Whether a search may have to wait for another machine."""
         return self._embedder is not None
 
     def wait_for_vectors(self) -> None:
-        """Return when meanings are known, or never will be.  Blocking, for long."""
+        """Return when the embeddings of all skills are there, or failed.  Blocking."""
         if self._embedding.is_alive():
             self._embedding.join()
 
     def _embed(self, snapshot: Snapshot, served: Snapshot | None) -> Snapshot:
-        """Begin to learn what the skills mean; until then words decide alone."""
+        """Start to embed the skills; until that is done, only words are compared."""
         if served and served.vectors:
             served.vectors.close()
         if self._embedder is None:
             return snapshot
         vectors = self._embedder.vectors_of(snapshot.index.offered)
-        # Nobody waits for it, also not the end of the process.
+        # A daemon: the end of the process does not wait for it.
         self._embedding = Thread(target=vectors.prepare, name="vectors", daemon=True)
         self._embedding.start()
         return replace(snapshot, vectors=vectors)
@@ -280,9 +280,9 @@ class CurrentSnapshot:
         return self._index_cache
 
     def _keep(self, content: Content) -> None:
-        """Keep files on the disk whose paths an agent may be working with (000 §3.3).
+        """Keep files on the disk whose paths an agent may be working with.
 
-        A commit's folder is deleted as soon as nobody refers to its checkout.
+        A commit's folder is deleted as soon as there is no reference to its checkout.
         """
         if "packages" in self._operator.toolsets:
             now, kept = time.monotonic(), self._kept[1 - _MOST_KEPT :]
@@ -290,7 +290,7 @@ class CurrentSnapshot:
             self._kept = [*kept, (now, content)]
 
     async def refresh(self) -> Refreshed:
-        """Bring the newest content here; failure is a result, too (001 §8.6)."""
+        """Sync and load the newest content; a failure is part of the result."""
         before = self._snapshot
         error: SkillsError | None = None
         try:
@@ -325,7 +325,7 @@ class CurrentSnapshot:
         return replace(changes, broken=find_broken(before, after))
 
     def close(self) -> None:
-        """End a sync that is running."""
+        """End the running sync and the embedding."""
         self._mounts.close()
         if self._snapshot and self._snapshot.vectors:
             self._snapshot.vectors.close()
@@ -342,7 +342,7 @@ class CurrentSnapshot:
         return self._minutes_of(self.config)
 
     def _minutes_of(self, config: Config) -> float | None:
-        """001 §9.3 knows a timer for Git only; a folder is read on request."""
+        """Return the pause between syncs; None for folders alone, read on request."""
         timed = config.refresh.enabled and self._mounts.mode == "git"
         return config.refresh.interval_minutes if timed else None
 

@@ -1,13 +1,13 @@
-"""What was read and indexed, on the disk: the next process opens it without parsing.
+"""The index states on the disk, so that the next process need not read any skill.
 
 ```text
-<cache>/index/<layout>/       one per set of sources; what is read from them how
-  lock                        whoever builds; the others wait, and open what it built
+<cache>/index/<layout>/       one per set of sources, limits and version
+  lock                        held by the process that builds; the others wait
   <number>/                   the arrays of one state, the newest has the largest
 ```
 
-The arrays are mapped, so ten servers on one machine share one copy. Whatever is wrong
-with a folder, it counts as not there: everything in it can be built again.
+The arrays are mapped, so ten servers on one machine share one copy. A folder that is
+damaged counts as absent: everything in it can be built again.
 """
 
 import hashlib
@@ -47,16 +47,16 @@ from skills_mcp.snapshots.skill_table import SkillTable
 logger = logging.getLogger(__name__)
 
 FORMAT = 3
-"""Counts up with every change of what the arrays mean."""
+"""Increased with each change of what the arrays mean."""
 
-# Longer than the largest library takes to build. Whoever has waited so long builds it
-# for itself.
+# Longer than the largest library takes to build. A process that has waited so long
+# builds without the lock.
 _WAIT_SECONDS = 60.0
 
-# What nobody has opened for so long belongs to a repository that nobody serves.
+# A state that was not opened for so long belongs to sources that are served no more.
 _KEPT_SECONDS = 30 * 24 * 60 * 60.0
 
-# Nobody writes for so long: whoever began it has died.
+# No write takes so long: the process that began it has died.
 _ABANDONED_SECONDS = 60 * 60.0
 
 _OFFERED = "offered"
@@ -66,27 +66,27 @@ class IndexCache:
     """The folder described above, for one set of sources.
 
     Args:
-        folder: Of all sets.
-        content: Whose sources they are.
-        operator: What is read of them, and who may take whose place.
+        folder: The folder of all sets of sources.
+        content: The content of these sources.
+        operator: Its limits and visibility decide which skills are read and served.
     """
 
     def __init__(self, folder: Path, content: Content, operator: Config) -> None:
         self._every = folder
         self.folder = folder / _derive_layout(content, operator)
-        """Where the states of these sources are."""
+        """The folder with the states of these sources."""
         self._known = ""
 
     def open(self) -> IndexState | None:
         """Return the newest state, or None if there is none that can be used.
 
-        None, too, if it is the one that was opened or saved here last.
+        None, too, if it is the state that this object has opened or saved last.
         """
         for folder in self._list():
             if folder.name == self._known:
                 return None
-            with suppress(OSError):  # a disk that takes nothing can still be read
-                os.utime(self.folder)  # or `_collect` takes it for forgotten
+            with suppress(OSError):  # a read-only disk can still be read
+                os.utime(self.folder)  # or `_collect` takes it for unused
             try:
                 state = _open(folder)
             except (OSError, ValueError, IndexError, KeyError, TypeError) as error:
@@ -97,9 +97,9 @@ class IndexCache:
         return None
 
     def save(self, state: IndexState) -> IndexState:
-        """Write a state, and return it as every other process sees it.
+        """Write a state, and return it over the mapped files.
 
-        If it cannot be written, what was given is returned: it works as well.
+        If it cannot be written, the given state is returned: it works as well.
         """
         folders = self._list()
         newest = int(folders[0].name) if folders else 0
@@ -118,7 +118,7 @@ class IndexCache:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Let one process build while the others wait for what it builds."""
+        """Let one process build while the others wait for its state."""
         lock: FileLock | None = None
         try:
             lock = acquire_lock(self.folder / "lock", timeout_seconds=_WAIT_SECONDS)
@@ -136,7 +136,7 @@ class IndexCache:
         return sorted(found, key=lambda each: int(each.name), reverse=True)
 
     def _collect(self, replaced: list[Path]) -> None:
-        """Delete what nobody opens any more; who has mapped it keeps it."""
+        """Delete replaced and unused states; a process that has mapped one keeps it."""
         for folder in replaced:
             shutil.rmtree(folder, ignore_errors=True)
         abandoned = _find_older(self.folder, f"{STAGING}*", _ABANDONED_SECONDS)
@@ -148,7 +148,7 @@ class IndexCache:
 
 def _find_older(folder: Path, pattern: str, seconds: float) -> Iterator[Path]:
     for each in folder.glob(pattern):
-        with suppress(OSError):  # somebody else has deleted it
+        with suppress(OSError):  # another process has deleted it
             if time.time() - each.stat().st_mtime > seconds:
                 yield each
 

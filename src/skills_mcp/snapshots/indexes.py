@@ -71,7 +71,7 @@ class Indexes:
             self._keywords, self._texts = known.keywords, known.texts
 
     def keyword(self) -> KeywordMatcher:
-        """Return the matcher of 001 §5.  Blocking, the first time."""
+        """Return the matcher of the keyword algorithm.  Blocking, the first time."""
         with self._lock:
             if self._keyword is None:
                 self._keywords = self._keywords or self._build_keywords()

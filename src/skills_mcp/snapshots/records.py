@@ -92,7 +92,7 @@ def derive_key(found: RuleFile | Package, prefix: str, content_id: ContentId) ->
     """Return the key of what a walk has found.
 
     The id names the content of a file, and the stamp tells that the file on the disk
-    still has that content: somebody may edit the files of a commit in place.
+    still has that content: the files of a commit may be edited in place.
 
     Args:
         found: The rule file or package.

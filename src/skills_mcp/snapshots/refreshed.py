@@ -25,9 +25,9 @@ class Refreshed:
     synced_at: datetime | None
     error: SkillsError | None
     sources: tuple[SourceState, ...] = ()
-    """Each of them, in the operator's order."""
+    """The state of each source, in the operator's order."""
     changes: SkillChanges = _NO_CHANGES
-    """Since the refresh was asked for, whoever has brought them here."""
+    """All since the refresh was asked for, by whichever process they were fetched."""
 
 
 def derive_refreshed(

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 _CONFIG = "config.yaml"
 
-# What is read when it is first needed, such as the synonyms, no caller has to wait for.
+# The synonyms are read with the first task; no caller shall wait for them.
 _FIRST_TASK = "write a skill"
 
 
@@ -42,21 +42,21 @@ class Snapshot:
     indexes: "Indexes"
     config: Config
     algorithm: Literal["keyword", "ranked"]
-    """What `get_skill` routes with (DESIGN §3.16)."""
+    """The algorithm that `get_skill` routes with."""
     problems: tuple[Problem, ...]
     vectors: "SkillVectors | None" = None
-    """What the skills mean, if the operator wants that to count."""
+    """The embeddings of the skills, if the operator has set a provider."""
 
     @property
     def matcher(self) -> Matcher:
-        """What `get_skill` routes with.  Blocking, the first time."""
+        """The matcher of `get_skill`.  Blocking, the first time."""
         if self.algorithm == "keyword":
             return self.indexes.keyword()
         return self._fuse(self.indexes.ranked())
 
     @property
     def ranked(self) -> Matcher:
-        """What `search_skills` ranks with.  Blocking, the first time."""
+        """The matcher of `search_skills`.  Blocking, the first time."""
         return self._fuse(self.indexes.searched())
 
     @property
@@ -115,7 +115,7 @@ def take_snapshot(
     inspected: "Sequence[Collection]" = (),
     looks_again: bool = False,
 ) -> Snapshot:
-    """Read all content (001 §4.6).  Blocking; what is wrong becomes a `Problem`.
+    """Read all content.  Blocking; what is wrong becomes a `Problem`.
 
     Args:
         content: The files of every source.
@@ -188,14 +188,14 @@ def load_config(content: Content, settings: Settings) -> Config:
 
 
 def find_broken(before: Snapshot | None, after: Snapshot) -> tuple[str, ...]:
-    """Return what is wrong in one state and was not in the one before."""
+    """Return the errors of a state that the one before did not have."""
     known = set(before.problems) if before else set()
     news = (each for each in after.problems if each not in known)
     return tuple(str(each) for each in news if each.level == "error")
 
 
 def log_news(snapshot: Snapshot, before: Snapshot | None) -> None:
-    """Say what is served, and each problem once."""
+    """Log the served commit and the number of skills, and each new problem."""
     where = ", ".join(
         part.checkout.revision or os.fspath(part.checkout.directory)
         for part in snapshot.content.parts
@@ -229,7 +229,7 @@ def _choose_algorithm(
 
 
 def _unused(skills: Sequence[Listed], rules: Visibility) -> Iterator[Problem]:
-    """Report what the operator has named, and nobody has: a slip may hide a lot."""
+    """Report the visibility settings that no skill fits: they may be misspelt."""
     for named in find_unused(skills, rules):
         hint = "write a path or a name as `tree` shows it; pdf/* is all below pdf"
         reason = f"is without effect: no skill fits {named}"

@@ -138,8 +138,8 @@ _CAUSES: Mapping[_Where, tuple[_Cause, ...]] = {
          "no permission to read the repository. Check its owner and its permissions"),
         (RemoteMissingError, ("does not appear to be a git repository",
           "' does not exist", "' not found"),
-         "repository not found at this path. If it is on a host, write its URL, such "
-         "as https://github.com/acme/skills.git"),
+         "repository not found at this path. Check its address; if it is on a host, "
+         "write the URL, such as https://github.com/acme/skills.git"),
     ),
     "remote": (
         (SyncError, ("certificate has expired", "certificate is expired",

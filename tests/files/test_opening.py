@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from unicodedata import normalize
 
 import pytest
 from hypothesis import example, given
@@ -19,7 +18,6 @@ from skills_mcp.files.opening import (
     OPENERS,
     Opener,
     choose_opener,
-    find_spelling,
     has_openat2,
     listed_inside,
     open_beneath,
@@ -275,36 +273,6 @@ def test_a_listed_folder_can_be_asked_about_its_entries_and_is_closed(
 
     assert sizes == {"x.txt": 4}
     assert _open_descriptors_of(tmp_path / "a/b") == 0
-
-
-@pytest.fixture
-def accents(tmp_path: Path) -> Path:
-    """A folder whose names are decomposed, as some disks and archives keep them."""
-    write(tmp_path / normalize("NFD", "é/ü.txt"))
-    names = {path.name for path in tmp_path.iterdir()}
-    if normalize("NFC", "é") in names:
-        pytest.skip("this disk composes names by itself")
-    return tmp_path
-
-
-def test_a_path_is_spelt_as_the_disk_spells_it(accents: Path) -> None:
-    asked = (normalize("NFC", "é"), normalize("NFC", "ü.txt"))
-
-    assert find_spelling(accents, asked) == tuple(normalize("NFD", n) for n in asked)
-
-
-def test_a_path_that_the_disk_does_not_have_keeps_its_spelling(accents: Path) -> None:
-    for asked in [("é", "ö.txt"), ("ö", "ü.txt"), ("a", "é"), ()]:
-        spelling = find_spelling(accents, asked)
-
-        assert [normalize("NFC", name) for name in spelling] == list(asked)
-
-
-def test_between_two_spellings_on_the_disk_none_is_chosen(accents: Path) -> None:
-    composed = normalize("NFC", "é")
-    write(accents / composed / "x.txt")
-
-    assert find_spelling(accents, (composed,)) == (composed,)
 
 
 @pytest.fixture

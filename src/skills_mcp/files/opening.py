@@ -18,7 +18,6 @@ from typing import BinaryIO
 
 from skills_mcp.errors import MissingFileError
 from skills_mcp.files.durable import GUARDED_FLAGS
-from skills_mcp.files.paths import find_name
 
 Opener = Callable[[int, Sequence[str], int], int]
 """Opens names below the descriptor of a folder, with flags; returns a descriptor."""
@@ -84,18 +83,6 @@ def listed_inside(
         os.close(number)
 
 
-def find_spelling(directory: Path, parts: Sequence[str]) -> tuple[str, ...]:
-    """Return a path as the disk writes it, where only the encoding of accents differs.
-
-    What the disk does not have, or has twice, stays as it is asked for.
-    """
-    spelling: tuple[str, ...] = ()
-    for part in parts:
-        found = None if part.isascii() else _find_in(directory, spelling, part)
-        spelling += (found or part,)
-    return spelling
-
-
 def open_by_walk(folder: int, names: Sequence[str], flags: int) -> int:
     """Open name by name; on every system that has descriptors of folders.
 
@@ -148,14 +135,6 @@ def _open(
         return (opener or choose_opener())(folder, parts, flags)
     finally:
         os.close(folder)
-
-
-def _find_in(directory: Path, folder: Sequence[str], name: str) -> str | None:
-    try:
-        with listed_inside(directory, folder) as entries:
-            return find_name((entry.name for entry in entries), name)
-    except OSError:
-        return None
 
 
 def _check(directory: Path, parts: Sequence[str]) -> Path:

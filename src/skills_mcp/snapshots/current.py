@@ -5,7 +5,7 @@ Rule: a state is replaced in one assignment, so that no reply mixes two of them.
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
@@ -77,7 +77,7 @@ class CurrentSnapshot:
         self._embedding = Thread()
         self._state: IndexState | None = None
         self._index_cache: IndexCache | None = None
-        self._inspected: list[Collection] = []
+        self._inspected: dict[ContentSource, Collection] = {}
         self._operator = settings.resolve()
         self._snapshot: Snapshot | None = None
         self._kept: list[tuple[float, Content]] = []
@@ -168,7 +168,8 @@ class CurrentSnapshot:
         """
         mounts = (each for each in self._mounts.mounts if each.source is source)
         content = Content(tuple(Part(mount, checkout) for mount in mounts))
-        self._inspected.append(inspect_commit(content, self._settings, self._state))
+        inspected = inspect_commit(content, self._settings, self._state)
+        self._inspected[source] = inspected  # `load` comes next, and reads the same
 
     def load(self, content: Content) -> None:
         """Make content what is served.  Blocking.
@@ -177,18 +178,19 @@ class CurrentSnapshot:
         edited in place.
         """
         served = self._snapshot
-        inspected, self._inspected = self._inspected, []
         if served and served.state.collection.is_of(content):
             state = served.state
             snapshot = take_snapshot(content, self._settings, state, looks_again=True)
             if snapshot.is_over(state):
                 self._snapshot = replace(served, content=content)
+                self._inspected.clear()
                 return
             # Files were edited in place. Other processes shall not take this state for
             # the commit's, so it is not kept on the disk.
             snapshot = _prepared(snapshot)
         else:
-            snapshot = self._open_or_build(content, inspected)
+            snapshot = self._open_or_build(content)
+        self._inspected.clear()
         self._state = snapshot.state
         log_news(snapshot, served)
         if served:
@@ -220,31 +222,28 @@ class CurrentSnapshot:
         self._embedding.start()
         return replace(snapshot, vectors=vectors)
 
-    def _open_or_build(
-        self, content: Content, inspected: "Sequence[Collection]"
-    ) -> Snapshot:
+    def _open_or_build(self, content: Content) -> Snapshot:
         """Return the snapshot of content; a kept state that is damaged is not used."""
         try:
-            return self._reuse_or_build(content, inspected)
+            return self._reuse_or_build(content)
         except (OSError, ValueError, IndexError, KeyError, TypeError) as error:
             if self._state is None:
                 raise
             logger.warning("The index that was kept is damaged: %r", error)
             self._state = None
-            return self._reuse_or_build(content, ())
+            self._inspected.clear()  # most of it was taken from that state
+            return self._reuse_or_build(content)
 
-    def _reuse_or_build(
-        self, content: Content, inspected: "Sequence[Collection]"
-    ) -> Snapshot:
+    def _reuse_or_build(self, content: Content) -> Snapshot:
         """Serve the kept state if it is of this content; otherwise build and keep it.
 
         What the kept state has read of other content is not read again.
         """
         cache = self._open_cache(content)
         if cache is None:
-            return _prepared(self._take(content, self._state, inspected))
+            return _prepared(self._take(content, self._state))
         self._state = known = self._state or cache.open()
-        snapshot = self._take(content, known, inspected) if known else None
+        snapshot = self._take(content, known) if known else None
         if known and snapshot and snapshot.is_over(known):
             logger.info("Using the index in %s", cache.folder)
             return _prepared(snapshot)
@@ -252,7 +251,7 @@ class CurrentSnapshot:
             newer = cache.open()  # another process may have built it meanwhile
             if newer or snapshot is None:
                 self._state = known = newer
-                snapshot = self._take(content, known, inspected)
+                snapshot = self._take(content, known)
             snapshot = _prepared(snapshot)
             if not (known and snapshot.is_over(known)):
                 logger.info("Keeping the index in %s", cache.folder)
@@ -260,12 +259,8 @@ class CurrentSnapshot:
         give_back_memory()  # building takes more than serving ever will
         return _prepared(snapshot)
 
-    def _take(
-        self,
-        content: Content,
-        known: "IndexState | None",
-        inspected: "Sequence[Collection]" = (),
-    ) -> Snapshot:
+    def _take(self, content: Content, known: "IndexState | None") -> Snapshot:
+        inspected = tuple(self._inspected.values())
         return take_snapshot(content, self._settings, known, inspected=inspected)
 
     def _open_cache(self, content: Content) -> "IndexCache | None":

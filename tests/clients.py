@@ -139,7 +139,7 @@ class Lifeline:
     def _next(self) -> bytes:
         poll = select.poll()
         poll.register(self._end, select.POLLIN)
-        assert poll.poll(10_000), "nothing happened in ten seconds"
+        assert poll.poll(60_000), "nothing happened in a minute"
         return os.read(self._end, 100)
 
 

@@ -83,10 +83,14 @@ def test_where_there_is_no_way_it_says_so(
 def test_a_folder_has_no_commit_to_go_back_to(invoke: Run, tmp_path: Path) -> None:
     alone = invoke("rollback", "--skills-dir", str(tmp_path))
     named = invoke("rollback", "--mount", "", "--skills-dir", str(tmp_path))
+    resumed = invoke(
+        "rollback", "--resume", "--mount", "", "--skills-dir", str(tmp_path)
+    )
 
-    assert (alone.returncode, named.returncode) == (4, 4)
+    assert (alone.returncode, named.returncode, resumed.returncode) == (4, 4, 4)
     assert "no source is a Git repository" in alone.stderr
     assert "serve it from a Git repository" in named.stderr
+    assert "is a folder: nothing is held" in resumed.stderr
 
 
 def test_of_several_repositories_the_one_at_the_place_goes_back(

@@ -148,14 +148,14 @@ class HangingRemote:
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._listener.settimeout(10)
+        self._listener.settimeout(PATIENCE_SECONDS)
         self._connection: socket.socket | None = None
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/skills.git"
 
     def wait_for_request(self) -> None:
         """Return when a client has asked for something."""
         self._connection, _ = self._listener.accept()
-        self._connection.settimeout(10)
+        self._connection.settimeout(PATIENCE_SECONDS)
         assert self._connection.recv(1)
 
     def wait_for_hang_up(self) -> None:

@@ -386,6 +386,18 @@ def test_a_folder_that_cannot_be_made_is_said(
         pass
 
 
+def test_a_machine_without_any_temporary_folder_has_a_code_of_its_own(
+    content: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/nowhere"])
+
+    with pytest.raises(TemporaryFolderError) as raised, prepare(ask(content)):
+        pass
+
+    assert raised.value.code == "NO_TEMPORARY_FOLDER"
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="no tier elsewhere")
 def test_what_a_run_may_reach_is_what_it_was_granted(
     content: Path, tmp_path: Path

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import overload
 
-from skills_mcp.routing.stop_words import STOP_WORDS
+from skills_mcp.routing.tokens import STOP_WORDS
 from skills_mcp.skills.homes import Home
 from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.snapshots.records import decode, encode

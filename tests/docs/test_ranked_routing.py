@@ -12,10 +12,10 @@ from skills_mcp.routing import lexicon, ranked, rerank, search, shares, task
 from skills_mcp.routing.decision import Candidate, Match, decide
 from skills_mcp.routing.ranked import derive_document
 from skills_mcp.routing.shares import Shares, explain_shares
-from skills_mcp.routing.stop_words import FILLER
 from skills_mcp.routing.task import TaskReader
 from skills_mcp.routing.text_index import postings
 from skills_mcp.routing.text_index.inverted_index import TextIndex
+from skills_mcp.routing.tokens import FILLER
 from skills_mcp.routing.words import derive_words, split_text, stem
 from skills_mcp.skills.model import Skill
 from skills_mcp.snapshots.index_cache import _KEPT_SECONDS

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from skills_mcp.config import Matching
-from skills_mcp.routing import stop_words
+from skills_mcp.routing import tokens
 from skills_mcp.routing.decision import Ambiguous, Match, decide
 from skills_mcp.routing.tokens import tokenize
 from tests.docs.pages import DOCS, block, code, codes, prose, section, table, tables
@@ -27,7 +27,7 @@ def test_words_are_those_of_the_table() -> None:
 def test_the_stop_words_are_those_of_the_program(language: str) -> None:
     shown = block(ROUTING, "text", language).split()
 
-    assert shown == sorted(getattr(stop_words, language.upper()))
+    assert shown == sorted(getattr(tokens, language.upper()))
 
 
 @pytest.mark.spec("5.2")

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from skills_mcp.routing.stop_words import STOP_WORDS
-from skills_mcp.routing.tokens import fold, tokenize
+from skills_mcp.routing.tokens import ENGLISH, FRENCH, STOP_WORDS, fold, tokenize
 
 
 @pytest.mark.spec("5.1")
@@ -86,3 +85,27 @@ def test_a_long_text_is_read_once_and_not_once_per_letter(unit: str) -> None:
 @given(st.text())
 def test_folding_twice_changes_nothing(text: str) -> None:
     assert fold(fold(text)) == fold(text)
+
+
+@pytest.mark.spec("5.1")
+def test_the_words_that_the_specification_names_are_in_the_list() -> None:
+    assert {"a", "an", "the", "is", "of", "to", "in", "for", "with"} <= ENGLISH
+    assert {"le", "la", "les", "un", "une", "de", "du", "et", "ou", "en"} <= FRENCH
+
+
+@pytest.mark.parametrize("word", sorted(STOP_WORDS))
+def test_every_stop_word_can_be_met(word: str) -> None:
+    # A word in another form would never equal a token.
+    assert fold(word) == word
+    assert tokenize(f"{word} react {word}") == ("react",)
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("go", "c", "r", "js", "ts", "api", "use", "case", "car", "make", "rust"),
+        *("next", "spring", "swift", "node", "test", "type", "class", "error", "ai"),
+    ],
+)
+def test_a_technical_term_is_no_stop_word(word: str) -> None:
+    assert tokenize(word) == (word,)

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.routing.stop_words import FILLER, STOP_WORDS
-from skills_mcp.routing.tokens import tokenize
+from skills_mcp.routing.tokens import FILLER, STOP_WORDS, tokenize
 from skills_mcp.routing.words import Word, derive_words, split_text, stem
 
 

@@ -15,8 +15,7 @@ from unicodedata import name
 import numpy as np
 from numpy.typing import NDArray
 
-from skills_mcp.routing.stop_words import STOP_WORDS
-from skills_mcp.routing.tokens import fold, tokenize
+from skills_mcp.routing.tokens import STOP_WORDS, fold, tokenize
 
 Numbers = NDArray[np.uint32]
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from skills_mcp.routing.matcher import Mask
-from skills_mcp.routing.stop_words import FILLER, STOP_WORDS
-from skills_mcp.routing.tokens import fold
+from skills_mcp.routing.tokens import FILLER, STOP_WORDS, fold
 from skills_mcp.skills.model import Scope
 
 _SHORTEST_BEGINNING = 3  # fewer letters begin too many words to mean a name

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 import Stemmer  # type: ignore[import-not-found]  # has no types
 
-from skills_mcp.routing.stop_words import FILLER, STOP_WORDS
-from skills_mcp.routing.tokens import tokenize
+from skills_mcp.routing.tokens import FILLER, STOP_WORDS, tokenize
 from skills_mcp.text.unicode import normalize
 
 # What can stand inside of a word is left to the tokenizer: l'API, C++, .NET, e-mail.

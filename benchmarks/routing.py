@@ -10,7 +10,7 @@ from benchmarks.content import Library, Text
 from benchmarks.figures import KINDS, SIZES, Measured, Results
 from benchmarks.timing import in_new_process, timed
 from skills_mcp.config import Matching
-from skills_mcp.routing.choosing import choose
+from skills_mcp.routing.decision import choose
 from skills_mcp.routing.keyword_index import KeywordIndex, clean, is_short
 from skills_mcp.routing.keywords import KeywordMatcher
 from skills_mcp.routing.matcher import Matcher

@@ -9,7 +9,8 @@ import pytest
 
 from skills_mcp.config import Matching
 from skills_mcp.routing import lexicon, ranked, rerank, search, shares, task
-from skills_mcp.routing.decision import Candidate, Match, decide
+from skills_mcp.routing.decision import Match, decide
+from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.ranked import derive_document
 from skills_mcp.routing.shares import Shares, explain_shares
 from skills_mcp.routing.task import TaskReader

@@ -3,9 +3,13 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
-from skills_mcp.routing.decision import Candidate
-from skills_mcp.routing.evidence import Evidence, WordEvidence
-from skills_mcp.routing.matcher import Algorithm, Mask
+from skills_mcp.routing.matcher import (
+    Algorithm,
+    Candidate,
+    Evidence,
+    Mask,
+    WordEvidence,
+)
 from skills_mcp.skills.model import Skill
 
 

@@ -11,8 +11,7 @@ from skills_mcp.embeddings.client import EmbeddingError, Matrix, Vector, parse_v
 from skills_mcp.embeddings.fused import MILLION, FusedMatcher, Meanings, find_nearest
 from skills_mcp.embeddings.skill_vectors import compose_skill_text
 from skills_mcp.embeddings.task_vectors import TaskVectors
-from skills_mcp.routing.decision import Candidate
-from skills_mcp.routing.matcher import Matcher
+from skills_mcp.routing.matcher import Candidate, Matcher
 from skills_mcp.routing.ranked import RankedMatcher, derive_document
 from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.skills.model import Skill, SkillPath

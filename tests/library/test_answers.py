@@ -5,7 +5,7 @@ import pytest
 
 from skills_mcp.content.source import Content
 from skills_mcp.library.answers import derive_digest, guide, load_answer
-from skills_mcp.routing.decision import Candidate
+from skills_mcp.routing.matcher import Candidate
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Asset, Script, Skill, Stamp
 from tests.support import make_skill

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from skills_mcp.config import Matching
-from skills_mcp.routing.evidence import Evidence
 from skills_mcp.routing.explanation import (
     Explanation,
     condense,
@@ -12,7 +11,7 @@ from skills_mcp.routing.explanation import (
     pick_words,
     render_explanation,
 )
-from skills_mcp.routing.matcher import Mask, Matcher
+from skills_mcp.routing.matcher import Evidence, Mask, Matcher
 from skills_mcp.routing.remedies import Contender
 from skills_mcp.skills.model import Skill
 from tests.authoring.evaluation.matching import PlainMatcher

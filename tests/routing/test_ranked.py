@@ -12,8 +12,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from skills_mcp.routing.decision import Candidate, derive_places
-from skills_mcp.routing.evidence import Evidence
+from skills_mcp.routing.decision import derive_places
+from skills_mcp.routing.matcher import Candidate, Evidence
 from skills_mcp.routing.ranked import RankedMatcher, derive_document
 from skills_mcp.routing.rerank import MOST
 from skills_mcp.routing.text_index.inverted_index import TextIndex

@@ -3,9 +3,9 @@ from fractions import Fraction
 import pytest
 
 from skills_mcp.config import Matching
-from skills_mcp.routing.choosing import choose
-from skills_mcp.routing.decision import Candidate, Match, NoMatch
-from skills_mcp.routing.explanation import Explanation, explain, list_answers
+from skills_mcp.routing.decision import Match, NoMatch, choose, list_answers
+from skills_mcp.routing.explanation import Explanation, explain
+from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.remedies import Contender, describe_number, find_remedies
 from skills_mcp.skills.model import Skill
 from tests.authoring.evaluation.matching import PlainMatcher, TextMatcher

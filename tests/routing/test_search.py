@@ -12,9 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.routing.decision import Candidate
-from skills_mcp.routing.evidence import Evidence, WordEvidence
-from skills_mcp.routing.matcher import Mask, Matcher
+from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher, WordEvidence
 from skills_mcp.routing.names import Names
 from skills_mcp.routing.ranked import RankedMatcher, derive_document
 from skills_mcp.routing.search import SearchResult, search

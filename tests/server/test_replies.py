@@ -11,7 +11,8 @@ from skills_mcp.content.source import Hold, SourceState
 from skills_mcp.errors import AccessRefusedError, SyncError
 from skills_mcp.library.answers import Guidance, RanScript, ServedFile
 from skills_mcp.library.provenance import Provenance
-from skills_mcp.routing.decision import Ambiguous, Candidate
+from skills_mcp.routing.decision import Ambiguous
+from skills_mcp.routing.matcher import Candidate
 from skills_mcp.scripts.execution import ScriptResult
 from skills_mcp.server import replies
 from skills_mcp.server.replies import Reply, render

@@ -10,12 +10,17 @@ from rich.table import Table
 from skills_mcp.bootstrap import Application
 from skills_mcp.cli.sync import load_snapshot
 from skills_mcp.cli.terminal import open_console, print_json
-from skills_mcp.routing.decision import Ambiguous, Decision, Match, NoMatch
+from skills_mcp.routing.decision import (
+    Ambiguous,
+    Decision,
+    Match,
+    NoMatch,
+    list_answers,
+    name_decision,
+)
 from skills_mcp.routing.explanation import (
     Explanation,
     condense,
-    list_answers,
-    name_decision,
     pick_words,
     render_explanation,
 )

@@ -28,7 +28,7 @@ from skills_mcp.bootstrap import Options, build, opened_baseline
 from skills_mcp.cli.sync import load_snapshot
 from skills_mcp.cli.terminal import open_console, print_json, showing_progress
 from skills_mcp.library import Snapshot
-from skills_mcp.routing.explanation import list_answers, name_decision
+from skills_mcp.routing.decision import list_answers, name_decision
 from skills_mcp.routing.remedies import describe_number
 
 _FAILED_EXIT = 1

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from skills_mcp.embeddings.client import EmbeddingError, Matrix, Vector
 from skills_mcp.embeddings.task_vectors import TaskVectors, compose_task_text
-from skills_mcp.routing.decision import Candidate, derive_places
-from skills_mcp.routing.evidence import Evidence, WordEvidence
-from skills_mcp.routing.matcher import Mask, Matcher
+from skills_mcp.routing.decision import derive_places
+from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher, WordEvidence
 from skills_mcp.skills.model import Skill, SkillPath
 
 MILLION = 1_000_000

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from skills_mcp.content.source import Content
 from skills_mcp.library.provenance import Provenance, derive_provenance
-from skills_mcp.routing.decision import Candidate
+from skills_mcp.routing.matcher import Candidate
 from skills_mcp.scripts.execution import ScriptResult
 from skills_mcp.skills.assets import FileContent
 from skills_mcp.skills.index import SkillIndex

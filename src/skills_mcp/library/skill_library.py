@@ -36,11 +36,12 @@ from skills_mcp.library.answers import (
     load_answer,
 )
 from skills_mcp.library.provenance import derive_place
-from skills_mcp.routing.choosing import choose, find_candidate
 from skills_mcp.routing.decision import (
     Ambiguous,
     Match,
     NoMatch,
+    choose,
+    find_candidate,
     is_listed,
 )
 from skills_mcp.routing.search import SearchResult, search

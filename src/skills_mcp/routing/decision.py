@@ -11,6 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from skills_mcp.config import Matching
+from skills_mcp.routing.matcher import Candidate, Mask, Matcher
 from skills_mcp.skills.index import INDEX, ROOT
 from skills_mcp.skills.model import Skill
 
@@ -18,19 +19,13 @@ if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
     import numpy as np
     from numpy.typing import NDArray
 
+
 PRIORITY_UNIT = Fraction(1, 1000)
 """What one step of priority adds to a score, so that it only breaks ties."""
 
 _BEHIND_ALL = "\U0010ffff"
 
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A skill that at least one of its keywords speaks for."""
-
-    skill: Skill
-    score: Fraction
-    matched_keywords: tuple[str, ...]
+_NEAR = 20  # more than an ambiguous answer lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +50,27 @@ class NoMatch:
 Decision = Match | Ambiguous | NoMatch
 
 
+def choose(
+    matcher: Matcher, context: str, matching: Matching, *, within: Mask = None
+) -> Decision:
+    """Answer a task as `get_skill` does.
+
+    Args:
+        matcher: Knows the skills.
+        context: The task, in free text.
+        matching: The settings in force.
+        within: The skills that may be found; None for all.
+    """
+    candidates = matcher.score(
+        context,
+        least=exact(matching.min_score),
+        # The runner-up decides whether the best one stands alone, listed or not.
+        most=max(matching.max_results, 2),
+        within=within,
+    )
+    return decide(candidates, matching)
+
+
 def decide(candidates: Iterable[Candidate], matching: Matching) -> Decision:
     """Pick the best candidate, unless the runner-up is too close to call.
 
@@ -71,6 +87,55 @@ def decide(candidates: Iterable[Candidate], matching: Matching) -> Decision:
     if len(ranked) > 1 and _too_close(ranked[0], ranked[1], matching):
         return Ambiguous(tuple(ranked[: matching.max_results]))
     return Match(ranked[0])
+
+
+def find_candidate(
+    matcher: Matcher, context: str, skill: Skill, alone: Mask
+) -> Candidate:
+    """Return what a skill scores, as the caller who picked it was told.
+
+    A skill near the best has its score among the others; one far behind them has the
+    score that it gets alone.
+
+    Args:
+        matcher: Knows the skills.
+        context: The task.
+        skill: The skill.
+        alone: The mask of this skill.
+    """
+    near = matcher.score(context, most=_NEAR)
+    found = (*near, *matcher.score(context, within=alone))
+    unmatched = Candidate(skill, Fraction(0), ())
+    return next((c for c in found if c.skill.path == skill.path), unmatched)
+
+
+def name_decision(decision: Decision) -> str:
+    """Return the kind of an answer: `single`, `ambiguous` or `no_match`."""
+    match decision:
+        case Match():
+            return "single"
+        case Ambiguous():
+            return "ambiguous"
+        case NoMatch():
+            return "no_match"
+
+
+def list_answers(decision: Decision) -> tuple[Candidate, ...]:
+    """Return what an answer names: one skill, several or none."""
+    match decision:
+        case Match(candidate):
+            return (candidate,)
+        case Ambiguous():
+            return decision.candidates
+        case NoMatch():
+            return ()
+
+
+def is_listed(skill: Skill, decision: Decision) -> bool:
+    """Whether a skill is one of several that an answer leaves the choice between."""
+    return isinstance(decision, Ambiguous) and any(
+        candidate.skill.path == skill.path for candidate in decision.candidates
+    )
 
 
 def order(candidate: Candidate) -> tuple[Fraction, str]:
@@ -100,13 +165,6 @@ def _in_ties(path: str) -> str:
     # At the top `_root` has this part; an `_index` there is the parent of no skill.
     is_rules = path == ROOT or (last == INDEX and bool(folder))
     return f"{folder}{separator}{_BEHIND_ALL}" if is_rules else path
-
-
-def is_listed(skill: Skill, decision: Decision) -> bool:
-    """Whether a skill is one of several that an answer leaves the choice between."""
-    return isinstance(decision, Ambiguous) and any(
-        candidate.skill.path == skill.path for candidate in decision.candidates
-    )
 
 
 @cache

@@ -7,16 +7,8 @@ from fractions import Fraction
 from typing import Any
 
 from skills_mcp.config import Matching
-from skills_mcp.routing.choosing import choose
-from skills_mcp.routing.decision import (
-    Ambiguous,
-    Candidate,
-    Decision,
-    Match,
-    NoMatch,
-)
-from skills_mcp.routing.evidence import Evidence, WordEvidence
-from skills_mcp.routing.matcher import Mask, Matcher
+from skills_mcp.routing.decision import Decision, choose
+from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher, WordEvidence
 from skills_mcp.routing.remedies import Contender, find_remedies
 from skills_mcp.skills.model import Skill
 
@@ -120,28 +112,6 @@ def condense(evidence: Sequence[Evidence]) -> tuple[Evidence, ...]:
     worth = sum(each.worth for each in rest)
     others = Evidence(word="", where="rest", found=f"{len(rest)} more", worth=worth)
     return (*kept, others)
-
-
-def name_decision(decision: Decision) -> str:
-    """Return the kind of an answer: `single`, `ambiguous` or `no_match`."""
-    match decision:
-        case Match():
-            return "single"
-        case Ambiguous():
-            return "ambiguous"
-        case NoMatch():
-            return "no_match"
-
-
-def list_answers(decision: Decision) -> tuple[Candidate, ...]:
-    """Return what an answer names: one skill, several or none."""
-    match decision:
-        case Match(candidate):
-            return (candidate,)
-        case Ambiguous():
-            return decision.candidates
-        case NoMatch():
-            return ()
 
 
 def _look_into(

@@ -8,10 +8,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from skills_mcp.routing.decision import PRIORITY_UNIT, Candidate
-from skills_mcp.routing.evidence import Evidence, WordEvidence
+from skills_mcp.routing.decision import PRIORITY_UNIT
 from skills_mcp.routing.keyword_index import KeywordIndex, Numbers, clean
-from skills_mcp.routing.matcher import Mask
+from skills_mcp.routing.matcher import Candidate, Evidence, Mask, WordEvidence
 from skills_mcp.routing.tokens import tokenize
 from skills_mcp.skills.model import Skill
 

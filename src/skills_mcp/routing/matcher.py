@@ -1,10 +1,9 @@
-"""What scores skills for a task: the keyword algorithm or the ranked one."""
+"""What every routing algorithm can do: score skills for a task, and explain it."""
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-from skills_mcp.routing.decision import Candidate
-from skills_mcp.routing.evidence import Evidence, WordEvidence
 from skills_mcp.skills.model import Skill
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
@@ -15,6 +14,43 @@ Mask: TypeAlias = "NDArray[np.bool_] | None"
 """Some of the skills: whether each of them, by its number, is one. None for all."""
 
 Algorithm = Literal["keyword", "ranked"]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A skill that something in a task speaks for, and its score."""
+
+    skill: Skill
+    score: Fraction
+    matched_keywords: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordEvidence:
+    """A word of the task, as an algorithm sees it."""
+
+    typed: str
+    """As it stands in the task, folded."""
+    term: str
+    """What is compared: a token of the keyword algorithm, or a stem."""
+    weight: float
+    """Its share of the task; those of all words add up to 1."""
+    skills: int
+    """How many skills it speaks for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """One reason for a skill's score."""
+
+    word: str
+    """The word of the task, or words; empty for what no word decides."""
+    where: str
+    """What holds it: `keyword`, `name`, `description`, `body`, `priority` …"""
+    found: str
+    """What stands there, such as the keyword."""
+    worth: float
+    """What it adds to the score; all evidence together is the score."""
 
 
 class Matcher(Protocol):

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skills_mcp.routing import rerank
-from skills_mcp.routing.decision import PRIORITY_UNIT, Candidate
-from skills_mcp.routing.evidence import Evidence, WordEvidence
-from skills_mcp.routing.matcher import Mask
+from skills_mcp.routing.decision import PRIORITY_UNIT
+from skills_mcp.routing.matcher import Candidate, Evidence, Mask, WordEvidence
 from skills_mcp.routing.names import Names, clean
 from skills_mcp.routing.reasons import add_up, find_reasons, limit
 from skills_mcp.routing.shares import (

@@ -8,7 +8,7 @@ import numpy as np
 
 from skills_mcp.routing import rerank
 from skills_mcp.routing.decision import PRIORITY_UNIT
-from skills_mcp.routing.evidence import Evidence
+from skills_mcp.routing.matcher import Evidence
 from skills_mcp.routing.shares import Holders, contain
 from skills_mcp.routing.task import UNKNOWN, Task
 from skills_mcp.routing.text_index.inverted_index import TextIndex

@@ -14,7 +14,7 @@ from skills_mcp.routing.decision import (
     NoMatch,
     exact,
 )
-from skills_mcp.routing.evidence import Evidence, WordEvidence
+from skills_mcp.routing.matcher import Evidence, WordEvidence
 from skills_mcp.skills.model import Skill
 
 _MOST_NEW_KEYWORDS = 3

@@ -9,8 +9,8 @@ from fractions import Fraction
 from heapq import nsmallest
 from typing import Literal
 
-from skills_mcp.routing.decision import Candidate, exact
-from skills_mcp.routing.matcher import Mask, Matcher
+from skills_mcp.routing.decision import exact
+from skills_mcp.routing.matcher import Candidate, Mask, Matcher
 from skills_mcp.routing.names import Names, clean, comparable
 from skills_mcp.skills.index import SCOPES
 from skills_mcp.skills.model import Skill

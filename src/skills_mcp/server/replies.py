@@ -22,7 +22,8 @@ from skills_mcp.library import (
     render_error,
     render_state,
 )
-from skills_mcp.routing.decision import Ambiguous, Candidate
+from skills_mcp.routing.decision import Ambiguous
+from skills_mcp.routing.matcher import Candidate
 from skills_mcp.skills.model import Asset, Inventory, Script, Skill
 from skills_mcp.skills.tree import TreeNode, render_node
 from skills_mcp.text.rendering import render_time, shorten

@@ -13,8 +13,7 @@ from functools import partial
 
 from skills_mcp.analytics.events import EventType
 from skills_mcp.library import Snapshot
-from skills_mcp.routing.choosing import choose
-from skills_mcp.routing.explanation import list_answers
+from skills_mcp.routing.decision import choose, list_answers
 from skills_mcp.skills.index import INDEX, ROOT
 from skills_mcp.usage.span import Span
 from skills_mcp.usage.tallies import (

@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Literal
 
-from skills_mcp.routing.decision import Candidate
-from skills_mcp.routing.evidence import Evidence, WordEvidence
-from skills_mcp.routing.matcher import Mask
+from skills_mcp.routing.matcher import Candidate, Evidence, Mask, WordEvidence
 from skills_mcp.skills.model import Skill
 
 _IGNORED = frozenset({"the", "to", "a"})

@@ -14,8 +14,7 @@ from skills_mcp.authoring.evaluation.outcomes import (
 from skills_mcp.authoring.evaluation.prompts import Prompt
 from skills_mcp.config import Matching
 from skills_mcp.routing.decision import Ambiguous, Match
-from skills_mcp.routing.evidence import Evidence
-from skills_mcp.routing.matcher import Mask
+from skills_mcp.routing.matcher import Evidence, Mask
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Skill
 from skills_mcp.skills.scoping import Scoping

@@ -11,11 +11,16 @@ from skills_mcp.authoring import OnProgress, ignore_progress
 from skills_mcp.authoring.evaluation.prompts import Prompt, find_missing
 from skills_mcp.config import Matching
 from skills_mcp.errors import SkillNotFoundError
-from skills_mcp.routing.choosing import choose
-from skills_mcp.routing.decision import Ambiguous, Candidate, Decision, NoMatch, exact
-from skills_mcp.routing.evidence import Evidence
-from skills_mcp.routing.explanation import list_answers, name_decision
-from skills_mcp.routing.matcher import Mask, Matcher
+from skills_mcp.routing.decision import (
+    Ambiguous,
+    Decision,
+    NoMatch,
+    choose,
+    exact,
+    list_answers,
+    name_decision,
+)
+from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher
 from skills_mcp.routing.remedies import describe_number, is_weak
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.scoping import Scoping, narrow

@@ -9,8 +9,7 @@ from skills_mcp.authoring.validation.markdown import Markdown
 from skills_mcp.authoring.validation.rules import RuleFinding, enumerate_shortly
 from skills_mcp.authoring.validation.unsafe_text import check_fields
 from skills_mcp.library import Snapshot
-from skills_mcp.routing.choosing import choose
-from skills_mcp.routing.explanation import list_answers
+from skills_mcp.routing.decision import choose, list_answers
 from skills_mcp.routing.tokens import fold
 from skills_mcp.skills.index import INDEX, ROOT, SkillIndex, derive_parent_path
 from skills_mcp.skills.inheritance import compose

@@ -23,8 +23,7 @@ from skills_mcp.routing.shares import (
     explain_shares,
 )
 from skills_mcp.routing.task import Task, TaskReader
-from skills_mcp.routing.text_index.inverted_index import TextIndex
-from skills_mcp.routing.text_index.sequences import IndexedDocument
+from skills_mcp.routing.text_index import IndexedDocument, TextIndex
 from skills_mcp.skills.index import INDEX, ROOT
 from skills_mcp.skills.model import Skill, SkillPath
 

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skills_mcp.routing.task import UNKNOWN, Relative, Task
-from skills_mcp.routing.text_index.inverted_index import TextIndex
-from skills_mcp.routing.text_index.postings import SHARE_UNIT, Postings
+from skills_mcp.routing.text_index import SHARE_UNIT, Postings, TextIndex
 
 Held = tuple[NDArray[np.uint32], NDArray[np.uint16]]
 """Documents by number, in order, and their shares."""

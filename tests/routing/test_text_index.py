@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.routing.text_index import sequences
-from skills_mcp.routing.text_index.inverted_index import TextIndex
-from skills_mcp.routing.text_index.postings import SHARE_UNIT
-from skills_mcp.routing.text_index.sequences import IndexedDocument
+from skills_mcp.routing import text_index
+from skills_mcp.routing.text_index import (
+    SHARE_UNIT,
+    IndexedDocument,
+    TextIndex,
+)
 from skills_mcp.routing.words import split_text
 
 # As the documentation has them, in the order of a document's fields.
@@ -138,7 +140,7 @@ def test_what_is_known_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> Non
         split.append(text)
         return split_text(text)
 
-    monkeypatch.setattr(sequences, "split_text", noting)
+    monkeypatch.setattr(text_index, "split_text", noting)
 
     TextIndex.build([*range(50), documents[0], *range(51, 100)], known)
 

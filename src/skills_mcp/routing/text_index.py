@@ -1,0 +1,484 @@
+"""Everything that ranking needs to know about the texts of a set of skills, in arrays.
+
+An index is built in one pass, written to a file as it is, and mapped again. It is the
+same for the same documents, whether their words were read or taken from another index.
+
+It holds the terms of each field in their order, and for each term its postings: which
+documents hold it, in which fields, and how well each document explains it (BM25F).
+What a term is worth to a document depends on that document alone: lengths are compared
+with fixed ones, not with averages. So a task only adds up what is stored.
+"""
+
+from array import array
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skills_mcp.routing.ragged import Ragged, check, ends_of, expand, translate
+from skills_mcp.routing.words import derive_words, split_text
+
+
+class IndexedDocument(NamedTuple):
+    """The texts of a skill, by what they are in it."""
+
+    name: str
+    labels: str
+    """Keywords, tags and category."""
+    description: str
+    headings: str
+    body: str
+    priority: int = 0
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts alone, in the order of `FIELDS`."""
+        return (self.name, self.labels, self.description, self.headings, self.body)
+
+
+FIELDS = IndexedDocument._fields[:-1]
+
+# Small enough to give way to other threads, large enough for numpy to pay.
+_PIECES_AT_ONCE = 200_000
+
+# Most text is made of the same few words. Some 15 MB.
+_REMEMBERED_PIECES = 100_000
+
+
+class _Pieces(dict[bytes, int]):
+    """Pieces of text by number, and the terms of each."""
+
+    def __init__(self, terms: dict[str, int]) -> None:
+        self._numbers = terms
+        self._terms = array("I")
+        self._ends = array("q", [0])
+
+    def __missing__(self, piece: bytes) -> int:
+        number = self[piece] = len(self)
+        for word in derive_words(piece.decode()):
+            term = self._numbers.setdefault(word.term, len(self._numbers))
+            self._terms.append(term)
+        self._ends.append(len(self._terms))
+        return number
+
+    def spell_out(self, pieces: "array[int]", counts: "array[int]") -> Ragged:
+        """Return the terms of rows of so many pieces each."""
+        ends = np.frombuffer(self._ends, np.int64)
+        numbers = np.frombuffer(pieces, np.uint32)
+        starts = ends[numbers]
+        sizes = ends[1:][numbers] - starts
+        places = expand(starts, sizes)
+        terms = np.frombuffer(self._terms, np.uint32)[places]
+        rows = ends_of(np.frombuffer(counts, np.uint32))
+        return Ragged(terms, ends_of(sizes)[rows])
+
+
+def read_documents(
+    documents: Iterable[IndexedDocument], terms: dict[str, int]
+) -> Ragged:
+    """Return the terms of each field of documents, by number.
+
+    Args:
+        documents: One is in memory at a time.
+        terms: The numbers of terms that are known; new terms are added.
+    """
+    return Ragged.join(list(_read_batches(documents, terms)))
+
+
+def _read_batches(
+    documents: Iterable[IndexedDocument], terms: dict[str, int]
+) -> Iterator[Ragged]:
+    known = _Pieces(terms)
+    pieces, counts = array("I"), array("I")
+    for document in documents:
+        for text in document.texts:
+            found = split_text(text)
+            pieces.extend(map(known.__getitem__, found))
+            counts.append(len(found))
+        if len(pieces) > _PIECES_AT_ONCE:
+            yield known.spell_out(pieces, counts)
+            pieces, counts = array("I"), array("I")
+            known = known if len(known) < _REMEMBERED_PIECES else _Pieces(terms)
+    yield known.spell_out(pieces, counts)
+
+
+# Measured on real skills and real tasks (docs/explanation/routing.md).
+WEIGHTS = np.array([5, 2, 1, 0.5, 0.1])  # in the order of FIELDS
+USUAL_LENGTHS = np.array([3, 8, 40, 40, 600])  # in words that say something
+SATURATION = 2.5  # k1: the greater, the more a term counts that occurs again
+LENGTH_SHARE = 0.75  # b: how far it counts less in a text that is long
+
+SHARE_UNIT = 2**16 - 1
+"""Shares are stored in so many parts of 1; finer ones find nothing else."""
+
+_TERMS_AT_ONCE = 400_000  # bounds the memory of a build
+_FIELD_COUNT = len(FIELDS)
+_FIELD_BITS = np.left_shift(1, np.arange(_FIELD_COUNT)).astype(np.uint8)
+
+
+class Entries(NamedTuple):
+    """Terms in documents, ordered by term and then by document."""
+
+    terms: NDArray[np.uint32]
+    documents: NDArray[np.uint32]
+    shares: NDArray[np.uint16]
+    fields: NDArray[np.uint8]
+
+
+_NO_ENTRIES = Entries(
+    np.zeros(0, np.uint32),
+    np.zeros(0, np.uint32),
+    np.zeros(0, np.uint16),
+    np.zeros(0, np.uint8),
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Postings:
+    """For each term a row of documents, in order; never changes."""
+
+    documents: Ragged
+    shares: NDArray[np.uint16]
+    """How well the document explains the term, 0 to `SHARE_UNIT`."""
+    fields: NDArray[np.uint8]
+    """A bit for each field that holds the term, the first field's is 1."""
+
+    def __post_init__(self) -> None:
+        """Refuse arrays that do not fit together.
+
+        Raises:
+            ValueError: A file is damaged.
+        """
+        shape = self.documents.values.shape
+        check(shape == self.shares.shape == self.fields.shape, "postings are cut")
+
+    def span(self, term: int) -> slice:
+        """Return where the documents of a term are, and their shares and fields."""
+        return slice(*self.documents.ends[term : term + 2].tolist())
+
+    def count(self, term: int) -> int:
+        """Return how many documents hold a term."""
+        return int(self.documents.ends[term + 1] - self.documents.ends[term])
+
+    def holds(self, term: int, document: int) -> bool:
+        """Return whether a document holds a term; no one holds a negative one."""
+        if term < 0:
+            return False
+        its = self.documents.values[self.span(term)]
+        place = int(its.searchsorted(np.uint32(document)))
+        return place < len(its) and int(its[place]) == document
+
+    def count_holders(self, terms: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many documents hold each term; 0 for a negative one."""
+        counts = np.zeros(len(terms), np.int64)
+        is_known = terms >= 0
+        known = terms[is_known]
+        counts[is_known] = self.documents.ends[known + 1] - self.documents.ends[known]
+        return counts
+
+    @classmethod
+    def invert(cls, sequences: Ragged, term_count: int) -> "Postings":
+        """Return the postings of documents whose fields are these rows."""
+        parts = list(_weigh(sequences))
+        counts = np.zeros(term_count, np.int64)
+        for part in parts:
+            counts += np.bincount(part.terms, minlength=term_count)
+        ends = ends_of(counts)
+        documents = np.empty(ends[-1], np.uint32)
+        shares = np.empty(ends[-1], np.uint16)
+        fields = np.empty(ends[-1], np.uint8)
+        places = ends[:-1].copy()
+        while parts:  # each is let go when it is copied
+            part = parts.pop(0)
+            to = _take_places(places, part.terms)
+            documents[to] = part.documents
+            shares[to] = part.shares
+            fields[to] = part.fields
+        return cls(Ragged(documents, ends), shares, fields)
+
+
+def _weigh(sequences: Ragged) -> Iterator[Entries]:
+    """Iterate over the entries of a few documents after the other."""
+    row_count = len(sequences)
+    start = 0
+    while start < row_count:
+        limit = int(sequences.ends[start]) + _TERMS_AT_ONCE
+        fitting = int(np.searchsorted(sequences.ends, limit, "right")) - 1
+        end = max(fitting // _FIELD_COUNT * _FIELD_COUNT, start + _FIELD_COUNT)
+        ends = sequences.ends[start : end + 1]
+        terms = sequences.values[ends[0] : ends[-1]]
+        found = weigh(Ragged(terms, ends - ends[0]))
+        first = np.uint32(start // _FIELD_COUNT)
+        yield found._replace(documents=found.documents + first)
+        start = end
+
+
+def weigh(sequences: Ragged) -> Entries:
+    """Return the entries of documents whose fields are these rows."""
+    terms, rows = sequences.values, len(sequences)
+    lengths = np.diff(sequences.ends)
+    if not len(terms):
+        return _NO_ENTRIES
+    keys = np.repeat(np.arange(rows), lengths)
+    keys += terms.astype(np.int64) * rows
+    keys.sort()
+    starts = _starts(keys)
+    counts = np.diff(starts, append=len(keys))
+    term, row = np.divmod(keys[starts], rows)
+    frequencies = counts * _factors(lengths)[row]
+    document = row // _FIELD_COUNT
+    starts = _starts(term * rows + document)
+    frequency = np.add.reduceat(frequencies, starts)
+    fields = np.bitwise_or.reduceat(_FIELD_BITS[row % _FIELD_COUNT], starts)
+    share = frequency / (SATURATION + frequency) * SHARE_UNIT
+    return Entries(
+        term[starts].astype(np.uint32),
+        document[starts].astype(np.uint32),
+        np.rint(share).astype(np.uint16),
+        fields,
+    )
+
+
+def _factors(lengths: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return what a term counts that stands once in each of these fields."""
+    relative = lengths.reshape(-1, _FIELD_COUNT) / USUAL_LENGTHS
+    factors: NDArray[np.float64] = WEIGHTS / (
+        1 - LENGTH_SHARE + LENGTH_SHARE * relative
+    )
+    return factors.ravel()
+
+
+def _starts(ordered: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return where the runs of equal numbers begin."""
+    return np.flatnonzero(np.diff(ordered, prepend=-1))
+
+
+def _take_places(
+    places: NDArray[np.int64], terms: NDArray[np.uint32]
+) -> NDArray[np.int64]:
+    """Return where the next entries of ordered terms stand, and take these places."""
+    starts = _starts(terms.astype(np.int64))
+    counts = np.diff(starts, append=len(terms))
+    found = terms[starts]
+    taken = expand(places[found], counts)
+    places[found] += counts
+    return taken
+
+
+Array = NDArray[Any]
+Numbers = NDArray[np.integer]
+
+_TYPES = {
+    "terms": np.uint8,
+    "term_ends": np.int64,
+    "sequences": np.uint32,
+    "sequence_ends": np.int64,
+    "holders": np.uint32,
+    "holder_ends": np.int64,
+    "shares": np.uint16,
+    "fields": np.uint8,
+    "priorities": np.int32,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Vocabulary:
+    """Terms by number; the smaller the number, the smaller the term."""
+
+    terms: Ragged
+    """Each in UTF-8."""
+
+    @classmethod
+    def join(cls, terms: Sequence[str]) -> "Vocabulary":
+        """Return the vocabulary of terms that are sorted already."""
+        return cls(_encode(terms))
+
+    def __len__(self) -> int:
+        return len(self.terms)
+
+    def term(self, number: int) -> str:
+        """Return the term with this number."""
+        return self._encoded(number).decode()
+
+    def find(self, term: str) -> int | None:
+        """Return the number of a term, or None if there is no such term."""
+        return self._find(term)
+
+    def _look_up(self, term: str) -> int | None:
+        place = bisect_left(range(len(self)), term.encode(), key=self._encoded)
+        is_there = place < len(self) and self._encoded(place) == term.encode()
+        return place if is_there else None
+
+    def numbers(self) -> dict[str, int]:
+        """Return the number of each term."""
+        text, ends = bytes(self.terms.values), self.terms.ends.tolist()
+        return {
+            text[start:end].decode(): number
+            for number, (start, end) in enumerate(pairwise(ends))
+        }
+
+    def _encoded(self, number: int) -> bytes:
+        return bytes(self._text[self._ends[number] : self._ends[number + 1]])
+
+    @cached_property
+    def _find(self) -> Callable[[str], int | None]:
+        return lru_cache(maxsize=4096)(self._look_up)  # tasks repeat their words
+
+    # A view answers for one item several times as fast as an array.
+    @cached_property
+    def _text(self) -> memoryview:
+        return self.terms.values.data
+
+    @cached_property
+    def _ends(self) -> memoryview:
+        return self.terms.ends.data
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TextIndex:
+    """The terms of documents; the number of a document is its place among them."""
+
+    vocabulary: Vocabulary
+    sequences: Ragged
+    """For each document a row per field: its terms in their order."""
+    postings: Postings
+    priorities: NDArray[np.int32]
+
+    def __post_init__(self) -> None:
+        """Refuse parts that do not belong together.
+
+        Raises:
+            ValueError: A file is damaged.
+        """
+        rows = len(self.priorities) * len(FIELDS)
+        check(len(self.sequences) == rows, "documents are missing")
+        check(len(self.postings.documents) == len(self.vocabulary), "terms are missing")
+
+    def __len__(self) -> int:
+        return len(self.priorities)
+
+    @classmethod
+    def build(
+        cls,
+        documents: Iterable[IndexedDocument | int],
+        known: "TextIndex | None" = None,
+    ) -> "TextIndex":
+        """Return the index of documents.
+
+        Args:
+            documents: In their order. A number stands for a document of `known`, whose
+                words are not read again.
+            known: Another index. The result is the same as without it.
+        """
+        terms = known.vocabulary.numbers() if known else {}
+        places: list[int] = []  # in `known` first, and behind it what is read
+        priorities: list[int] = known.priorities.tolist() if known else []
+        fresh = _take_fresh(documents, places, priorities)
+        rows = read_documents(fresh, terms)
+        if known:
+            order = _rows_of(np.array(places, np.int64))
+            rows = known.sequences.arrange(rows, order)
+        ordered = list(_sort_terms(_find_used(terms, rows)))
+        numbers = np.zeros(len(terms), np.uint32)
+        numbers[[terms[term] for term in ordered]] = np.arange(len(ordered))
+        del terms  # a dictionary of all terms is large
+        vocabulary = Vocabulary.join(ordered)
+        del ordered
+        sequences = Ragged(translate(rows.values, numbers), rows.ends)
+        del rows
+        postings = Postings.invert(sequences, len(vocabulary))
+        kept = np.array([priorities[place] for place in places], np.int32)
+        return cls(vocabulary, sequences, postings, kept)
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> "TextIndex":
+        """Return the index that had these `arrays`.
+
+        Cheap, so that a mapped file is not read for it. Numbers that lead nowhere
+        raise an IndexError or ValueError when they are met.
+
+        Raises:
+            ValueError: They are no index: a file is damaged, or of another version.
+        """
+        check(arrays.keys() == _TYPES.keys(), "there are other arrays in it")
+        for name, kind in _TYPES.items():
+            is_right = arrays[name].dtype == kind and arrays[name].ndim == 1
+            check(is_right, f"{name} is of another type")
+        return cls(
+            Vocabulary(Ragged(arrays["terms"], arrays["term_ends"])),
+            Ragged(arrays["sequences"], arrays["sequence_ends"]),
+            Postings(
+                Ragged(arrays["holders"], arrays["holder_ends"]),
+                arrays["shares"],
+                arrays["fields"],
+            ),
+            arrays["priorities"],
+        )
+
+    @property
+    def arrays(self) -> Mapping[str, Array]:
+        """What to store."""
+        return {
+            "terms": self.vocabulary.terms.values,
+            "term_ends": self.vocabulary.terms.ends,
+            "sequences": self.sequences.values,
+            "sequence_ends": self.sequences.ends,
+            "holders": self.postings.documents.values,
+            "holder_ends": self.postings.documents.ends,
+            "shares": self.postings.shares,
+            "fields": self.postings.fields,
+            "priorities": self.priorities,
+        }
+
+
+def _take_fresh(
+    documents: Iterable[IndexedDocument | int], places: list[int], priorities: list[int]
+) -> Iterator[IndexedDocument]:
+    """Iterate over the documents that have to be read.
+
+    Notes the place of every document, and adds the priorities of those that are read.
+    """
+    for document in documents:
+        if isinstance(document, int):
+            places.append(document)
+        else:
+            places.append(len(priorities))
+            priorities.append(document.priority)
+            yield document
+
+
+def _find_used(terms: Mapping[str, int], rows: Ragged) -> Iterator[str]:
+    """Iterate over the terms that occur: a known index may have had others."""
+    is_used = np.zeros(len(terms), np.bool_)
+    is_used[rows.values] = True
+    for term, number in terms.items():
+        if is_used[number]:
+            yield term
+
+
+def _rows_of(documents: Numbers) -> Numbers:
+    """Return the numbers of all fields of these documents."""
+    fields = np.arange(len(FIELDS))
+    return (documents[:, np.newaxis] * len(FIELDS) + fields).ravel()
+
+
+def _sort_terms(terms: Iterable[str]) -> Iterator[str]:
+    """Iterate over the terms in order, without a long pause for other threads."""
+    # One sort of a million terms would hold up the whole process for a second.
+    alike: defaultdict[str, list[str]] = defaultdict(list)
+    for term in terms:
+        alike[term[:2]].append(term)
+    for beginning in sorted(alike):
+        yield from sorted(alike.pop(beginning))
+
+
+def _encode(terms: Iterable[str]) -> Ragged:
+    encoded = [term.encode() for term in terms]
+    lengths = np.fromiter(map(len, encoded), np.int64)
+    return Ragged(np.frombuffer(b"".join(encoded), np.uint8), ends_of(lengths))

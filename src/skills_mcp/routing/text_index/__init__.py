@@ -1,1 +1,0 @@
-"""The engine below the ranking: an inverted index of words, in arrays."""

@@ -8,12 +8,11 @@ import numpy as np
 import pytest
 
 from skills_mcp.config import Matching
-from skills_mcp.routing import lexicon, ranked, rerank, search, shares, task, text_index
+from skills_mcp.routing import lexicon, ranked, rerank, search, task, text_index
 from skills_mcp.routing.decision import Match, decide
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.ranked import derive_document
-from skills_mcp.routing.shares import Shares, explain_shares
-from skills_mcp.routing.task import TaskReader
+from skills_mcp.routing.task import Shares, TaskReader, explain_shares
 from skills_mcp.routing.text_index import TextIndex
 from skills_mcp.routing.tokens import FILLER
 from skills_mcp.routing.words import derive_words, split_text, stem
@@ -94,7 +93,7 @@ def test_the_constants_of_the_formulas_are_those_of_the_program() -> None:
     "words",
     [
         f"the {rerank.MOST} best",
-        f"the {shares._MOST_TERMS} terms that say most",
+        f"the {task._MOST_SEARCHED_TERMS} terms that say most",
         f"1/{rerank._REACH} if they are",
         f"all together, and {rerank._LEAST_TEXT} at least",
         f"to a {'million' if ranked._UNIT == 10**6 else '?'}th",

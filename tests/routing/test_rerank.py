@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.routing import shares
 from skills_mcp.routing.lexicon import expand
 from skills_mcp.routing.rerank import combine, compare_pairs, cover_names
-from skills_mcp.routing.shares import Shares, explain_shares
-from skills_mcp.routing.task import Task, TaskReader
+from skills_mcp.routing.task import Shares, Task, TaskReader, explain_shares
 from skills_mcp.routing.text_index import IndexedDocument, TextIndex
 
 # Two of them stand for each other: k8s and kubernetes.
@@ -159,7 +157,7 @@ def test_a_phrase_is_held_by_who_holds_all_of_its_words() -> None:
 def test_a_relative_that_many_hold_counts_where_a_skill_says_what_it_is_about(
     many: int, found: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shares, "_MANY", many)
+    monkeypatch.setattr("skills_mcp.routing.task._MANY", many)
     index, task = read(
         [
             IndexedDocument("", "", "kubernetes", "", ""),

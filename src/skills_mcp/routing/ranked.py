@@ -16,13 +16,14 @@ from skills_mcp.routing.decision import PRIORITY_UNIT
 from skills_mcp.routing.matcher import Candidate, Evidence, Mask, WordEvidence
 from skills_mcp.routing.names import Names, clean
 from skills_mcp.routing.reasons import add_up, find_reasons, limit
-from skills_mcp.routing.shares import (
+from skills_mcp.routing.task import (
     Holders,
     Shares,
+    Task,
+    TaskReader,
     contain,
     explain_shares,
 )
-from skills_mcp.routing.task import Task, TaskReader
 from skills_mcp.routing.text_index import IndexedDocument, TextIndex
 from skills_mcp.skills.index import INDEX, ROOT
 from skills_mcp.skills.model import Skill, SkillPath

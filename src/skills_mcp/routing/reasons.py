@@ -9,8 +9,7 @@ import numpy as np
 from skills_mcp.routing import rerank
 from skills_mcp.routing.decision import PRIORITY_UNIT
 from skills_mcp.routing.matcher import Evidence
-from skills_mcp.routing.shares import Holders, contain
-from skills_mcp.routing.task import UNKNOWN, Task
+from skills_mcp.routing.task import UNKNOWN, Holders, Task, contain
 from skills_mcp.routing.text_index import FIELDS, TextIndex
 
 _ROUNDED = 2e-6  # scores are shown to a millionth

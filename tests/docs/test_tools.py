@@ -22,7 +22,7 @@ from skills_mcp.content.source import Mount
 from skills_mcp.embeddings import fused
 from skills_mcp.library import skill_library
 from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.routing import explanation, keywords, ranked, reasons
+from skills_mcp.routing import explanation, keywords, ranked
 from skills_mcp.server import arguments, package_replies, package_tools, replies
 from skills_mcp.server.arguments import input_schema
 from skills_mcp.server.core_tools import CORE_TOOLS
@@ -177,11 +177,11 @@ def test_limits_in_the_text_are_those_of_the_program(words: str) -> None:
 def test_every_kind_of_evidence_is_documented_and_no_other() -> None:
     rows = table(section(CORE_TOOLS_PAGE, "### An explanation"))
     documented = {name for r in rows if "`where`" in r for name in codes(r["`where`"])}
-    modules = (keywords, ranked, reasons, explanation, fused)
+    modules = (keywords, ranked, explanation, fused)
     source = "".join(map(inspect.getsource, modules))
     named = re.findall(r'where(?:=|, shown = |: str = )"(\w+)"', source)
 
-    assert documented == {*named, *reasons._PLACES}
+    assert documented == {*named, *ranked._PLACES}
 
 
 # The comparison with SkillHub

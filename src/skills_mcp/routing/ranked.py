@@ -3,8 +3,9 @@
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
+from dataclasses import replace
 from fractions import Fraction
 from typing import Final, NamedTuple
 
@@ -15,8 +16,8 @@ from skills_mcp.routing import rerank
 from skills_mcp.routing.decision import PRIORITY_UNIT
 from skills_mcp.routing.matcher import Candidate, Evidence, Mask, WordEvidence
 from skills_mcp.routing.names import Names, clean
-from skills_mcp.routing.reasons import add_up, find_reasons, limit
 from skills_mcp.routing.task import (
+    UNKNOWN,
     Holders,
     Shares,
     Task,
@@ -24,7 +25,7 @@ from skills_mcp.routing.task import (
     contain,
     explain_shares,
 )
-from skills_mcp.routing.text_index import IndexedDocument, TextIndex
+from skills_mcp.routing.text_index import FIELDS, IndexedDocument, TextIndex
 from skills_mcp.skills.index import INDEX, ROOT
 from skills_mcp.skills.model import Skill, SkillPath
 
@@ -32,8 +33,13 @@ _HEADING = re.compile(r"^#{1,6}[ \t]+(.+)$", re.MULTILINE)
 
 _UNIT = 10**6
 _PRIORITY_STEP = int(_UNIT * PRIORITY_UNIT)
+_PRIORITY_WORTH = float(PRIORITY_UNIT)
 _MOST_WORDS = 10
 
+_ROUNDED = 2e-6  # scores are shown to a millionth
+
+_WHERE = {"labels": "keywords"}  # as an author calls it
+_PLACES = tuple(_WHERE.get(field, field) for field in FIELDS)
 
 _NOTHING = np.zeros(0, np.int64)
 
@@ -168,18 +174,19 @@ class RankedMatcher:
         if number is None or named not in {None, number}:
             return ()
         if named is not None:
-            return (_because("name", 1, clean(context), skill.name),)
+            word = clean(context)
+            return (Evidence(word=word, where="name", found=skill.name, worth=1),)
         task = self._reader.read(context)
         held = self._shares.find(task)
         look = self._rank(task, held, within, None)
         scores = look.ranking.scores[look.ranking.numbers == number].tolist()
         if not scores:
             return ()
-        found = find_reasons(
+        found = _find_reasons(
             self._index, task, held, number, is_shortlisted=number in look.first
         )
-        reasons = add_up(list(found), task, look.weight, skill.priority)
-        return tuple(limit(reasons, scores[0] / _UNIT))
+        reasons = _add_up(list(found), task, look.weight, skill.priority)
+        return tuple(_limit(reasons, scores[0] / _UNIT))
 
     def _find_number(self, skill: Skill) -> int | None:
         every = range(len(self._index))
@@ -226,7 +233,9 @@ class RankedMatcher:
         weight = rerank.weigh_evidence(self._index, task)
         if self._has_priorities:
             worth = rerank.publish(rerank.combine(explained), weight.value)
-            worth += np.where(explained > 0, self._index.priorities / 1000, 0)
+            worth += np.where(
+                explained > 0, self._index.priorities * _PRIORITY_WORTH, 0
+            )
         found, floor = _NOTHING, float(worth.max(initial=0))
         # To sort what is far below the best ones would take longer than all the rest.
         while len(found) < rerank.MOST and floor > 1 / _UNIT:
@@ -277,5 +286,124 @@ def _match(
     return [tuple(words[:_MOST_WORDS]) for words in matched]
 
 
-def _because(where: str, worth: float, word: str = "", found: str = "") -> Evidence:
-    return Evidence(word=word, where=where, found=found, worth=worth)
+def _find_reasons(
+    index: TextIndex,
+    task: Task,
+    held: Sequence[Sequence[Holders]],
+    number: int,
+    *,
+    is_shortlisted: bool,
+) -> Iterator[Evidence]:
+    """Iterate over what each word of a task, and all of them together, are worth.
+
+    Args:
+        index: What the skills say.
+        task: The task.
+        held: Who holds its terms.
+        number: The skill.
+        is_shortlisted: Whether it is worth a second look.
+    """
+    words = list(_find_words(index, task, held, number))
+    yield from words
+    if is_shortlisted:
+        yield from _find_name(index, task, number, sum(each.worth for each in words))
+        yield from _find_pairs(index, task, number)
+
+
+def _add_up(
+    reasons: Sequence[Evidence], task: Task, weight: rerank.Weight, priority: int
+) -> Iterator[Evidence]:
+    """Iterate over reasons whose worths are the published score, all in all.
+
+    Args:
+        reasons: As `_find_reasons` returns them, as parts of the combined score.
+        task: The task.
+        weight: What evidence for it counts.
+        priority: Of the skill.
+    """
+    combined = np.array([math.fsum(reason.worth for reason in reasons)])
+    [plain] = rerank.publish(combined, weight.plain).tolist()
+    for reason in reasons:
+        yield replace(reason, worth=reason.worth * plain / float(combined[0]))
+    if weight.missing:
+        [published] = rerank.publish(combined, weight.value).tolist()
+        words = " ".join(task.words[term].typed for term in weight.missing)
+        found = "the best skill says nothing of it"
+        worth = published - plain
+        yield Evidence(word=words, where="missing", found=found, worth=worth)
+    if priority:
+        worth = priority * _PRIORITY_WORTH
+        yield Evidence(word="", where="priority", found=str(priority), worth=worth)
+
+
+def _limit(reasons: Iterable[Evidence], score: float) -> Iterator[Evidence]:
+    """Iterate over reasons, and what keeps their sum from 0 to 1."""
+    whole = 0.0
+    for reason in reasons:
+        whole += reason.worth
+        yield reason
+    if abs(score - whole) > _ROUNDED:
+        found = "a score is from 0 to 1"
+        yield Evidence(word="", where="limit", found=found, worth=score - whole)
+
+
+def _find_words(
+    index: TextIndex, task: Task, held: Sequence[Sequence[Holders]], number: int
+) -> Iterator[Evidence]:
+    for term, holders in enumerate(held):
+        found = [(_worth(each, number), each) for each in holders]
+        worth, best = max(found, key=lambda each: each[0], default=(0.0, None))
+        if best is None or not worth:
+            continue
+        where, shown = _place(index, int(task.numbers[term]), number), ""
+        shown = task.words[term].typed
+        if best.relative:
+            terms = map(index.vocabulary.term, best.relative.terms)
+            where, shown = "synonym", " ".join(terms)
+        yield Evidence(
+            word=task.words[term].typed,
+            where=where,
+            found=shown,
+            worth=worth / task.whole / rerank.WHOLE_WEIGHT,
+        )
+
+
+def _worth(holders: Holders, number: int) -> float:
+    [is_held] = contain(holders.documents, np.array([number], np.uint32))
+    place = int(holders.documents.searchsorted(np.uint32(number)))
+    return float(holders.worth[place]) if is_held else 0.0
+
+
+def _place(index: TextIndex, term: int, number: int) -> str:
+    """Return the field that counts most of those that hold a term."""
+    if term == UNKNOWN:
+        return ""
+    its = index.postings.span(term)
+    place = index.postings.documents.values[its].searchsorted(np.uint32(number))
+    bits = int(index.postings.fields[its][place : place + 1].sum())
+    return next((name for n, name in enumerate(_PLACES) if bits >> n & 1), "")
+
+
+def _find_name(
+    index: TextIndex, task: Task, number: int, explained: float
+) -> Iterator[Evidence]:
+    [covered] = rerank.cover_names(index, task, np.array([number])).tolist()
+    if covered:
+        row = index.sequences.row(number * len(FIELDS))
+        name = dict.fromkeys(map(index.vocabulary.term, row.tolist()))
+        typed = [word.typed for word in task.words if word.term in name]
+        yield Evidence(
+            word=" ".join(typed),
+            where="name",
+            found=f"{covered:.0%} of the name",
+            worth=explained * rerank.NAME_WEIGHT * covered,
+        )
+
+
+def _find_pairs(index: TextIndex, task: Task, number: int) -> Iterator[Evidence]:
+    near = rerank.compare_pairs(index, task, np.array([number]))
+    worth = near.pairs[0] * near.weights * rerank.NEARNESS_WEIGHT / rerank.WHOLE_WEIGHT
+    for pair in np.flatnonzero(worth).tolist():
+        both = " ".join(task.words[term].typed for term in task.pairs[pair].tolist())
+        shown = "side by side" if near.pairs[0, pair] == 1 else "near each other"
+        yield Evidence(word=both, where="pair", found=shown, worth=float(worth[pair]))

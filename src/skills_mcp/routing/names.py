@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from skills_mcp.routing.matcher import Mask
-from skills_mcp.routing.tokens import FILLER, STOP_WORDS, fold
+from skills_mcp.routing.tokens import SILENT_WORDS, fold
 from skills_mcp.skills.model import Scope
 
 _SHORTEST_BEGINNING = 3  # fewer letters begin too many words to mean a name
-
-_SILENT = STOP_WORDS | FILLER  # "the" is not short for "theming"
 
 _LAST_SIGN = "\U0010ffff"  # behind everything that begins alike
 
@@ -72,7 +70,7 @@ class Names:
             allowed = _allow(found, within)
             if allowed:
                 return allowed[0] if len(allowed) == 1 else None
-        if len(wanted) < _SHORTEST_BEGINNING or fold(wanted) in _SILENT:
+        if len(wanted) < _SHORTEST_BEGINNING or fold(wanted) in SILENT_WORDS:
             return None
         allowed = _allow(self.find_beginning(wanted), within)
         return allowed[0] if len(allowed) == 1 else None

@@ -1,4 +1,4 @@
-"""From a task in free text to the words that can find a skill (001 §5.1).
+"""From a task in free text to the words that can find a skill.
 
 The list of stop words is ours and frozen: a library's update must not change what is
 found. Words that are also technical terms stay out of it (`go`, `use`, `case`, `car`).
@@ -63,6 +63,8 @@ Only the ranked algorithm drops them: the list of the keyword algorithm is publi
 and an author may well declare `use`.
 """
 
+SILENT_WORDS = STOP_WORDS | FILLER
+"""What the ranked algorithm drops; no name begins with it: "the" is no "theming"."""
 
 # "don't", "l'auth" and "qu'une" would leave one-letter tokens behind.
 _APOSTROPHES = str.maketrans({"\N{RIGHT SINGLE QUOTATION MARK}": "'"})

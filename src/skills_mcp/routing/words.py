@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import Stemmer  # type: ignore[import-not-found]  # has no types
 
-from skills_mcp.routing.tokens import FILLER, STOP_WORDS, tokenize
+from skills_mcp.routing.tokens import SILENT_WORDS, tokenize
 from skills_mcp.text.unicode import normalize
 
 # What can stand inside of a word is left to the tokenizer: l'API, C++, .NET, e-mail.
@@ -37,8 +37,6 @@ _ACCENTS = re.compile("[\u0300-\u036f]")
 
 _SHORTEST_INFLECTED = 4  # iOS is no plural, and CSS not many of anything
 _LONGEST_TERM = 64  # what is longer is no word but data, and its beginning will do
-
-_SILENT = STOP_WORDS | FILLER
 
 
 class Word(NamedTuple):
@@ -76,7 +74,7 @@ def derive_words(piece: str) -> tuple[Word, ...]:
     is_plain = _PLAIN.fullmatch(piece) is not None
     found = _PLAIN_WORD.findall(text.lower()) if is_plain else _derive_parts(text)
     parts = dict.fromkeys(found)
-    return tuple(Word(stem(part), part) for part in parts if part not in _SILENT)
+    return tuple(Word(stem(part), part) for part in parts if part not in SILENT_WORDS)
 
 
 def stem(word: str) -> str:

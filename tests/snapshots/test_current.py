@@ -1,5 +1,7 @@
 """How long older commits stay on the disk, and which sources have a timer."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
+from skills_mcp.skills.walk import Found, Walk
 from skills_mcp.snapshots.current import CurrentSnapshot
 from tests.packages import package_text
 from tests.support import Upstream, open_library
@@ -59,3 +62,50 @@ def test_a_repository_is_synced_by_a_timer_and_a_folder_is_not(
 
     assert local._interval_minutes() is None
     assert mixed._interval_minutes() == minutes
+
+
+def test_a_new_commit_is_walked_once(
+    upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upstream.commit({"pdf/SKILL.md": package_text(body="One.")})
+    branch = RemoteBranch(Remote.parse(upstream.url, "main"), tmp_path / "cache")
+    library = open_library(branch)
+    upstream.commit({"pdf/SKILL.md": package_text(body="Two.")})
+    walks: list[Walk] = []
+    run = Walk.run
+
+    def noting(walk: Walk) -> Iterator[Found]:
+        walks.append(walk)
+        return run(walk)
+
+    monkeypatch.setattr(Walk, "run", noting)
+
+    library.sync()
+
+    assert len(walks) == 1
+    assert library.snapshot.index.require("pdf").body.strip() == "Two."
+
+
+def test_a_served_file_that_was_edited_in_place_is_served_as_it_is_until_mended(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit({"pdf/SKILL.md": package_text(body="One.")})
+    branch = RemoteBranch(Remote.parse(upstream.url, "main"), tmp_path / "cache")
+    mounts = Mounts((Mount(source=branch),))
+    current = CurrentSnapshot(mounts, Settings(()), tmp_path / "index")
+    content = current.sync()
+    [file] = tmp_path.glob("cache/*/snap/*/pdf/SKILL.md")
+    text = file.read_text()
+    found = file.stat()
+    file.chmod(0o644)
+    file.write_text(text.replace("One.", "Two."))
+
+    current.load(content)
+    edited = current.snapshot.index.require("pdf").body.strip()
+    file.write_text(text)
+    os.utime(file, ns=(found.st_mtime_ns, found.st_mtime_ns))
+    file.chmod(0o444)
+    current.load(content)
+
+    assert edited == "Two."
+    assert current.snapshot.index.require("pdf").body.strip() == "One."

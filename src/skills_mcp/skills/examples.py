@@ -1,4 +1,4 @@
-"""Examples of a skill, and which of them fit a query (003).
+"""Examples of a skill, and which of them fit a query.
 
 They are the Markdown files in its folder `examples`, and the tasks that its author
 lists in the frontmatter. How a text is split into words is for the caller to say.
@@ -143,7 +143,7 @@ def derive_examples(tasks: Iterable[str]) -> tuple[Example, ...]:
 def choose_examples(
     examples: Sequence[Example], query: str, tokenize: Tokenize, *, most: int
 ) -> tuple[FittingExample, ...]:
-    """Return the examples that fit best; the first ones if none fits at all (003).
+    """Return the examples that fit best; the first ones if none fits at all.
 
     Of those that fit equally well, the one that stands first comes first.
     """

@@ -111,7 +111,7 @@ def examples_of(value: Any, report: ProblemList) -> tuple[str, ...]:
 
 
 def entry_of(fields: Mapping[str, Any], report: ProblemList) -> tuple[str, ...]:
-    """Return the words of the command that a package is entered by (003).
+    """Return the words of the command that a package is entered by.
 
     They are split as a shell would, but nothing in them is expanded.
     """

@@ -122,7 +122,7 @@ class Skill:
     examples: tuple[str, ...] = ()
     """Tasks that its author expects it to be found for, in a user's words."""
     entry: tuple[str, ...] = ()
-    """The words of the command that `run_skill_entry` runs (003); empty if none."""
+    """The words of the command that `run_skill_entry` runs; empty if none."""
     scope: Scope = "org"
     files: Mapping[str, Stamp] = field(default_factory=dict, hash=False)
     """Every file that may be read, by its path in `directory`."""

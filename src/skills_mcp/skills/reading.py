@@ -1,4 +1,4 @@
-"""Parts of a skill's files: the first bytes, some lines, or those that match (003)."""
+"""Parts of a skill's files: the first bytes, some lines, or those that match."""
 
 import codecs
 import os
@@ -94,7 +94,7 @@ def read_beginning(skill: Skill, file: str, *, max_bytes: int) -> FilePart:
 def read_lines(
     skill: Skill, file: str, wanted: Lines, *, max_bytes: int, max_file_bytes: int
 ) -> FilePart:
-    """Read some lines of a text (003).
+    """Read some lines of a text.
 
     Raises:
         FileError: It cannot be handed out; the subclass says why.

@@ -5,7 +5,8 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from importlib.metadata import distribution
 from importlib.resources import files
 from pathlib import Path
@@ -19,11 +20,22 @@ from tests.support import PROJECT
 
 SOURCE = PROJECT / "src" / "skills_mcp"
 
+HALL = {"__init__.py", "__main__.py", "about.py", "errors.py"}
+MAX_ROOMS = 20  # more than that, and a newcomer does not find the way in
+
 MAX_FUNCTION_LINES = 45
 
 LONG_FUNCTIONS = {
     "content_options": "a table of options, in the words of click",
 }
+
+RIDDLE = re.compile(
+    r"\b(whoever|whatever|somebody|nobody|anybody|everybody)\b", re.IGNORECASE
+)
+MAX_RIDDLES = 0.01  # of all docstrings
+
+# The specification and the design are not in this repository; a standard is elsewhere.
+SECTION = re.compile(r"(?<![\w.,/-])(?:DESIGN\b|00[0-4](?![\w.,]?\w))|(?<!\w )§")
 
 FORBIDDEN_NAMES = {
     "utils",
@@ -44,6 +56,75 @@ def _name(module: Path) -> str:
     return module.relative_to(SOURCE).as_posix()
 
 
+def test_a_newcomer_meets_at_most_twenty_rooms() -> None:
+    first = {module.relative_to(SOURCE).parts[0] for module in MODULES}
+
+    assert first >= HALL
+    assert [name for name in first - HALL if name.endswith(".py")] == []
+    assert len(first - HALL) <= MAX_ROOMS
+
+
+def test_a_class_is_the_only_one_of_its_name() -> None:
+    names = [
+        (node.name, _name(module))
+        for module in MODULES
+        for node in ast.walk(_tree(module))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+
+    assert _repeated(names) == {}
+
+
+def test_a_module_is_the_only_one_of_its_name() -> None:
+    names = [
+        (module.parent.name if module.stem == "__init__" else module.stem, file)
+        for module in MODULES
+        if not (file := _name(module)).startswith("cli/")  # called like what it runs
+    ]
+
+    assert _repeated(names) == {}
+
+
+def test_docstrings_name_their_subject() -> None:
+    docstrings = [text for module in MODULES for _, text in _docstrings(module)]
+    riddles = [
+        f"{place}: {found[0]}"
+        for module in MODULES
+        for place, text in _docstrings(module)
+        if (found := RIDDLE.search(text))
+    ]
+
+    assert len(riddles) <= MAX_RIDDLES * len(docstrings), riddles
+
+
+@pytest.mark.parametrize("module", MODULES, ids=_name)
+def test_no_text_cites_a_document_that_a_reader_cannot_open(module: Path) -> None:
+    cited = [
+        f"line {node.lineno}: {found[0]}"
+        for node in ast.walk(_tree(module))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if (found := SECTION.search(node.value))
+    ]
+
+    assert cited == []
+
+
+@pytest.mark.parametrize("tests", ["tests", "soak", "benchmarks", "demo"])
+def test_nothing_is_tested_against_a_mock(tests: str) -> None:
+    modules = [*(PROJECT / tests).rglob("*.py")]
+
+    mocked = [
+        f"{module}:{node.lineno}"
+        for module in modules
+        for node in ast.walk(_tree(module))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and re.search(r"\bmock\b", ast.unparse(node))
+    ]
+
+    assert modules
+    assert mocked == []
+
+
 @pytest.mark.parametrize("module", MODULES, ids=_name)
 def test_no_function_is_too_long_to_read(module: Path) -> None:
     functions = dict(_functions(module))
@@ -62,7 +143,7 @@ def test_a_module_is_named_by_what_it_knows(module: Path) -> None:
 
 @pytest.mark.parametrize("module", MODULES, ids=_name)
 def test_a_module_opens_with_one_line_that_says_what_it_knows(module: Path) -> None:
-    docstring = ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or ""
+    docstring = ast.get_docstring(_tree(module)) or ""
 
     first, _, rest = docstring.partition("\n")
     assert first.endswith((".", ":"))
@@ -120,9 +201,30 @@ def _project() -> dict[str, Any]:
     return project
 
 
+@cache
+def _tree(module: Path) -> ast.Module:
+    return ast.parse(module.read_text(encoding="utf-8"))
+
+
+def _docstrings(module: Path) -> Iterator[tuple[str, str]]:
+    """Yield each docstring, and where it stands."""
+    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    for node in ast.walk(_tree(module)):
+        if isinstance(node, kinds) and (text := ast.get_docstring(node)):
+            yield f"{_name(module)}:{node.body[0].lineno}", text
+
+
+def _repeated(names: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Return the names that occur twice, and the modules where they do."""
+    places: dict[str, list[str]] = {}
+    for name, place in names:
+        places.setdefault(name, []).append(place)
+    return {name: found for name, found in places.items() if len(found) > 1}
+
+
 def _functions(module: Path) -> Iterator[tuple[str, int]]:
     """Yield each function and its lines of code, without the docstring."""
-    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+    for node in ast.walk(_tree(module)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             docstring = ast.get_docstring(node, clean=False)

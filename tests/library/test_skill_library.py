@@ -95,6 +95,25 @@ def event_in(spool: Spool) -> tuple[str, dict[str, Any]]:
     return event["type"], event["data"]
 
 
+def test_an_answer_and_its_explanation_are_of_one_snapshot(
+    content: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library = open_library(content)
+    serve = library._serve
+
+    def serve_and_refresh(*arguments: Any, **options: Any) -> Guidance:
+        (content / "ui/auth.md").unlink()  # as a refresh at the wrong moment would
+        library.sync()
+        return serve(*arguments, **options)
+
+    monkeypatch.setattr(library, "_serve", serve_and_refresh)
+    answer, explanation = library.route_explained("react auth")
+
+    assert isinstance(answer, Guidance)
+    assert library.snapshot.index.get("ui/auth") is None
+    assert explanation.contenders[0].skill.path == answer.skill.path
+
+
 def branch_of(upstream: Upstream, folder: Path) -> RemoteBranch:
     return RemoteBranch(Remote(upstream.url, "main"), folder / "cache")
 

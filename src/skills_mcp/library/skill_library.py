@@ -281,28 +281,23 @@ class SkillLibrary:
             SkillNotFoundError: There is no skill at `skill_path`, or none to choose
                 from.
         """
+        return self._route(self.snapshot, context, skill_path, known_digest, scoping)
+
+    def route_explained(
+        self,
+        context: str,
+        skill_path: str | None = None,
+        known_digest: str | None = None,
+        *,
+        scoping: Scoping = EVERYWHERE,
+    ) -> "tuple[Guidance | Ambiguous | NoMatch, Explanation]":
+        """Find the skill for a task, and explain the answer from the same snapshot.
+
+        Arguments and errors are those of `route`.
+        """
         snapshot = self.snapshot
-        if skill_path is not None:
-            return self._pick(snapshot, context, skill_path, known_digest, scoping)
-        within = narrow(snapshot.index, scoping)
-        matching = snapshot.config.matching
-        commit = snapshot.content.commit
-        match choose(snapshot.matcher, context, matching, within=within):
-            case NoMatch() as decision:
-                self._tracker.track("no_match", context=context, content_commit=commit)
-                return decision
-            case Ambiguous(candidates) as decision:
-                self._tracker.track(
-                    "ambiguous",
-                    context=context,
-                    candidates=[each.skill.path for each in candidates],
-                    matched_keywords=[each.matched_keywords for each in candidates],
-                    content_commit=commit,
-                )
-                return decision
-            case Match(best):
-                guidance = guide(snapshot.content, snapshot.index, best, known_digest)
-                return self._serve(context, guidance, was_ambiguous=False)
+        answer = self._route(snapshot, context, skill_path, known_digest, scoping)
+        return answer, _explain(snapshot, context, skill_path, scoping)
 
     def explain(
         self,
@@ -316,17 +311,7 @@ class SkillLibrary:
         Arguments and errors are those of `route`. The skill at `skill_path` is
         explained, too, even if its score is far behind.
         """
-        from skills_mcp.routing.explanation import explain
-
-        snapshot = self.snapshot
-        asked = snapshot.index.require(skill_path) if skill_path else None
-        return explain(
-            snapshot.matcher,
-            context,
-            snapshot.config.matching,
-            skill=asked,
-            within=narrow(snapshot.index, scoping),
-        )
+        return _explain(self.snapshot, context, skill_path, scoping)
 
     def tree(self, path: str | None = None) -> TreeNode:
         """Return all skills, or those below a folder.
@@ -621,6 +606,36 @@ class SkillLibrary:
     def _read_state(self, mount: str) -> SourceState:
         return next(each for each in self.stored_states() if each.mount == mount)
 
+    def _route(
+        self,
+        snapshot: Snapshot,
+        context: str,
+        skill_path: str | None,
+        known_digest: str | None,
+        scoping: Scoping,
+    ) -> Guidance | Ambiguous | NoMatch:
+        if skill_path is not None:
+            return self._pick(snapshot, context, skill_path, known_digest, scoping)
+        within = narrow(snapshot.index, scoping)
+        matching = snapshot.config.matching
+        commit = snapshot.content.commit
+        match choose(snapshot.matcher, context, matching, within=within):
+            case NoMatch() as decision:
+                self._tracker.track("no_match", context=context, content_commit=commit)
+                return decision
+            case Ambiguous(candidates) as decision:
+                self._tracker.track(
+                    "ambiguous",
+                    context=context,
+                    candidates=[each.skill.path for each in candidates],
+                    matched_keywords=[each.matched_keywords for each in candidates],
+                    content_commit=commit,
+                )
+                return decision
+            case Match(best):
+                guidance = guide(snapshot.content, snapshot.index, best, known_digest)
+                return self._serve(context, guidance, was_ambiguous=False)
+
     def _pick(
         self,
         snapshot: Snapshot,
@@ -668,6 +683,21 @@ class SkillLibrary:
             size_bytes=len(example.text.encode()),
             content_commit=commit,
         )
+
+
+def _explain(
+    snapshot: Snapshot, context: str, skill_path: str | None, scoping: Scoping
+) -> "Explanation":
+    from skills_mcp.routing.explanation import explain
+
+    asked = snapshot.index.require(skill_path) if skill_path else None
+    return explain(
+        snapshot.matcher,
+        context,
+        snapshot.config.matching,
+        skill=asked,
+        within=narrow(snapshot.index, scoping),
+    )
 
 
 def _find_read(snapshot: Snapshot | None, skill_path: str) -> tuple[str, str | None]:

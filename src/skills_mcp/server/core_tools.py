@@ -32,19 +32,11 @@ _LONG_CONTEXT = 500
 async def _get_skill(library: SkillLibrary, arguments: GetSkill) -> Reply:
     def route() -> Reply:
         scoping = Scoping(arguments.within or "", arguments.category or "")
-        answer = library.route(
-            arguments.context,
-            arguments.skill_path,
-            arguments.known_digest,
-            scoping=scoping,
-        )
-        reply = _render(answer)
+        asked = (arguments.context, arguments.skill_path, arguments.known_digest)
         if not arguments.explain:
-            return reply
-        explanation = library.explain(
-            arguments.context, arguments.skill_path, scoping=scoping
-        )
-        return replies.explained(reply, explanation)
+            return _render(library.route(*asked, scoping=scoping))
+        answer, explanation = library.route_explained(*asked, scoping=scoping)
+        return replies.explained(_render(answer), explanation)
 
     is_long = len(arguments.context) > _LONG_CONTEXT or arguments.explain
     if is_long or library.waits_for_network:

@@ -66,8 +66,8 @@ class FileContent:
 def is_binary(file: str, data: bytes) -> bool:
     """Whether the file is served as Base64.
 
-    The extension decides first; a font or an archive that no list has in it
-    list would arrive as broken text, so bytes that are no UTF-8 count as binary.
+    The extension decides first. Other bytes that are not UTF-8 count as binary, too:
+    a font or an archive of an unlisted kind would arrive as broken text.
     """
     return _extension(file) in BINARY_EXTENSIONS or not _is_text(data)
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from skills_mcp.config import Embedding
-from skills_mcp.embeddings.provider import Provider, derive_provider
+from skills_mcp.embeddings.client import Provider, derive_provider
 from skills_mcp.skills.model import Skill
 from tests.support import make_skill
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from skills_mcp.embeddings.client import Client
+from skills_mcp.embeddings.fused import TaskVectors
 from skills_mcp.embeddings.skill_vectors import (
     MAX_BODY_CHARACTERS,
     SkillVectors,
     compose_skill_text,
 )
-from skills_mcp.embeddings.task_vectors import TaskVectors
 from skills_mcp.embeddings.vector_store import VectorStore
 from skills_mcp.skills.model import Skill
 from tests.embeddings.embedding_server import (

@@ -1,28 +1,41 @@
-"""Asks a provider for vectors, and checks its replies.  The only HTTP of embeddings.
+"""The provider of vectors, what it is asked, and what its replies must be.
 
-The API is that of OpenAI, which all supported providers have.
+The only HTTP of embeddings. The API is that of OpenAI, which all supported providers
+have. NumPy and httpx are imported by the first request, and not with this module.
 """
 
 import json
+import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from hashlib import sha256
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
-from skills_mcp.embeddings.provider import Provider
+from skills_mcp.config import Embedding
+from skills_mcp.errors import ConfigError
 from skills_mcp.processes.retry import parse_retry_after
 
-if TYPE_CHECKING:  # imported late: nothing is sent before the first answer
+if TYPE_CHECKING:  # imported late: the first answer may not wait for them
     import httpx
+    import numpy as np
+    from numpy.typing import NDArray
 
-Vector = NDArray[np.float32]
+Vector: TypeAlias = "NDArray[np.float32]"
 """The direction of a meaning; its length is 1."""
-Matrix = NDArray[np.float32]
+Matrix: TypeAlias = "NDArray[np.float32]"
 """A vector in each row."""
+
+_ADDRESSES = {
+    "openai": "https://api.openai.com/v1",
+    "gemini": "https://generativelanguage.googleapis.com/v1beta/openai",
+}
+_MODELS = {"openai": "text-embedding-3-small", "gemini": "gemini-embedding-001"}
+
+# What a header can hold; the message of a library would show any other key.
+_KEY = re.compile(r"[!-~]+")
 
 MAX_DIMENSIONS = 8_192  # twice the longest that is known, 4,096
 
@@ -44,6 +57,77 @@ _TOO_EARLY = frozenset({408, 425, 429})
 
 _MAX_SHOWN = 200
 """How many characters of the message of a refusal are shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    """Where texts are sent, and what vectors need in common to be compared."""
+
+    address: str
+    """Without `/embeddings` and without a slash at the end."""
+    model: str
+    dimensions: int
+    """How long a vector has to be; 0 leaves it to the model."""
+    key: str = field(default="", repr=False)
+    """Empty if none is needed.  It is in no file, log, error or URL."""
+    key_name: str = ""
+    """The environment variable that the key came from."""
+
+    def space(self) -> str:
+        """Return the name of the space in which vectors can be compared."""
+        parts = (self.address, self.model, str(self.dimensions))
+        return sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+    def digest(self, text: str) -> bytes:
+        """Return the name of the vector of a text: 32 bytes, the same everywhere."""
+        return sha256(f"{self.space()}\0{text}".encode()).digest()
+
+    def find_fault(self) -> str:
+        """Return what is wrong with the key; empty if nothing is."""
+        if not self.key_name:
+            return ""
+        if not self.key:
+            return f"The variable {self.key_name} is not set."
+        is_fit = _KEY.fullmatch(self.key) is not None
+        return "" if is_fit else f"The value of {self.key_name} cannot be a key."
+
+
+def derive_provider(rules: Embedding, environment: Mapping[str, str]) -> Provider:
+    """Return the provider of a configuration that is not `none`.
+
+    Raises:
+        ConfigError: An address or a model is missing.
+    """
+    address = rules.base_url or _ADDRESSES.get(rules.provider, "")
+    model = rules.model or _MODELS.get(rules.provider, "")
+    if not address:
+        raise ConfigError(
+            "embedding.base_url: the provider openai-compatible needs the address of "
+            "its API, such as http://localhost:11434/v1"
+        )
+    if not model:
+        raise ConfigError(
+            "embedding.model: the provider openai-compatible needs the name of a model "
+            "that it has"
+        )
+    name, key = _find_key(rules, environment)
+    return Provider(
+        address=address.rstrip("/"),
+        model=model,
+        dimensions=rules.dimensions,
+        key=key.strip(),
+        key_name=name,
+    )
+
+
+def _find_key(rules: Embedding, environment: Mapping[str, str]) -> tuple[str, str]:
+    if name := rules.api_key_env:
+        return name, environment.get(name, "")
+    if rules.provider == "openai":
+        return "OPENAI_API_KEY", environment.get("OPENAI_API_KEY", "")
+    if rules.provider == "gemini":
+        return "GEMINI_API_KEY", environment.get("GEMINI_API_KEY", "")
+    return "", ""
 
 
 class EmbeddingError(Exception):
@@ -196,6 +280,8 @@ def parse_vectors(body: bytes, *, count: int, dimensions: int) -> Matrix:
     Raises:
         EmbeddingError: The reply is anything else.
     """
+    import numpy as np
+
     try:
         rows = _rows(json.loads(body, parse_constant=_refuse), count)
         return _normalise(np.array(rows, np.float64), dimensions)
@@ -258,7 +344,9 @@ def _are_numbers(row: Iterable[object]) -> bool:
     return {type(number) for number in row} <= {int, float}  # a bool is an int
 
 
-def _normalise(matrix: NDArray[np.float64], dimensions: int) -> Matrix:
+def _normalise(matrix: "NDArray[np.float64]", dimensions: int) -> Matrix:
+    import numpy as np
+
     length = matrix.shape[1]
     if not 0 < length <= MAX_DIMENSIONS or (dimensions and length != dimensions):
         wanted = dimensions or f"1 to {MAX_DIMENSIONS}"

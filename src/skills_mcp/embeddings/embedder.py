@@ -10,13 +10,12 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from skills_mcp.config import Embedding
-from skills_mcp.embeddings.provider import Provider, derive_provider
 from skills_mcp.skills.model import Skill
 
 if TYPE_CHECKING:  # imported late: the first answer may not wait for numpy
-    from skills_mcp.embeddings.client import Client
+    from skills_mcp.embeddings.client import Client, Provider
+    from skills_mcp.embeddings.fused import TaskVectors
     from skills_mcp.embeddings.skill_vectors import SkillVectors
-    from skills_mcp.embeddings.task_vectors import TaskVectors
 
 logger = logging.getLogger(__name__)
 
@@ -26,8 +25,8 @@ def open_embedding(
 ) -> "Embedder | None":
     """Return the embedder, or None if the operator has not switched it on.
 
-    Nothing is imported, sent or written yet. A missing key is a warning and no error:
-    words still find skills.
+    Nothing heavy is imported, and nothing is sent or written yet. A missing key is a
+    warning and no error: words still find skills.
 
     Args:
         rules: The operator's configuration.
@@ -39,6 +38,8 @@ def open_embedding(
     """
     if rules.provider == "none" or not rules.weight:
         return None
+    from skills_mcp.embeddings.client import derive_provider
+
     provider = derive_provider(rules, environment)
     if fault := provider.find_fault():
         logger.warning("Tasks are compared by their words alone: %s", fault)
@@ -55,7 +56,7 @@ class Embedder:
         folder: The cache of vectors.
     """
 
-    def __init__(self, provider: Provider, rules: Embedding, folder: Path) -> None:
+    def __init__(self, provider: "Provider", rules: Embedding, folder: Path) -> None:
         self._provider = provider
         self._rules = rules
         self._folder = folder
@@ -91,7 +92,7 @@ class Embedder:
     def _open(self) -> "tuple[Client, TaskVectors]":
         """Return the client and the vectors of tasks, which all snapshots share."""
         from skills_mcp.embeddings.client import Client
-        from skills_mcp.embeddings.task_vectors import TaskVectors
+        from skills_mcp.embeddings.fused import TaskVectors
 
         with self._guard:
             if self._opened is None:

@@ -13,12 +13,11 @@ from skills_mcp.embeddings.client import (
     Client,
     EmbeddingError,
     Matrix,
+    Provider,
     Vector,
     make_sendable,
 )
-from skills_mcp.embeddings.fused import FusedMatcher, Meanings
-from skills_mcp.embeddings.provider import Provider
-from skills_mcp.embeddings.task_vectors import TaskVectors
+from skills_mcp.embeddings.fused import FusedMatcher, Meanings, TaskVectors
 from skills_mcp.embeddings.vector_store import VectorStore
 from skills_mcp.processes.retry import derive_pause
 from skills_mcp.routing.matcher import Matcher
@@ -154,7 +153,7 @@ class SkillVectors:
         logger.info("Comparing meanings of %d skills", len(digests))
         return True
 
-    def _build(self, digests: Sequence[bytes]) -> Matrix | None:
+    def _build(self, digests: Sequence[bytes]) -> "Matrix | None":
         """Ask for the vectors that are not in the cache; None if this is closed."""
         wanted = {digest: number for number, digest in enumerate(digests)}
         known = self._store.collect(wanted)
@@ -201,7 +200,7 @@ class SkillVectors:
         if fresh:
             yield fresh
 
-    def _ask(self, texts: Sequence[str]) -> Matrix | None:
+    def _ask(self, texts: Sequence[str]) -> "Matrix | None":
         """Ask a few times; None if this is closed."""
         for attempt in range(_ATTEMPTS):
             try:

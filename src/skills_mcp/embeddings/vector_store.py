@@ -61,7 +61,7 @@ class VectorStore:
         self._directory = root / space
         self._max_bytes = max_bytes
 
-    def load(self, keys: Sequence[bytes]) -> Matrix | None:
+    def load(self, keys: Sequence[bytes]) -> "Matrix | None":
         """Return the vectors of exactly these texts, if there is a file of them."""
         path = self._file(keys)
         table = _open(path)

@@ -31,7 +31,6 @@ PAUSE_SECONDS = 30.0
 # What a user wants comes first; pasted logs and files follow.
 _MAX_TASK_CHARACTERS = 4_000
 
-
 MILLION = 1_000_000
 """Likeness is counted in millionths, so that equal ones are equal."""
 

@@ -19,12 +19,10 @@ if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
     import numpy as np
     from numpy.typing import NDArray
 
-
 PRIORITY_UNIT = Fraction(1, 1000)
 """What one step of priority adds to a score, so that it only breaks ties."""
 
 _BEHIND_ALL = "\U0010ffff"
-
 _NEAR = 20  # more than an ambiguous answer lists
 
 

@@ -9,9 +9,15 @@ from functools import partial
 from pathlib import Path
 
 from skills_mcp.errors import FileError
-from skills_mcp.skills.assets import copy_files, read_file
+from skills_mcp.skills.assets import (
+    Lines,
+    copy_files,
+    find_files,
+    read_beginning,
+    read_file,
+    read_lines,
+)
 from skills_mcp.skills.model import Skill
-from skills_mcp.skills.reading import Lines, find_files, read_beginning, read_lines
 from soak.bounded import measure
 from soak.scenario import Figure, Scale, Scenario
 from tests.skills.contents import load_skills

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skills_mcp.errors import InvalidPathError
-from skills_mcp.files.paths import find_name, find_twins, parse_relative
+from skills_mcp.files.paths import find_name, find_twins, fits, parse_relative
 
 HOSTILE = st.lists(
     st.sampled_from([*"ab./\\:~-_ $", "..", "\0", "\n", "é", "\ud800", "\u202e"]),
@@ -187,3 +187,30 @@ def test_every_name_is_found_or_a_twin(names: set[str]) -> None:
 
     for name in names:
         assert find_name(names, name) == (None if name in twins else name)
+
+
+@pytest.mark.parametrize(
+    "pattern, path, expected",
+    [
+        ("pdf", "pdf", True),
+        ("pdf", "pdf/forms", False),
+        ("pdf/*", "pdf/forms/deep", True),
+        ("**/forms", "forms", True),
+        ("**/forms", "pdf/forms", True),
+        ("**/forms", "pdf/reforms", False),
+        ("a/**/b", "a/b", True),
+        ("a/**/b", "a/x/y/b", True),
+        ("caf\u00e9*", "cafe\u0301/menu", True),
+        ("PDF", "pdf", False),
+    ],
+)
+def test_a_pattern_fits_a_path_as_a_whole(
+    pattern: str,
+    path: str,
+    expected: bool,  # noqa: FBT001
+) -> None:
+    assert fits(path, pattern) is expected
+
+
+def test_a_pattern_of_many_folders_ends_soon() -> None:
+    assert not fits("a/" * 100, "**/" * 1000 + "b")

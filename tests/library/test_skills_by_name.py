@@ -30,7 +30,7 @@ from skills_mcp.library.answers import ReadFile
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing.search import SearchResult
 from skills_mcp.scripts.policy import CommandRequest
-from skills_mcp.skills.reading import Lines
+from skills_mcp.skills.assets import Lines
 from skills_mcp.skills.scoping import Scoping
 from tests.packages import (
     PDF_FILES,

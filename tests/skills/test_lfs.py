@@ -10,8 +10,7 @@ import pytest
 from skills_mcp.errors import LfsPointerError
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.scripts.policy import CommandRequest, ScriptRequest
-from skills_mcp.skills.lfs import MAX_POINTER_BYTES, is_pointer
-from skills_mcp.skills.reading import Lines
+from skills_mcp.skills.assets import MAX_LFS_POINTER_BYTES, Lines, is_lfs_pointer
 from tests.packages import write_package
 from tests.support import open_library, write, write_skill
 
@@ -45,7 +44,7 @@ def run_script(library: SkillLibrary) -> object:
     return anyio.run(library.run_script, request)
 
 
-def read_lines(library: SkillLibrary) -> object:
+def ask_lines(library: SkillLibrary) -> object:
     return library.read_file("pdf", "model.bin", Lines(1, 1))
 
 
@@ -54,7 +53,7 @@ def read_lines(library: SkillLibrary) -> object:
     [
         lambda library: library.read_asset("ui/auth", "assets/logo.png"),
         lambda library: library.read_file("pdf", "model.bin"),
-        read_lines,
+        ask_lines,
         run_script,
     ],
     ids=["read_asset", "read_file", "read_lines", "run_script"],
@@ -112,12 +111,12 @@ def test_a_skill_whose_own_file_is_a_pointer_is_a_problem(
     "data, expected",
     [
         (POINTER.encode(), True),
-        (POINTER.encode().ljust(MAX_POINTER_BYTES, b"x"), True),
-        (POINTER.encode().ljust(MAX_POINTER_BYTES + 1, b"x"), False),
+        (POINTER.encode().ljust(MAX_LFS_POINTER_BYTES, b"x"), True),
+        (POINTER.encode().ljust(MAX_LFS_POINTER_BYTES + 1, b"x"), False),
         (b"version https://git-lfs.github.com/sp", False),
         (b"\n" + POINTER.encode(), False),
         (b"", False),
     ],
 )
 def test_a_pointer_is_short_and_begins_like_one(data: bytes, expected: Any) -> None:
-    assert is_pointer(data) is expected
+    assert is_lfs_pointer(data) is expected

@@ -11,7 +11,7 @@ from skills_mcp.errors import SkillDisabledError, SkillNotFoundError
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.inheritance import compose, find_in_chain, inherited_assets
 from skills_mcp.skills.model import Asset, Skill
-from skills_mcp.skills.visibility import is_denied, is_enabled
+from skills_mcp.skills.visibility import clean, is_denied, is_enabled
 from tests.support import make_skill
 
 SKILLS = (
@@ -212,3 +212,10 @@ def test_rules_that_are_denied_reach_nobody() -> None:
     assert find_in_chain(index, forms, "logo.svg") is None
     assert inherited_assets(index, forms) == ()
     assert [skill.path for skill in index.lineage(forms)] == ["_root", "ui/forms"]
+
+
+@pytest.mark.parametrize(
+    "pattern", ["secret", "./secret", "/secret", "secret/", " secret/SKILL.md"]
+)
+def test_the_ways_to_write_a_skills_place_are_one(pattern: str) -> None:
+    assert clean(pattern) == "secret"

@@ -1,4 +1,4 @@
-"""Relative paths: which are safe on every system, and when two names are the same.
+"""Relative paths: which are safe on every system, which are the same, which fit.
 
 Nothing here looks at the disk; `files.opening` does, and follows no link.
 """
@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 
 from skills_mcp.errors import InvalidPathError
 from skills_mcp.text.unicode import BLANK
@@ -42,6 +43,9 @@ _DEVICE = re.compile(
 _SHORT_NAME = re.compile(r"[^.~]{1,6}~[0-9]{1,6}(?:\.[^.]{0,3})?")
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
+
+_ANY_FOLDERS = "**/"
+_MAX_ANY_FOLDERS = 4  # each doubles the ways to read a pattern; more are no help
 
 
 def parse_relative(text: str) -> tuple[str, ...]:
@@ -92,9 +96,29 @@ def find_twins(names: Iterable[str]) -> frozenset[str]:
     return frozenset(name for name in spellings if counts[_compose(name)] > 1)
 
 
+def fits(path: str, pattern: str) -> bool:
+    """Whether a pattern fits a path as a whole, however its accents are encoded.
+
+    `*` also stands for slashes, and `**/` for any folders or none.
+
+    >>> [fits(path, "**/*.md") for path in ("a.md", "b/c/a.md", "a.txt")]
+    [True, True, False]
+    """
+    return _fits(_compose(path), _compose(pattern), _MAX_ANY_FOLDERS)
+
+
 def _compose(name: str) -> str:
     """Return the one spelling that all encodings of a name share (NFC)."""
     return unicodedata.normalize("NFC", name)
+
+
+def _fits(path: str, pattern: str, left: int) -> bool:
+    head, found, tail = pattern.partition(_ANY_FOLDERS)
+    if not found or not left:
+        return fnmatchcase(path, pattern)
+    return any(
+        _fits(path, f"{head}{between}{tail}", left - 1) for between in ("", "*/")
+    )
 
 
 def _is_unsafe(part: str) -> bool:

@@ -10,7 +10,7 @@ from skills_mcp.content.source import Content
 from skills_mcp.library.provenance import Provenance, derive_provenance
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.scripts.execution import ScriptResult
-from skills_mcp.skills.assets import FileContent
+from skills_mcp.skills.assets import FileContent, FilePart
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.inheritance import (
     Inherited,
@@ -19,7 +19,6 @@ from skills_mcp.skills.inheritance import (
     inherited_scripts,
 )
 from skills_mcp.skills.model import Asset, Script, Skill, SkillPath
-from skills_mcp.skills.reading import FilePart
 from skills_mcp.skills.section_headers import escape_headers
 
 if TYPE_CHECKING:

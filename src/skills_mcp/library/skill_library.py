@@ -47,16 +47,16 @@ from skills_mcp.routing.decision import (
 from skills_mcp.routing.search import SearchResult, search
 from skills_mcp.routing.tokens import tokenize
 from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
-from skills_mcp.skills.assets import read_file
-from skills_mcp.skills.inheritance import files_in_chain, find_in_chain
-from skills_mcp.skills.model import Asset, Scope, Skill, SkillPath
-from skills_mcp.skills.reading import (
+from skills_mcp.skills.assets import (
     FilePart,
     Lines,
     find_files,
     read_beginning,
+    read_file,
     read_lines,
 )
+from skills_mcp.skills.inheritance import files_in_chain, find_in_chain
+from skills_mcp.skills.model import Asset, Scope, Skill, SkillPath
 from skills_mcp.skills.scoping import EVERYWHERE, Scoping, narrow
 from skills_mcp.skills.tree import TreeNode, build_tree, find_node
 from skills_mcp.snapshots.current import CurrentSnapshot

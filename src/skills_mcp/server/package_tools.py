@@ -20,7 +20,7 @@ from skills_mcp.server.toolspec import (
     RUNS_ANYTHING,
     ToolSpec,
 )
-from skills_mcp.skills.reading import Lines
+from skills_mcp.skills.assets import Lines
 from skills_mcp.skills.scoping import Scoping
 
 _DEFAULT_LINES = 200  # 003

@@ -13,7 +13,7 @@ from functools import cache
 from textwrap import dedent
 from typing import Any
 
-from skills_mcp.skills import lfs
+from skills_mcp.skills.assets import LFS_HINT, is_lfs_pointer
 from skills_mcp.skills.problems import ProblemList
 from skills_mcp.text.safe_yaml import (
     MAX_YAML_CHARACTERS,
@@ -58,9 +58,9 @@ class Document:
 
 def decode(raw: bytes, report: ProblemList, *, lenient: bool) -> str | None:
     """Return the text of a file, or None when it is none."""
-    if lfs.is_pointer(raw):
+    if is_lfs_pointer(raw):
         reason = "is only a pointer: its content is in Git LFS, which is not fetched"
-        report.fail("frontmatter", reason, lfs.HINT)
+        report.fail("frontmatter", reason, LFS_HINT)
         return None
     try:
         return raw.decode("utf-8")

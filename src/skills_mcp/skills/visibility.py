@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Protocol
 
 from skills_mcp.config import Visibility
+from skills_mcp.files.paths import fits
 from skills_mcp.skills.model import Scope, SkillPath
-from skills_mcp.skills.patterns import clean, fits
 
 
 class Listed(Protocol):
@@ -68,6 +68,17 @@ def find_unused(skills: Collection[Listed], rules: Visibility) -> Iterator[str]:
     for word in _folded(rules.enabled_categories):
         if word not in categories:
             yield f"enabled_categories: {word}"
+
+
+def clean(pattern: str) -> str:
+    """Return a pattern of skills without what people add to a folder's name.
+
+    >>> [clean(each) for each in ("./pdf/", "/pdf", "pdf/SKILL.md", "pdf/**")]
+    ['pdf', 'pdf', 'pdf', 'pdf/*']
+    """
+    bare = pattern.strip().removeprefix("./").strip("/")
+    bare = bare.removesuffix("/SKILL.md")
+    return f"{bare.removesuffix('/**')}/*" if bare.endswith("/**") else bare
 
 
 def _fits(skill: Listed, patterns: Iterable[str]) -> bool:

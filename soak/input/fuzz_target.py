@@ -23,9 +23,8 @@ with atheris.instrument_imports(
     from skills_mcp.files.paths import find_name, find_twins, parse_relative
     from skills_mcp.skills.document import decode
     from skills_mcp.skills.frontmatter import parse_skill
-    from skills_mcp.skills.model import SkillPath
+    from skills_mcp.skills.model import ProblemList, SkillPath
     from skills_mcp.skills.package import parse_package
-    from skills_mcp.skills.problems import ProblemList
 
 _CANARY = b"canary"
 _USABLE = [each for name, each in OPENERS.items() if name != "openat2" or has_openat2()]

@@ -15,7 +15,7 @@ from mcp_types import BlobResourceContents
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
-from skills_mcp.skills.section_headers import looks_like
+from skills_mcp.skills.inheritance import looks_like
 from soak.scenario import Figure, Scale, Scenario
 from tests.clients import ask, connected
 from tests.packages import write_package

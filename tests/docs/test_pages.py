@@ -18,7 +18,7 @@ from skills_mcp.content.source import LONGEST_PAUSE_SECONDS
 from skills_mcp.library.skill_library import MAX_LISTED_FILES
 from skills_mcp.scripts.script_runner import TIMEOUT_EXIT_CODE
 from skills_mcp.server import app, arguments
-from skills_mcp.skills import discovery, fields, walk
+from skills_mcp.skills import discovery, document, walk
 from skills_mcp.text.safe_yaml import MAX_YAML_CHARACTERS
 from tests.docs.pages import (
     CONFIGURATION,
@@ -118,7 +118,7 @@ def test_every_sentence_has_a_line_of_its_own(page: Path) -> None:
         ("reference/skill-format.md", f"{discovery.MAX_SKILL_BYTES:,} bytes, UTF-8"),
         ("reference/skill-format.md", f"{MAX_YAML_CHARACTERS:,} characters"),
         ("reference/skill-format.md", f"more than {walk.MAX_DEPTH} levels"),
-        ("reference/skill-format.md", f"-1000 to {fields._MAX_PRIORITY} |"),
+        ("reference/skill-format.md", f"-1000 to {document._MAX_PRIORITY} |"),
         ("reference/configuration.md", f"`SKILLS_BRANCH` | `{DEFAULT_BRANCH}` |"),
         ("reference/events.md", f"sends every {INTERVAL_SECONDS:.0f} seconds"),
         (

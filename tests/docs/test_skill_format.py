@@ -12,10 +12,9 @@ from skills_mcp.content.source import _LEFT_OUT
 from skills_mcp.skills import (
     discovery,
     document,
-    fields,
     frontmatter,
+    model,
     package,
-    problems,
     walk,
 )
 from skills_mcp.skills.frontmatter import derive_path, parse_skill
@@ -44,7 +43,6 @@ MODULES = (
     collection,
     discovery,
     document,
-    fields,
     frontmatter,
     package,
     snapshot,
@@ -116,7 +114,7 @@ def test_every_defect_of_the_fixtures_has_its_row() -> None:
 
 
 def test_every_field_of_a_rule_file_is_documented_and_no_other() -> None:
-    source = inspect.getsource(frontmatter) + inspect.getsource(fields.priority_of)
+    source = inspect.getsource(frontmatter) + inspect.getsource(document.priority_of)
     reading = r'(?:fields\.get\(|_?(?:text|flag|words)(?:_of)?\(\w+, )"(\w+)"'
     read = re.findall(reading, source)
     listed = re.findall(r'_(?:entries|mappings)\(\w+, "(\w+)"(?:, "(\w+)")?', source)
@@ -307,8 +305,8 @@ def test_files_are_classified_as_documented() -> None:
         f"{document._MAX_PREAMBLE:,} characters |",
         f"more than {walk.MAX_DEPTH} levels",
         f"| {walk.MAX_DEPTH} levels |",
-        f"-1000 to {fields._MAX_PRIORITY} |",
-        f"{problems._MAX_WARNINGS}, each of {problems._MAX_CHARACTERS} characters",
+        f"-1000 to {document._MAX_PRIORITY} |",
+        f"{model._MAX_WARNINGS}, each of {model._MAX_CHARACTERS} characters",
     ],
 )
 def test_limits_are_those_of_the_program(words: str) -> None:

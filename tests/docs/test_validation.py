@@ -17,7 +17,7 @@ from skills_mcp.authoring.validation.package_standard import (
     MAX_LINES,
     MAX_NAME,
 )
-from skills_mcp.skills import discovery, document, fields, frontmatter, package, walk
+from skills_mcp.skills import discovery, document, frontmatter, package, walk
 from skills_mcp.skills.discovery import MAX_SKILL_BYTES
 from skills_mcp.skills.walk import MAX_DEPTH
 from skills_mcp.snapshots import collection, snapshot
@@ -32,7 +32,6 @@ READERS = (
     collection,
     discovery,
     document,
-    fields,
     frontmatter,
     package,
     snapshot,

@@ -9,8 +9,8 @@ from typing import Any
 from skills_mcp.config import Layer, Limits, Settings
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.source import Checkout, Content, LeftOut, Mode, Mount, Part
-from skills_mcp.skills.homes import Home
 from skills_mcp.skills.model import Problem, Scope, Skill
+from skills_mcp.skills.walk import Home
 from skills_mcp.snapshots.collection import read_home
 from skills_mcp.snapshots.skill_table import SkillTable
 from skills_mcp.snapshots.snapshot import Snapshot, take_snapshot

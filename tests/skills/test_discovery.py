@@ -15,7 +15,7 @@ from skills_mcp.skills.assets import read_file
 from skills_mcp.skills.discovery import (
     MAX_SKILL_BYTES,
 )
-from skills_mcp.skills.homes import Home, find_homes
+from skills_mcp.skills.walk import Home, find_homes
 from tests.skills.contents import load_skills
 from tests.support import SKILLS_CONTENT, open_library, skill_text, write, write_skill
 

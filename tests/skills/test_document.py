@@ -7,10 +7,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from skills_mcp.skills.document import Document, decode, parse_document
-from skills_mcp.skills.model import Problem
-from skills_mcp.skills.problems import ProblemList
+from skills_mcp.skills.document import Document, decode, examples_of, parse_document
+from skills_mcp.skills.frontmatter import parse_skill
+from skills_mcp.skills.model import Problem, ProblemList, Skill, SkillPath
+from skills_mcp.skills.package import parse_package
 from skills_mcp.text.safe_yaml import MAX_YAML_CHARACTERS
+from tests.packages import package_text
+from tests.support import skill_text
 
 Read = tuple[Document | None, tuple[Problem, ...]]
 
@@ -559,3 +562,62 @@ def test_whatever_stands_behind_a_key_the_other_keys_are_read(value: str) -> Non
 
     assert fields["name"] == "pdf"
     assert fields["license"] == "MIT"
+
+
+def read_examples(value: Any) -> tuple[tuple[str, ...], list[str]]:
+    report = ProblemList("x.md")
+    return examples_of(value, report), [problem.rule for problem in report.problems]
+
+
+@pytest.mark.parametrize(
+    "value, examples",
+    [
+        (["add login", "sign  in\n"], ("add login", "sign in")),
+        ([{"query": "add login"}, {"prompt": "sign in"}], ("add login", "sign in")),
+        (["twice", {"query": "twice"}], ("twice",)),
+        ("one\n\n  two  \n", ("one", "two")),
+        ([], ()),
+        ("", ()),
+        (None, ()),
+    ],
+)
+def test_examples_are_tasks_in_a_list_or_on_lines(
+    value: Any, examples: tuple[str, ...]
+) -> None:
+    assert read_examples(value) == (examples, [])
+
+
+@pytest.mark.parametrize(
+    "value", [["good", ""], ["good", {"q": "x"}], ["good", ["nested"]], ["good", {}]]
+)
+def test_an_example_without_a_text_is_reported_and_the_others_are_kept(
+    value: Any,
+) -> None:
+    assert read_examples(value) == (("good",), ["examples-entry"])
+
+
+def test_examples_that_are_no_list_are_reported() -> None:
+    assert read_examples({"query": "x"}) == ((), ["examples-type"])
+
+
+def read_package(**fields: Any) -> Skill:
+    text = package_text(**fields)
+    skill, problems = parse_package(
+        text, file="pdf/SKILL.md", path=SkillPath("pdf"), files={}
+    )
+    assert problems == ()
+    assert skill is not None
+    return skill
+
+
+def test_both_formats_have_examples() -> None:
+    rule, problems = parse_skill(
+        skill_text(examples=["add login"]), file="x.md", directory=None
+    )
+
+    assert problems == ()
+    assert rule is not None
+    assert rule.examples == ("add login",)
+    assert read_package(examples=["fill it in"]).examples == ("fill it in",)
+    assert read_package(metadata={"examples": "a\nb"}).examples == ("a", "b")
+    assert read_package().examples == ()

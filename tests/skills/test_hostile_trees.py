@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.config import Limits
-from skills_mcp.skills.homes import find_homes
 from skills_mcp.skills.index import SkillIndex
+from skills_mcp.skills.walk import find_homes
 from tests.skills.contents import load_skills
 from tests.support import make_skill, skill_text, write, write_skill
 

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.skills.discovery import read_skill
-from skills_mcp.skills.homes import Home
 from skills_mcp.skills.model import (
     Argument,
     Asset,
@@ -19,7 +18,7 @@ from skills_mcp.skills.model import (
     Skill,
     Stamp,
 )
-from skills_mcp.skills.walk import Walk
+from skills_mcp.skills.walk import Home, Walk
 from skills_mcp.snapshots.records import KEY_BYTES, NO_KEY, ContentRecord
 from skills_mcp.snapshots.skill_table import SkillTable
 from tests.support import SKILLS_CONTENT, make_skill

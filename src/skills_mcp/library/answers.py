@@ -15,11 +15,11 @@ from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.inheritance import (
     Inherited,
     compose,
+    escape_headers,
     inherited_assets,
     inherited_scripts,
 )
 from skills_mcp.skills.model import Asset, Script, Skill, SkillPath
-from skills_mcp.skills.section_headers import escape_headers
 
 if TYPE_CHECKING:
     from skills_mcp.skills.examples import LoadedExamples

@@ -24,7 +24,7 @@ from skills_mcp.errors import (
     ScriptsDisabledError,
     UndeclaredScriptError,
 )
-from skills_mcp.skills.fields import split_words
+from skills_mcp.skills.document import split_words
 from skills_mcp.skills.inheritance import Located
 from skills_mcp.skills.model import Script, Skill
 from skills_mcp.text.rendering import shorten

@@ -14,12 +14,17 @@ from skills_mcp.files.opening import open_inside
 from skills_mcp.files.paths import find_name
 from skills_mcp.skills.document import decode
 from skills_mcp.skills.frontmatter import derive_path, parse_skill
-from skills_mcp.skills.homes import Home
 from skills_mcp.skills.index import INDEX, ROOT
-from skills_mcp.skills.model import Problem, Skill, SkillPath, Stamp
+from skills_mcp.skills.model import (
+    Problem,
+    ProblemList,
+    Skill,
+    SkillPath,
+    Stamp,
+    printable,
+)
 from skills_mcp.skills.package import parse_package
-from skills_mcp.skills.problems import ProblemList, printable
-from skills_mcp.skills.walk import Package, RuleFile
+from skills_mcp.skills.walk import Home, Package, RuleFile
 
 MAX_SKILL_BYTES = 1024 * 1024
 """Four times the largest skill known; more is a mistake, not a text to read."""

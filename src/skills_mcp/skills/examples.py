@@ -11,10 +11,8 @@ from pathlib import PurePosixPath
 
 from skills_mcp.errors import FileError
 from skills_mcp.skills.assets import read_beginning
-from skills_mcp.skills.document import parse_document
-from skills_mcp.skills.fields import distinct, text_of, words_of
-from skills_mcp.skills.model import Skill
-from skills_mcp.skills.problems import ProblemList
+from skills_mcp.skills.document import distinct, parse_document, text_of, words_of
+from skills_mcp.skills.model import ProblemList, Skill
 
 Tokenize = Callable[[str], Collection[str]]
 """From a text to its words, each once."""

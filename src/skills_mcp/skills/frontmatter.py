@@ -11,12 +11,12 @@ from typing import Any
 
 from skills_mcp.errors import InvalidPathError
 from skills_mcp.files.paths import parse_relative
-from skills_mcp.skills.document import parse_document
-from skills_mcp.skills.fields import (
+from skills_mcp.skills.document import (
     EMPTY,
     distinct,
     examples_of,
     flag_of,
+    parse_document,
     priority_of,
     text_of,
     words_of,
@@ -25,11 +25,11 @@ from skills_mcp.skills.model import (
     Argument,
     Asset,
     Problem,
+    ProblemList,
     Script,
     Skill,
     SkillPath,
 )
-from skills_mcp.skills.problems import ProblemList
 from skills_mcp.text.rendering import shorten
 
 

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from skills_mcp.skills.document import parse_document
-from skills_mcp.skills.fields import (
+from skills_mcp.skills.document import (
     distinct,
     entry_of,
     examples_of,
     flag_of,
     mapping_of,
+    parse_document,
     priority_of,
     text_of,
     words_of,
@@ -23,12 +23,12 @@ from skills_mcp.skills.model import (
     Asset,
     Inventory,
     Problem,
+    ProblemList,
     Script,
     Skill,
     SkillPath,
     Stamp,
 )
-from skills_mcp.skills.problems import ProblemList
 
 MAIN = "SKILL.md"
 

@@ -1,4 +1,4 @@
-"""Which files of a folder are skills: Markdown in a tree, and packages.
+"""Where skills begin, and which files are skills: Markdown in a tree, and packages.
 
 Rule: nothing outside the folder is read, and no link is followed. A name can become a
 link at any time, so each question about an entry is asked of the open folder, and never
@@ -16,9 +16,9 @@ from pathlib import Path, PurePosixPath
 from skills_mcp.errors import InvalidPathError
 from skills_mcp.files.opening import listed_inside
 from skills_mcp.files.paths import MAX_PARTS, find_twins, parse_relative
-from skills_mcp.skills.model import Problem, Stamp
+from skills_mcp.skills.index import ROOT
+from skills_mcp.skills.model import Problem, Scope, Stamp, printable
 from skills_mcp.skills.package import MAIN, is_main
-from skills_mcp.skills.problems import printable
 
 MAX_DEPTH = MAX_PARTS - 1
 """As many folders as the path of a file may have."""
@@ -416,3 +416,51 @@ def _guess_mode(entry: "os.DirEntry[str]") -> int:
         if entry.is_file(follow_symlinks=False):
             return stat.S_IFREG
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A folder in which skills begin, and the place of these skills in the tree."""
+
+    directory: Path
+    prefix: str = ""
+    """Stands before every path and file, such as `teams/web/`."""
+    packages_only: bool = False
+    """Whether it is a hidden folder, in which only packages are skills."""
+    scope: Scope = "org"
+
+
+def find_homes(directory: Path, subfolder: str = "") -> tuple[Home, ...]:
+    """Return where the skills of a content repository begin.
+
+    A repository keeps them in `skills/`, beside which a hidden folder
+    such as `.github/skills` may have more for its own agents; or at its top.
+    """
+    if subfolder:
+        return (Home(directory / subfolder),)
+    inner = directory / "skills"
+    if not _is_folder(inner) or _is_skill(directory):
+        return (Home(directory),)
+    hidden = (
+        Home(path / "skills", f"{path.name}/skills/", packages_only=True)
+        for path in sorted(directory.glob(".*"))
+        if path.name.isprintable() and path.name not in SKIPPED
+        if _is_folder(path) and _is_folder(path / "skills")
+    )
+    return (Home(inner), *hidden)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir() and not path.is_symlink()
+    except OSError:
+        return False  # its own folder may not be looked into
+
+
+def _is_skill(directory: Path) -> bool:
+    """Whether the top itself says something to every task, or is a package."""
+    try:
+        names = [path.name for path in directory.iterdir() if path.is_file()]
+    except OSError:
+        return False
+    return any(name == f"{ROOT}.md" or is_main(name) for name in names)

@@ -15,13 +15,11 @@ from skills_mcp.config import Limits, Visibility
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.source import Content, Part, explain_left_out
 from skills_mcp.skills.discovery import read_skill
-from skills_mcp.skills.homes import Home, find_homes
 from skills_mcp.skills.index import INDEX, ROOT
-from skills_mcp.skills.model import Problem, Scope, SkillPath
+from skills_mcp.skills.model import Problem, Scope, SkillPath, printable
 from skills_mcp.skills.package import is_main
-from skills_mcp.skills.problems import printable
 from skills_mcp.skills.visibility import is_denied
-from skills_mcp.skills.walk import Walk
+from skills_mcp.skills.walk import Home, Walk, find_homes
 from skills_mcp.snapshots.records import (
     NO_KEY,
     ContentId,

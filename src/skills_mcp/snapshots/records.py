@@ -15,7 +15,6 @@ from typing import NamedTuple
 from skills_mcp.routing.ranked import SkillText
 from skills_mcp.skills.discovery import Described
 from skills_mcp.skills.frontmatter import derive_path
-from skills_mcp.skills.homes import Home
 from skills_mcp.skills.model import (
     Argument,
     Asset,
@@ -27,7 +26,7 @@ from skills_mcp.skills.model import (
     SkillPath,
     Stamp,
 )
-from skills_mcp.skills.walk import Package, RuleFile
+from skills_mcp.skills.walk import Home, Package, RuleFile
 
 KEY_BYTES = 16
 """128 bits of a hash: no two contents share a key by chance."""

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from skills_mcp.files.arrays import Sliceable
 from skills_mcp.routing.ranked import SkillText
-from skills_mcp.skills.homes import Home
 from skills_mcp.skills.model import Skill, Stamp
+from skills_mcp.skills.walk import Home
 from skills_mcp.snapshots.records import (
     KEY_BYTES,
     NO_KEY,

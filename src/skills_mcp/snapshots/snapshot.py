@@ -14,8 +14,7 @@ from skills_mcp.files.opening import open_inside
 from skills_mcp.processes.memory import garbage_collector_paused
 from skills_mcp.routing.matcher import Matcher
 from skills_mcp.skills.index import SkillIndex
-from skills_mcp.skills.model import Problem
-from skills_mcp.skills.problems import printable
+from skills_mcp.skills.model import Problem, printable
 from skills_mcp.skills.visibility import Listed, find_unused
 from skills_mcp.snapshots.changes import OfferedSkills
 
@@ -265,7 +264,7 @@ def _configure(content: Content, settings: Settings) -> tuple[Config, list[Probl
 
 def _config_folder(part: Part) -> Path | None:
     """Return where a `config.yaml` lies: beside the skills or at the top."""
-    from skills_mcp.skills.homes import find_homes
+    from skills_mcp.skills.walk import find_homes
 
     top = part.checkout.directory
     homes = find_homes(top, part.mount.subfolder)

@@ -8,7 +8,7 @@ from typing import Any
 
 from skills_mcp.authoring.validation.rules import RuleFinding, enumerate_shortly
 from skills_mcp.authoring.validation.strict_reading import Frontmatter, PackageReading
-from skills_mcp.skills.fields import mapping_of, text_of, words_of
+from skills_mcp.skills.document import mapping_of, text_of, words_of
 from skills_mcp.skills.package import MAIN
 from skills_mcp.text.rendering import shorten
 from skills_mcp.text.unicode import normalize

@@ -9,8 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from skills_mcp.skills.model import Problem
-from skills_mcp.skills.problems import printable
+from skills_mcp.skills.model import Problem, printable
 from skills_mcp.text.rendering import shorten
 
 LEVELS: Mapping[str, Literal["error", "warning"]] = MappingProxyType(

@@ -10,10 +10,9 @@ from skills_mcp.config import Settings
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.source import TOP, Checkout, Content, Mount, Part
 from skills_mcp.library import Snapshot
-from skills_mcp.skills.homes import Home, find_homes
 from skills_mcp.skills.model import Problem, Skill
 from skills_mcp.skills.package import is_main
-from skills_mcp.skills.walk import Package, RuleFile, Walk
+from skills_mcp.skills.walk import Home, Package, RuleFile, Walk, find_homes
 from skills_mcp.snapshots.snapshot import take_snapshot
 
 _HOME = "skills"

@@ -8,7 +8,7 @@ from typing import Any
 from skills_mcp.authoring.validation.markdown import Markdown
 from skills_mcp.authoring.validation.rules import LEVELS, RuleFinding
 from skills_mcp.skills.document import decode, parse_document
-from skills_mcp.skills.problems import ProblemList
+from skills_mcp.skills.model import ProblemList
 from skills_mcp.text.safe_yaml import YamlError, parse_values
 
 _RULER = "---"

@@ -8,8 +8,8 @@ from io import StringIO
 from itertools import islice
 
 from skills_mcp.authoring.validation.rules import RuleFinding
+from skills_mcp.skills.inheritance import find_lookalikes
 from skills_mcp.skills.model import Skill
-from skills_mcp.skills.section_headers import find_lookalikes
 from skills_mcp.text.rendering import shorten
 from skills_mcp.text.secret_detection import FoundSecret, find_secrets
 from skills_mcp.text.unicode import BLANK

@@ -18,7 +18,7 @@ from benchmarks.timing import in_new_process, timed
 from skills_mcp.config import Matching
 from skills_mcp.routing.decision import choose
 from skills_mcp.routing.ranked import RankedMatcher, derive_document
-from skills_mcp.routing.text_index import TextIndex
+from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.routing.tokens import tokenize
 from skills_mcp.skills.model import Skill
 

@@ -15,7 +15,7 @@ from skills_mcp.routing.keyword_index import KeywordIndex, clean, is_short
 from skills_mcp.routing.keywords import KeywordMatcher
 from skills_mcp.routing.matcher import Matcher
 from skills_mcp.routing.ranked import RankedMatcher, derive_document
-from skills_mcp.routing.text_index import TextIndex
+from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.routing.tokens import tokenize
 from skills_mcp.skills.model import Skill
 

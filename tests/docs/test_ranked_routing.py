@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from skills_mcp.config import Matching
-from skills_mcp.routing import lexicon, ranked, rerank, search, task, text_index
+from skills_mcp.routing import lexicon, ranked, rerank, search, task
 from skills_mcp.routing.decision import Match, decide
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.ranked import derive_document
 from skills_mcp.routing.task import Shares, TaskReader, explain_shares
-from skills_mcp.routing.text_index import TextIndex
+from skills_mcp.routing.text_index import inverted_index
+from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.routing.tokens import FILLER
 from skills_mcp.routing.words import derive_words, split_text, stem
 from skills_mcp.skills.model import Skill
@@ -66,21 +67,21 @@ def test_the_padding_of_requests_is_that_of_the_program() -> None:
 def test_the_weights_and_lengths_are_those_of_the_program() -> None:
     rows = table(section(ROUTING, "### The first look: the share of the task"))
 
-    assert [float(row["Weight"]) for row in rows] == text_index.WEIGHTS.tolist()
-    lengths = text_index.USUAL_LENGTHS.tolist()
+    assert [float(row["Weight"]) for row in rows] == inverted_index.WEIGHTS.tolist()
+    lengths = inverted_index.USUAL_LENGTHS.tolist()
     assert [int(row["Usual length"]) for row in rows] == lengths
 
 
 def test_the_constants_of_the_formulas_are_those_of_the_program() -> None:
     length, name, near = (
-        text_index.LENGTH_SHARE,
+        inverted_index.LENGTH_SHARE,
         rerank.NAME_WEIGHT,
         rerank.NEARNESS_WEIGHT,
     )
     text = formulas().replace("\N{MULTIPLICATION SIGN}", "*")
 
     assert f"({1 - length} + {length} * length / usual length)" in text
-    assert f"frequency / (frequency + {text_index.SATURATION})" in text
+    assert f"frequency / (frequency + {inverted_index.SATURATION})" in text
     assert f"* ordinary) ^ {task._POWER}" in text
     assert f"(explained * (1 + {name} * name) + {near} * nearness)" in text
     assert f"nearness) / {rerank.WHOLE_WEIGHT:.0f}\n" in text

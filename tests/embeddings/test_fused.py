@@ -22,7 +22,7 @@ from skills_mcp.embeddings.fused import (
 from skills_mcp.embeddings.skill_vectors import compose_skill_text
 from skills_mcp.routing.matcher import Candidate, Matcher
 from skills_mcp.routing.ranked import RankedMatcher, derive_document
-from skills_mcp.routing.text_index import TextIndex
+from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.skills.model import Skill, SkillPath
 from tests.embeddings.embedding_server import (
     example_skills,

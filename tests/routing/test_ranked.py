@@ -16,7 +16,7 @@ from skills_mcp.routing.decision import derive_places
 from skills_mcp.routing.matcher import Candidate, Evidence
 from skills_mcp.routing.ranked import RankedMatcher, derive_document
 from skills_mcp.routing.rerank import MOST
-from skills_mcp.routing.text_index import TextIndex
+from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.skills.model import Skill
 from tests.routing.matchers import ranked_matcher
 from tests.support import make_skill

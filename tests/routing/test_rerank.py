@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from skills_mcp.routing.lexicon import expand
 from skills_mcp.routing.rerank import combine, compare_pairs, cover_names
 from skills_mcp.routing.task import Shares, Task, TaskReader, explain_shares
-from skills_mcp.routing.text_index import IndexedDocument, TextIndex
+from skills_mcp.routing.text_index.inverted_index import IndexedDocument, TextIndex
 
 # Two of them stand for each other: k8s and kubernetes.
 [_RELATED] = (r for r in expand(["k8s"])["k8s"] if r.terms == ("kubernet",))

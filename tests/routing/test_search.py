@@ -16,7 +16,7 @@ from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher, WordE
 from skills_mcp.routing.names import Names
 from skills_mcp.routing.ranked import RankedMatcher, derive_document
 from skills_mcp.routing.search import SearchResult, search
-from skills_mcp.routing.text_index import TextIndex
+from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.skills.model import Scope, Skill
 from tests.support import make_skill
 

@@ -167,7 +167,7 @@ def test_a_commit_that_is_known_is_opened_without_a_walk(
 
     monkeypatch.setattr(Walk, "run", walk)
 
-    assert take_snapshot(content, Settings(), before.state).is_over(before.state)
+    assert take_snapshot(content, Settings(), before.state).reuses_all_of(before.state)
 
 
 def test_a_folder_in_which_nothing_changed_gives_the_very_same_skills(

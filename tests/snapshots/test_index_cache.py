@@ -92,7 +92,7 @@ def test_what_was_saved_answers_as_what_was_built(
     assert kept is not None
     assert kept.collection.table.text[:] == saved.collection.table.text[:]
     opened = taken(folder, kept)
-    assert opened.is_over(kept)
+    assert opened.reuses_all_of(kept)
     assert list(opened.index) == list(built.index)
     assert ranked(opened, "pdf form") == ranked(built, "pdf form") != []
     assert opened.problems == built.problems

@@ -128,7 +128,7 @@ class SkillLibrary:
     @property
     def waits_for_network(self) -> bool:
         """Whether routing may wait for an embedding endpoint."""
-        return self._current.asks_elsewhere
+        return self._current.waits_for_network
 
     @property
     def source_name(self) -> str:
@@ -144,7 +144,7 @@ class SkillLibrary:
 
         The network is not used.
         """
-        return self._current.look()
+        return self._current.stored_states()
 
     # How new content comes
 

@@ -25,7 +25,11 @@ from skills_mcp.routing.task import (
     contain,
     explain_shares,
 )
-from skills_mcp.routing.text_index import FIELDS, IndexedDocument, TextIndex
+from skills_mcp.routing.text_index.inverted_index import (
+    FIELDS,
+    IndexedDocument,
+    TextIndex,
+)
 from skills_mcp.skills.index import INDEX, ROOT
 from skills_mcp.skills.model import Skill, SkillPath
 

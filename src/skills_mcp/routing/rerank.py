@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skills_mcp.routing import lexicon
-from skills_mcp.routing.ragged import expand
 from skills_mcp.routing.task import Task, inform
-from skills_mcp.routing.text_index import FIELDS, TextIndex
+from skills_mcp.routing.text_index.inverted_index import FIELDS, TextIndex
+from skills_mcp.routing.text_index.ragged import expand
 
 Numbers = NDArray[np.int64]
 Features = NDArray[np.float64]

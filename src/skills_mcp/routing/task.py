@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skills_mcp.routing import lexicon
-from skills_mcp.routing.text_index import SHARE_UNIT, Postings, TextIndex
+from skills_mcp.routing.text_index.inverted_index import SHARE_UNIT, Postings, TextIndex
 from skills_mcp.routing.words import Word, derive_words, split_text
 
 UNKNOWN = -1

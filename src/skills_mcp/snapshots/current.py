@@ -134,7 +134,7 @@ class CurrentSnapshot:
         content = self._snapshot.content if self._snapshot else None
         return self._derive_states(content, self.config)
 
-    def look(self) -> tuple[SourceState, ...]:
+    def stored_states(self) -> tuple[SourceState, ...]:
         """Return the state of each source without loading any content.  Blocking.
 
         No network is used.
@@ -179,18 +179,13 @@ class CurrentSnapshot:
         """
         served = self._snapshot
         if served and served.state.collection.is_of(content):
-            state = served.state
-            snapshot = take_snapshot(content, self._settings, state, looks_again=True)
-            if snapshot.is_over(state):
-                self._snapshot = replace(served, content=content)
-                self._inspected.clear()
-                return
-            # Files were edited in place. Other processes shall not take this state for
-            # the commit's, so it is not kept on the disk.
-            snapshot = _prepared(snapshot)
+            snapshot = self._look_again(served, content)
         else:
             snapshot = self._open_or_build(content)
         self._inspected.clear()
+        if served and snapshot.reuses_all_of(served.state):
+            self._snapshot = replace(served, content=content)
+            return
         self._state = snapshot.state
         log_news(snapshot, served)
         if served:
@@ -200,8 +195,19 @@ class CurrentSnapshot:
             for callback in self._watchers:
                 callback()
 
+    def _look_again(self, served: Snapshot, content: Content) -> Snapshot:
+        """Return the snapshot of commits that are served, read anew where edited.
+
+        The result is not kept on the disk: other processes would take the edited files
+        for those of the commit.
+        """
+        snapshot = take_snapshot(
+            content, self._settings, served.state, looks_again=True
+        )
+        return snapshot if snapshot.reuses_all_of(served.state) else _prepared(snapshot)
+
     @property
-    def asks_elsewhere(self) -> bool:
+    def waits_for_network(self) -> bool:
         """Whether a search may have to wait for another machine."""
         return self._embedder is not None
 
@@ -244,7 +250,7 @@ class CurrentSnapshot:
             return _prepared(self._take(content, self._state))
         self._state = known = self._state or cache.open()
         snapshot = self._take(content, known) if known else None
-        if known and snapshot and snapshot.is_over(known):
+        if known and snapshot and snapshot.reuses_all_of(known):
             logger.info("Using the index in %s", cache.folder)
             return _prepared(snapshot)
         with cache.exclusive():
@@ -253,9 +259,9 @@ class CurrentSnapshot:
                 self._state = known = newer
                 snapshot = self._take(content, known)
             snapshot = _prepared(snapshot)
-            if not (known and snapshot.is_over(known)):
+            if not (known and snapshot.reuses_all_of(known)):
                 logger.info("Keeping the index in %s", cache.folder)
-                snapshot = snapshot.over(cache.save(snapshot.state))
+                snapshot = snapshot.on_arrays_of(cache.save(snapshot.state))
         give_back_memory()  # building takes more than serving ever will
         return _prepared(snapshot)
 

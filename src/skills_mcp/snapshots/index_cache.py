@@ -38,7 +38,7 @@ from skills_mcp.files.arrays import (
 )
 from skills_mcp.files.locks import FileLock, acquire_lock
 from skills_mcp.routing.keyword_index import KeywordIndex
-from skills_mcp.routing.text_index import TextIndex
+from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.skills.model import Problem
 from skills_mcp.snapshots.collection import Collection, KeyedProblem, Origin
 from skills_mcp.snapshots.indexes import IndexState

@@ -17,7 +17,7 @@ from skills_mcp.routing.keyword_index import KeywordIndex
 from skills_mcp.routing.keywords import KeywordMatcher
 from skills_mcp.routing.names import Names
 from skills_mcp.routing.ranked import RankedMatcher, derive_document
-from skills_mcp.routing.text_index import IndexedDocument, TextIndex
+from skills_mcp.routing.text_index.inverted_index import IndexedDocument, TextIndex
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.snapshots.collection import Collection
 from skills_mcp.snapshots.records import NO_KEY

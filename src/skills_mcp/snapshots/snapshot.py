@@ -85,17 +85,17 @@ class Snapshot:
             matcher.score(_FIRST_TASK, most=1)
         self.indexes.forget_known()
 
-    def is_over(self, state: "IndexState") -> bool:
+    def reuses_all_of(self, state: "IndexState") -> bool:
         """Whether all that replies need was taken over from this state."""
         needs_texts = self.algorithm == "ranked" or "packages" in self.config.toolsets
         is_complete = state.texts is not None or not needs_texts
         return is_complete and self.indexes.are_those_of(state)
 
-    def over(self, state: "IndexState") -> "Snapshot":
-        """Return the same snapshot over arrays that lie somewhere else.
+    def on_arrays_of(self, state: "IndexState") -> "Snapshot":
+        """Return this snapshot on the arrays that the index cache has mapped.
 
         Args:
-            state: This one's, as the index cache has written it.
+            state: The state of this snapshot, as the index cache has written it.
         """
         from skills_mcp.snapshots.indexes import Indexes
 

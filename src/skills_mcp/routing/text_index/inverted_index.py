@@ -21,7 +21,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skills_mcp.routing.ragged import Ragged, check, ends_of, expand, translate
+from skills_mcp.routing.text_index.ragged import (
+    Ragged,
+    check,
+    ends_of,
+    expand,
+    translate,
+)
 from skills_mcp.routing.words import derive_words, split_text
 
 

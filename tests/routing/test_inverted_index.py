@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.routing import text_index
-from skills_mcp.routing.text_index import (
+from skills_mcp.routing.text_index import inverted_index as text_index
+from skills_mcp.routing.text_index.inverted_index import (
     SHARE_UNIT,
     IndexedDocument,
     TextIndex,

@@ -1,0 +1,1 @@
+"""The inverted index below the ranked algorithm: words of skills, in arrays."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
-from skills_mcp.library.reply_parts import render_state
+from skills_mcp.library.answers import render_state
 from soak.scenario import Figure, Scale, Scenario
 from soak.sync.mirror import Mirror, mirrored
 from tests.content.git_server import Fault, GitServer, answer, cut, hang

@@ -23,10 +23,10 @@ from skills_mcp.embeddings import fused
 from skills_mcp.library import skill_library
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing import explanation, keywords, ranked
-from skills_mcp.server import arguments, package_replies, package_tools, replies
+from skills_mcp.server import arguments, package_tools, replies
+from skills_mcp.server.app import tools_for
 from skills_mcp.server.arguments import input_schema
 from skills_mcp.server.core_tools import CORE_TOOLS
-from skills_mcp.server.tools import tools_for
 from skills_mcp.skills import assets
 from skills_mcp.skills import examples as skill_examples
 from tests.clients import TOOLS, connected
@@ -216,7 +216,7 @@ def test_every_argument_that_skillhub_does_not_have_is_optional() -> None:
 
 def test_every_field_of_a_reply_is_compared() -> None:
     rows = table(section(PACKAGE_TOOLS_PAGE, "### Results"))
-    said = templates(package_replies) | templates(replies)
+    said = templates(package_tools) | templates(replies)
     for tool in SKILLHUB:
         mine = [row for row in rows if code(row["Tool"]) == tool]
         documented = {name for row in mine for name in codes(row["Here"])}

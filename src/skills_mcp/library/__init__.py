@@ -11,13 +11,16 @@ from skills_mcp.library.answers import (
     FoundFiles,
     Guidance,
     LoadedSkill,
+    Provenance,
     RanScript,
     ReadFile,
     ServedExamples,
     ServedFile,
+    derive_provenance,
+    derive_sha256,
+    render_error,
+    render_state,
 )
-from skills_mcp.library.provenance import Provenance, derive_provenance, derive_sha256
-from skills_mcp.library.reply_parts import render_error, render_state
 from skills_mcp.library.skill_library import (
     MAX_EXAMPLES,
     MAX_LISTED_FILES,

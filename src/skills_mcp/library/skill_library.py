@@ -32,10 +32,10 @@ from skills_mcp.library.answers import (
     ServedExamples,
     ServedFile,
     derive_digest,
+    derive_place,
     guide,
     load_answer,
 )
-from skills_mcp.library.provenance import derive_place
 from skills_mcp.routing.decision import (
     Ambiguous,
     Match,

@@ -1,9 +1,27 @@
-"""The tool set `packages`: the agent searches, loads and reads skills by name."""
+"""The tool set `packages`: the agent searches, loads and reads skills by name.
+
+The tools stand first, and below them the JSON of their replies.
+"""
+
+import base64
+import shlex
+from typing import Any
 
 import anyio.to_thread
 
-from skills_mcp.library import CommandRequest, EntryRequest, SkillLibrary
-from skills_mcp.server import package_replies
+from skills_mcp.library import (
+    MAX_LISTED_FILES,
+    CommandRequest,
+    EntryRequest,
+    FoundFiles,
+    LoadedSkill,
+    RanScript,
+    ReadFile,
+    ServedExamples,
+    SkillLibrary,
+    derive_sha256,
+)
+from skills_mcp.routing.search import Hit, SearchResult
 from skills_mcp.server.arguments import (
     FindSkillFiles,
     LoadSkill,
@@ -13,7 +31,7 @@ from skills_mcp.server.arguments import (
     RunSkillEntry,
     SearchSkills,
 )
-from skills_mcp.server.replies import Reply
+from skills_mcp.server.replies import Reply, inventory, origin, reminder
 from skills_mcp.server.toolspec import (
     LARGE_RESULT,
     ONLY_READS,
@@ -21,6 +39,7 @@ from skills_mcp.server.toolspec import (
     ToolSpec,
 )
 from skills_mcp.skills.assets import Lines
+from skills_mcp.skills.examples import FittingExample
 from skills_mcp.skills.scoping import Scoping
 
 _DEFAULT_LINES = 200  # 003
@@ -33,7 +52,7 @@ async def _search_skills(library: SkillLibrary, arguments: SearchSkills) -> Repl
             arguments.within or "", arguments.category or "", arguments.scope
         )
         found = library.search(arguments.query, limit=arguments.limit, scoping=scoping)
-        return package_replies.found_skills(found)
+        return found_skills(found)
 
     return await anyio.to_thread.run_sync(search)
 
@@ -43,7 +62,7 @@ async def _load_skill(library: SkillLibrary, arguments: LoadSkill) -> Reply:
         loaded = library.load_skill(
             arguments.skill_name, known_digest=arguments.known_digest
         )
-        return package_replies.loaded_skill(loaded)
+        return loaded_skill(loaded)
 
     return await anyio.to_thread.run_sync(load)
 
@@ -55,7 +74,7 @@ async def _read_skill_file(library: SkillLibrary, arguments: ReadSkillFile) -> R
     read = await anyio.to_thread.run_sync(
         library.read_file, arguments.skill_name, arguments.file_path, lines
     )
-    return package_replies.read_file(read)
+    return read_file(read)
 
 
 async def _find_skill_files(library: SkillLibrary, arguments: FindSkillFiles) -> Reply:
@@ -65,7 +84,7 @@ async def _find_skill_files(library: SkillLibrary, arguments: FindSkillFiles) ->
             pattern=arguments.pattern or "**/*",
             contains=arguments.contains or "",
         )
-        return package_replies.found_files(found)
+        return found_files(found)
 
     return await anyio.to_thread.run_sync(find)
 
@@ -77,7 +96,7 @@ async def _load_skill_examples(
     loaded = await anyio.to_thread.run_sync(
         library.load_examples, arguments.skill_name, arguments.query, top_k
     )
-    return package_replies.loaded_examples(loaded)
+    return loaded_examples(loaded)
 
 
 async def _run_skill_command(
@@ -88,12 +107,12 @@ async def _run_skill_command(
         command=arguments.command,
         args=tuple(arguments.args or ()),
     )
-    return package_replies.command_result(await library.run_command(request))
+    return command_result(await library.run_command(request))
 
 
 async def _run_skill_entry(library: SkillLibrary, arguments: RunSkillEntry) -> Reply:
     request = EntryRequest(skill_name=arguments.skill_name, args=arguments.args or "")
-    return package_replies.entry_result(await library.run_command(request))
+    return entry_result(await library.run_command(request))
 
 
 PACKAGE_TOOLS = (
@@ -188,3 +207,167 @@ COMMAND_TOOLS = (
     ),
 )
 """Only if the operator has set `commands.enabled`."""
+
+
+_MAX_DESCRIPTION = 1024
+
+_SOURCE_PATH = "source_path"  # `path` is SkillHub's word for the folder
+
+
+def found_skills(found: SearchResult) -> Reply:
+    """Return the reply of `search_skills`: the hits, and how many there are."""
+    data: dict[str, Any] = {
+        "skills": [_hit(hit) for hit in found.hits],
+        "count": len(found.hits),
+        "truncated": found.total > len(found.hits),
+    }
+    if not found.hits:
+        data["message"] = "No skill fits. Go on without one, or try other words once."
+    return Reply(data)
+
+
+def loaded_skill(loaded: LoadedSkill) -> Reply:
+    """Return the reply of `load_skill`: the text, the folder and the files."""
+    skill = loaded.skill
+    # Each commit has a folder of its own, so a known skill may have moved.
+    path = str(skill.directory) if skill.directory else None
+    data: dict[str, Any] = {
+        "name": skill.name,
+        "skill_path": skill.path,
+        "path": path,
+        "digest": loaded.digest,
+    }
+    if loaded.is_known:
+        data |= reminder(skill)
+        return Reply(data | origin(loaded.provenance, _SOURCE_PATH))
+    files = list(skill.files)
+    data |= {
+        "description": skill.description,
+        "category": skill.category or None,
+        "scope": skill.scope,
+        "instructions": loaded.instructions,
+        **({"entry": shlex.join(skill.entry)} if skill.entry else {}),
+        "files": files[:MAX_LISTED_FILES],
+        "files_truncated": len(files) > MAX_LISTED_FILES,
+        **inventory(skill.inventory),
+        "sha256": derive_sha256(loaded.instructions),
+        **origin(loaded.provenance, _SOURCE_PATH),
+    }
+    return Reply(data, prose="instructions")
+
+
+def read_file(read: ReadFile) -> Reply:
+    """Return the reply of `read_skill_file`: a part of a file, and its lines."""
+    part = read.part
+    data: dict[str, Any] = {"skill_path": read.skill.path, "file_path": read.file}
+    if part.content.is_binary:
+        encoded = base64.b64encode(part.content.data).decode("ascii")
+        data |= {"content": encoded, "encoding": "base64"}
+        data["mime_type"] = part.content.mime_type
+    else:
+        text = part.content.data.decode("utf-8")
+        data |= {"content": text, "encoding": "utf-8"}
+    data |= {"truncated": part.truncated, "size_bytes": part.size_bytes}
+    lines = {
+        "start_line": part.start_line,
+        "end_line": part.end_line,
+        "total_lines": part.total_lines,
+        "next_line": read.next_line,
+    }
+    data |= {key: value for key, value in lines.items() if value is not None}
+    if read.is_line_cut:
+        data["line_truncated"] = True
+    if read.resolved_from:
+        data["resolved_from"] = read.resolved_from
+    data |= {"sha256": derive_sha256(part.content.data), **origin(read.provenance)}
+    return Reply(data, prose=None if part.content.is_binary else "content")
+
+
+def found_files(found: FoundFiles) -> Reply:
+    """Return the reply of `find_skill_files`."""
+    files = [
+        {"file": file, "size_bytes": found.skill.files[file].size_bytes}
+        for file in found.files
+    ]
+    return Reply(
+        {
+            "skill_path": found.skill.path,
+            "files": files,
+            "truncated": found.truncated,
+            "digest": found.digest,
+            **origin(found.provenance),
+        }
+    )
+
+
+def loaded_examples(served: ServedExamples) -> Reply:
+    """Return the reply of `load_skill_examples`."""
+    loaded = served.loaded
+    data: dict[str, Any] = {
+        "skill_path": loaded.skill.path,
+        "examples": list(map(_example, loaded.examples)),
+        "total": loaded.total,
+    }
+    if loaded.notes:
+        data["notes"] = list(loaded.notes)
+    return Reply(data | origin(served.provenance))
+
+
+def command_result(ran: RanScript) -> Reply:
+    """Return the reply of `run_skill_command`."""
+    return Reply(_result(ran) | origin(ran.provenance))
+
+
+def entry_result(ran: RanScript) -> Reply:
+    """Return the reply of `run_skill_entry`, with the command that ran."""
+    command = {"command": list(ran.words)}
+    return Reply(_result(ran) | command | origin(ran.provenance))
+
+
+def _result(ran: RanScript) -> dict[str, Any]:
+    result = ran.result
+    return {
+        "stdout": result.stdout,
+        "stderr": result.stderr,
+        "exit_code": result.exit_code,
+        "timeout": result.timed_out,
+        "truncated": {
+            "stdout": result.truncated_stdout,
+            "stderr": result.truncated_stderr,
+        },
+        "sandbox": result.sandbox,
+        "sha256": ran.sha256,
+        "stdout_bytes": result.stdout_bytes,
+        "stderr_bytes": result.stderr_bytes,
+    }
+
+
+def _shorten(text: str) -> str:
+    """Cut a description that is longer than the standard allows."""
+    is_long = len(text) > _MAX_DESCRIPTION
+    return f"{text[: _MAX_DESCRIPTION - 1]}…" if is_long else text
+
+
+def _example(fitting: FittingExample) -> dict[str, Any]:
+    example = fitting.example
+    return {
+        "title": example.title,
+        "file": example.file,
+        "tags": list(example.tags),
+        "score": fitting.score,
+        "text": example.text,
+        "truncated": example.truncated,
+        "sha256": derive_sha256(example.text),
+    }
+
+
+def _hit(hit: Hit) -> dict[str, Any]:
+    return {
+        "name": hit.skill.name,
+        "description": _shorten(hit.skill.description),
+        "score": round(hit.score, 4),
+        "category": hit.skill.category or None,
+        "skill_path": hit.skill.path,
+        "scope": hit.skill.scope,
+        "reason": hit.reason,
+    }

@@ -42,7 +42,7 @@ from skills_mcp.library import (
     derive_provenance,
     derive_sha256,
 )
-from skills_mcp.server.error_replies import derive_protocol_error
+from skills_mcp.server.replies import derive_protocol_error
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Skill
 from skills_mcp.text.rendering import shorten

@@ -18,8 +18,8 @@ from skills_mcp.content.source import (
     Freshness,
     Mount,
     accept_all,
+    derive_failure,
 )
-from skills_mcp.content.store.sync_state import derive_failure
 from skills_mcp.errors import LimitExceededError, SyncError
 from skills_mcp.processes.retry import is_resting
 from soak.scenario import Figure, Scale, Scenario

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.analytics.events import EventType
 from skills_mcp.analytics.outbox import Outbox
 from skills_mcp.analytics.publisher import Publisher
 from skills_mcp.analytics.spool import Spool
+from skills_mcp.analytics.tracker import EventType
 from skills_mcp.config import Analytics
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote

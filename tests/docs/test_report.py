@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from demo.month import LAST_DAY, simulate, write_lines
 from skills_mcp.cli import program
-from skills_mcp.usage import span, usage_report
+from skills_mcp.usage import usage_report
 from tests.docs.pages import DOCS, REFERENCE, blocks, code, section, table
 from tests.support import SKILLS_CONTENT
 
@@ -76,6 +76,7 @@ def test_the_tables_of_the_guide_are_those_of_the_month(tmp_path: Path) -> None:
 
 
 def test_the_guide_says_when_days_become_weeks() -> None:
-    said = f"Up to {span._MOST_DAYS} days are told day by day, up to a year by weeks"
+    most = usage_report._MOST_DAYS
+    said = f"Up to {most} days are told day by day, up to a year by weeks"
 
     assert said in GUIDE.read_text(encoding="utf-8")

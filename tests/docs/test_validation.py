@@ -7,7 +7,7 @@ from pathlib import Path
 
 from skills_mcp.authoring.validation import (
     LEVELS,
-    links,
+    markdown,
     served_skill,
 )
 from skills_mcp.authoring.validation.package_standard import (
@@ -90,7 +90,7 @@ def test_numbers_are_those_of_the_program() -> None:
         f"longer than {MAX_DESCRIPTION:,} characters",
         f"1 to {MAX_COMPATIBILITY} characters",
         f"more than {MAX_LINES} lines",
-        f"more than {links.MAX_CHARACTERS:,} characters",
+        f"more than {markdown.MAX_CHARACTERS:,} characters",
         f"more than {served_skill.MAX_COMPOSED:,} characters",
         f"more than {served_skill.MAX_SKILLS:,} skills",
         f"larger than {MAX_SKILL_BYTES:,} bytes",

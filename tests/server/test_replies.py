@@ -42,8 +42,7 @@ from skills_mcp.skills.model import (
     SkillPath,
 )
 from skills_mcp.skills.tree import TreeNode
-from skills_mcp.snapshots.changes import SkillChanges
-from skills_mcp.snapshots.refreshed import Refreshed
+from skills_mcp.snapshots.changes import Refreshed, SkillChanges
 from tests.clients import ERAS, ask, connected
 from tests.support import make_skill
 

@@ -28,9 +28,8 @@ from skills_mcp.usage.report_page import (
     draw_answers,
     sparkline,
 )
-from skills_mcp.usage.span import Period
 from skills_mcp.usage.tallies import CurrentSkill
-from skills_mcp.usage.usage_report import Answers, PeriodAnswers, Release
+from skills_mcp.usage.usage_report import Answers, Period, PeriodAnswers, Release
 from skills_mcp.usage.usage_rows import MOST_NAME, tidy
 from tests.support import PROJECT
 from tests.usage.happenings import aggregate, event, judged, missed, ran, served, torn

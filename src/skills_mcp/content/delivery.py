@@ -20,13 +20,17 @@ from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.repository import Fetched, GitRepository
 from skills_mcp.content.git.signatures import verify
 from skills_mcp.content.git.tree_listing import TreeListing
-from skills_mcp.content.source import Attempt, Checkout, Freshness, LeftOut, recall
+from skills_mcp.content.source import (
+    Attempt,
+    Checkout,
+    Freshness,
+    LeftOut,
+    derive_failure,
+    recall,
+)
 from skills_mcp.content.store.export import export, repair
 from skills_mcp.content.store.pointer import Current
 from skills_mcp.content.store.snapshot_store import SnapshotStore
-from skills_mcp.content.store.sync_state import (
-    derive_failure,
-)
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import (
     HistoryRewrittenError,

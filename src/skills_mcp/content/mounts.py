@@ -26,10 +26,10 @@ from skills_mcp.content.source import (
     Mount,
     Part,
     SourceState,
+    derive_longest_pause,
     derive_state,
     recall,
 )
-from skills_mcp.content.store.sync_state import derive_longest_pause
 from skills_mcp.errors import SyncError
 
 logger = logging.getLogger(__name__)

@@ -16,8 +16,14 @@ import anyio
 from anyio.abc import TaskGroup
 
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import Accept, Attempt, Content, Freshness
-from skills_mcp.content.store.sync_state import derive_failure, derive_longest_pause
+from skills_mcp.content.source import (
+    Accept,
+    Attempt,
+    Content,
+    Freshness,
+    derive_failure,
+    derive_longest_pause,
+)
 from skills_mcp.errors import ContentUnavailableError, SkillsError, SyncError
 
 logger = logging.getLogger(__name__)

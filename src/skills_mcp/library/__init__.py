@@ -28,8 +28,7 @@ from skills_mcp.library.skill_library import (
 )
 from skills_mcp.scripts.execution import ScriptResult
 from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
-from skills_mcp.snapshots.changes import SkillChanges
-from skills_mcp.snapshots.refreshed import Refreshed
+from skills_mcp.snapshots.changes import Refreshed, SkillChanges
 from skills_mcp.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:

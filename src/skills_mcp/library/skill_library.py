@@ -59,8 +59,8 @@ from skills_mcp.skills.inheritance import files_in_chain, find_in_chain
 from skills_mcp.skills.model import Asset, Scope, Skill, SkillPath
 from skills_mcp.skills.scoping import EVERYWHERE, Scoping, narrow
 from skills_mcp.skills.tree import TreeNode, build_tree, find_node
+from skills_mcp.snapshots.changes import Refreshed
 from skills_mcp.snapshots.current import CurrentSnapshot
-from skills_mcp.snapshots.refreshed import Refreshed
 from skills_mcp.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:  # imported when they are used, after the first answer

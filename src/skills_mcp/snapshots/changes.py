@@ -1,4 +1,4 @@
-"""What a refresh changed: the skills that came, went, or say something else.  Pure.
+"""How a refresh ended, and which skills came, went, or say something else.  Pure.
 
 Two served states are compared, and not the commits between them, so it does not matter
 which process has fetched the newer one. A skill has changed if its key has.
@@ -6,8 +6,11 @@ which process has fetched the newer one. A skill has changed if its key has.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
+from skills_mcp.content.source import Mode, SourceState
+from skills_mcp.errors import SkillsError
 from skills_mcp.skills.model import SkillPath
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
@@ -86,3 +89,48 @@ def _find_changed(before: OfferedSkills, after: OfferedSkills) -> Iterator[Skill
 def _read_label(table: "SkillTable", number: int) -> tuple[str, str]:
     text = table.text_of(number)
     return text.name, text.description
+
+
+_NO_CHANGES = SkillChanges()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refreshed:
+    """How a refresh ended, and what is served now.
+
+    With several sources, `commit` and `synced_at` are those of the first repository.
+    """
+
+    mode: Mode
+    commit: str | None
+    files_changed: int
+    skills_reindexed: int
+    synced_at: datetime | None
+    error: SkillsError | None
+    sources: tuple[SourceState, ...] = ()
+    """The state of each source, in the operator's order."""
+    changes: SkillChanges = _NO_CHANGES
+    """All since the refresh was asked for, by whichever process they were fetched."""
+
+
+def derive_refreshed(
+    states: Sequence[SourceState],
+    *,
+    files_changed: int,
+    skills_reindexed: int,
+    error: SkillsError | None,
+    changes: SkillChanges = _NO_CHANGES,
+) -> Refreshed:
+    """Return how a refresh ended, from the states of all sources."""
+    repositories = [state for state in states if state.mode == "git"]
+    first = next(iter([*repositories, *states]), None)
+    return Refreshed(
+        mode="git" if repositories else "local",
+        commit=first.commit if first else None,
+        files_changed=files_changed,
+        skills_reindexed=skills_reindexed,
+        synced_at=first.synced_at if first else None,
+        error=error,
+        sources=tuple(states),
+        changes=changes,
+    )

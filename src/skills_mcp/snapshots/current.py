@@ -28,11 +28,12 @@ from skills_mcp.embeddings.embedder import Embedder
 from skills_mcp.errors import ContentUnavailableError, SkillsError
 from skills_mcp.processes.memory import give_back_memory
 from skills_mcp.snapshots.changes import (
+    Refreshed,
     SkillChanges,
     derive_changes,
+    derive_refreshed,
     is_listing_changed,
 )
-from skills_mcp.snapshots.refreshed import Refreshed, derive_refreshed
 from skills_mcp.snapshots.snapshot import (
     Snapshot,
     find_broken,

@@ -7,8 +7,7 @@ from skills_mcp.usage.aggregation import (
 )
 from skills_mcp.usage.report_page import render_page
 from skills_mcp.usage.report_text import Counting, derive_notes, describe_emptiness
-from skills_mcp.usage.span import Span, parse_since
-from skills_mcp.usage.usage_report import UsageReport, render_report
+from skills_mcp.usage.usage_report import Span, UsageReport, parse_since, render_report
 from skills_mcp.usage.usage_rows import EventFilesError, load_event_files
 
 __all__ = [

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
 
-from skills_mcp.analytics.events import EventType
+from skills_mcp.analytics.tracker import EventType
 from skills_mcp.library import Snapshot
 from skills_mcp.routing.decision import choose, list_answers
 from skills_mcp.skills.index import INDEX, ROOT
-from skills_mcp.usage.span import Span
 from skills_mcp.usage.tallies import (
     Answer,
     CurrentSkill,
@@ -32,6 +31,7 @@ from skills_mcp.usage.usage_report import (
     PeriodAnswers,
     Refreshes,
     Release,
+    Span,
     UsageReport,
 )
 from skills_mcp.usage.usage_rows import (

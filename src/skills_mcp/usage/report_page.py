@@ -20,8 +20,13 @@ from skills_mcp.usage.report_text import (
     pick_gaps,
     pick_scripts,
 )
-from skills_mcp.usage.span import Period, Span
-from skills_mcp.usage.usage_report import PeriodAnswers, Release, UsageReport
+from skills_mcp.usage.usage_report import (
+    Period,
+    PeriodAnswers,
+    Release,
+    Span,
+    UsageReport,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Template

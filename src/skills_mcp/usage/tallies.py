@@ -10,7 +10,6 @@ from itertools import combinations, groupby, takewhile
 from statistics import median
 
 from skills_mcp.routing.tokens import fold, tokenize
-from skills_mcp.usage.span import Span
 from skills_mcp.usage.usage_report import (
     Feedback,
     Gap,
@@ -18,6 +17,7 @@ from skills_mcp.usage.usage_report import (
     Rivalry,
     ScriptUse,
     SkillUse,
+    Span,
     Unserved,
 )
 from skills_mcp.usage.usage_rows import MOST_TEXT, AskedTask, UsageRow, parse_task

@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, TypeGuard
 
-from skills_mcp.analytics.events import EventType
 from skills_mcp.analytics.privacy import HASH_PREFIX
 from skills_mcp.analytics.spool import split_lines
+from skills_mcp.analytics.tracker import EventType
 
 _SUFFIX = ".jsonl"
 

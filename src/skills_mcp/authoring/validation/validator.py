@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from skills_mcp.authoring import OnProgress, ignore_progress
-from skills_mcp.authoring.validation.links import LinkContext, check_links
 from skills_mcp.authoring.validation.markdown import (
+    LinkContext,
     Markdown,
+    check_links,
     parse_markdown,
     read_bytes,
     read_text,

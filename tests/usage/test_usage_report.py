@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.usage.span import Span, parse_since
+from skills_mcp.usage.usage_report import Span, parse_since
 
 days = st.dates(date(1, 1, 1), date(2200, 1, 1))
 

@@ -6,8 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.authoring.validation.links import LinkContext, check_links, find_links
-from skills_mcp.authoring.validation.markdown import parse_markdown
+from skills_mcp.authoring.validation.markdown import (
+    LinkContext,
+    check_links,
+    find_links,
+    parse_markdown,
+)
 from tests.authoring.validation.findings import problems, said
 from tests.packages import write_package
 from tests.support import write, write_skill

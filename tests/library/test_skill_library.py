@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from skills_mcp.analytics.spool import Spool
+from skills_mcp.analytics.tracker import Tracker
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
@@ -99,14 +100,14 @@ def test_an_answer_and_its_explanation_are_of_one_snapshot(
     content: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library = open_library(content)
-    serve = library._serve
+    track = Tracker.track
 
-    def serve_and_refresh(*arguments: Any, **options: Any) -> Guidance:
+    def track_and_refresh(tracker: Tracker, *event: Any, **data: Any) -> None:
+        track(tracker, *event, **data)
         (content / "ui/auth.md").unlink()  # as a refresh at the wrong moment would
         library.sync()
-        return serve(*arguments, **options)
 
-    monkeypatch.setattr(library, "_serve", serve_and_refresh)
+    monkeypatch.setattr(Tracker, "track", track_and_refresh)
     answer, explanation = library.route_explained("react auth")
 
     assert isinstance(answer, Guidance)

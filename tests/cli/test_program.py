@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from skills_mcp import DISTRIBUTION, __version__
-from skills_mcp.cli.options import readable_errors, shared_level
+from skills_mcp.cli.logs import shared_level
+from skills_mcp.cli.options import readable_errors
 from tests.cli.conftest import Run
 from tests.clients import ServerProcess
 from tests.support import SKILLS_CONTENT, Upstream, skill_text, write

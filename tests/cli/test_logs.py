@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from skills_mcp.cli.options import LEVELS, configure_logging
+from skills_mcp.cli.logs import LEVELS, configure_logging
 
 Log = Callable[[], str]
 

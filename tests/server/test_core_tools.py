@@ -632,8 +632,10 @@ async def test_feedback_is_taken_while_the_first_sync_is_running(era: str) -> No
 async def test_a_folder_is_read_again(tmp_path: Path, era: str) -> None:
     write_skill(tmp_path, "one.md", keywords=["one"])
 
-    async with connected(open_library(tmp_path), era) as client:
-        await ask(client, "get_skill", context="one")
+    library = open_library(tmp_path, settings={"refresh": {"enabled": False}})
+
+    async with connected(library, era) as client:
+        await ask(client, "refresh_skills")  # nothing else reads the folder now
         write_skill(tmp_path, "two.md", keywords=["two"])
         reply = await ask(client, "refresh_skills")
         found = await ask(client, "get_skill", context="two")

@@ -92,6 +92,8 @@ def find_twins(names: Iterable[str]) -> frozenset[str]:
     True
     """
     spellings = set(names)
+    if all(map(str.isascii, spellings)):
+        return frozenset()  # nearly always, and ten thousand folders are asked
     counts = Counter(map(_compose, spellings))
     return frozenset(name for name in spellings if counts[_compose(name)] > 1)
 

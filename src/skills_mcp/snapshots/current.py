@@ -184,6 +184,7 @@ class CurrentSnapshot:
         else:
             snapshot = self._open_or_build(content)
         self._inspected.clear()
+        give_back_memory()  # reading takes more than serving ever will
         if served and snapshot.reuses_all_of(served.state):
             self._snapshot = replace(served, content=content)
             return
@@ -263,7 +264,6 @@ class CurrentSnapshot:
             if not (known and snapshot.reuses_all_of(known)):
                 logger.info("Keeping the index in %s", cache.folder)
                 snapshot = snapshot.on_arrays_of(cache.save(snapshot.state))
-        give_back_memory()  # building takes more than serving ever will
         return _prepared(snapshot)
 
     def _take(self, content: Content, known: "IndexState | None") -> Snapshot:

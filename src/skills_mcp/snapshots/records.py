@@ -12,6 +12,7 @@ from hashlib import blake2b
 from itertools import starmap
 from typing import NamedTuple
 
+from skills_mcp.files.arrays import Sliceable
 from skills_mcp.routing.ranked import SkillText
 from skills_mcp.skills.discovery import Described
 from skills_mcp.skills.frontmatter import derive_path
@@ -51,6 +52,26 @@ class ListedSkill(NamedTuple):
     scope: Scope
 
 
+class StoredText(NamedTuple):
+    """A part of a longer text that may lie on the disk; it is read when it is needed.
+
+    A table is compared and packed without the texts of ten thousand skills in memory.
+    """
+
+    source: Sliceable
+    start: int
+    end: int
+
+    @property
+    def size_bytes(self) -> int:
+        """The length of the text."""
+        return self.end - self.start
+
+    def read(self) -> bytes:
+        """Return the text."""
+        return self.source[self.start : self.end]
+
+
 class SkillRecord(NamedTuple):
     """A skill as it is stored; the folder that it lies in is not part of it."""
 
@@ -65,7 +86,7 @@ class SkillRecord(NamedTuple):
     """The stamps of the skill's files, in the order of their names."""
     characters: int
     """The length of its text."""
-    text: bytes
+    text: "StoredText"
     """Everything that it says, see `encode`."""
 
 
@@ -121,6 +142,7 @@ def _describe(file: str, stamp: Stamp, content_id: ContentId) -> str:
 
 
 def _record_skill(skill: Skill, home: Home) -> SkillRecord:
+    text = encode(skill, home)
     return SkillRecord(
         path=skill.path,
         name=skill.name,
@@ -130,7 +152,7 @@ def _record_skill(skill: Skill, home: Home) -> SkillRecord:
         file=skill.file.removeprefix(home.prefix),
         stamps=tuple(skill.files.values()),
         characters=len(skill.body),
-        text=encode(skill, home),
+        text=StoredText(text, 0, len(text)),
     )
 
 

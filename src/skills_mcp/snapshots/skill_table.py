@@ -8,8 +8,8 @@ categories) is beside the records.
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
-from itertools import accumulate, chain, starmap
+from functools import cached_property, lru_cache, partial
+from itertools import accumulate, chain, pairwise, starmap
 from pathlib import Path
 from typing import Any, overload
 
@@ -26,6 +26,7 @@ from skills_mcp.snapshots.records import (
     ContentRecord,
     ListedSkill,
     SkillRecord,
+    StoredText,
     decode,
     decode_text,
 )
@@ -88,12 +89,12 @@ class SkillTable(Sequence[Skill]):
             **{name: _to_json(column) for name, column in columns.items()},
             "keys": np.frombuffer(keys, np.uint8).reshape(-1, KEY_BYTES),
             "homes": np.array(numbers, np.uint16),
-            "record_ends": _ends((len(s.text) for s in skills), np.uint64),
+            "record_ends": _ends((s.text.size_bytes for s in skills), np.uint64),
             "stamps": np.array(stamps, np.int64).reshape(-1, 3),
             "stamp_ends": _ends((len(s.stamps) for s in skills), np.uint32),
             "characters": np.array([s.characters for s in skills], np.uint32),
         }
-        return cls(arrays, b"".join(s.text for s in skills))
+        return cls(arrays, b"".join(s.text.read() for s in skills))
 
     def has_packed(
         self, placed: Sequence[tuple[int, ContentRecord]], homes: Sequence[Home]
@@ -165,7 +166,7 @@ class SkillTable(Sequence[Skill]):
             *(self.column(name) for name in ("keywords", "priorities", "files")),
             map(self._lines.stamps, range(len(self))),
             self.arrays["characters"].tolist(),
-            map(self._lines.record, range(len(self))),
+            starmap(partial(StoredText, self.text), pairwise(self._lines.ends)),
         )
         skills = starmap(SkillRecord, zip(*columns, strict=True))
         for number, (key, skill) in enumerate(zip(self.keys, skills, strict=True)):

@@ -114,7 +114,9 @@ def test_every_defect_of_the_fixtures_has_its_row() -> None:
 
 
 def test_every_field_of_a_rule_file_is_documented_and_no_other() -> None:
-    source = inspect.getsource(frontmatter) + inspect.getsource(document.priority_of)
+    source = inspect.getsource(frontmatter) + "".join(
+        map(inspect.getsource, (document.priority_of, document.always_apply_of))
+    )
     reading = r'(?:fields\.get\(|_?(?:text|flag|words)(?:_of)?\(\w+, )"(\w+)"'
     read = re.findall(reading, source)
     listed = re.findall(r'_(?:entries|mappings)\(\w+, "(\w+)"(?:, "(\w+)")?', source)
@@ -200,8 +202,13 @@ VALUES: dict[str, tuple[object, object]] = {
     "priority": (7, 7),
     "examples": (["x"], ("x",)),
     "entry": ("x 'y z'", ("x", "y z")),
+    "alwaysApply": (True, True),
 }
 """What is written, and what comes of it."""
+
+
+def value_of(skill: Skill, field: str) -> object:
+    return getattr(skill, {"alwaysApply": "always_apply"}.get(field, field))
 
 
 def places() -> list[tuple[str, str]]:
@@ -237,7 +244,7 @@ def test_a_field_is_read_at_every_place_of_the_table(field: str, place: str) -> 
 
     skill = read_fields(nested(place, written))
 
-    assert getattr(skill, field) == expected
+    assert value_of(skill, field) == expected
 
 
 @pytest.mark.parametrize(
@@ -248,6 +255,7 @@ def test_a_field_is_read_at_every_place_of_the_table(field: str, place: str) -> 
         ("priority", [7, 8]),
         ("examples", [["x"], ["y"]]),
         ("entry", ["x 'y z'", "z"]),
+        ("alwaysApply", [True, False, False]),
     ],
 )
 def test_the_first_place_of_the_table_counts(field: str, written: list[object]) -> None:
@@ -256,7 +264,7 @@ def test_the_first_place_of_the_table_counts(field: str, written: list[object]) 
     for place, value in zip(own, written, strict=True):
         values = merged(values, nested(place, value))
 
-    assert getattr(read_fields(values), field) == VALUES[field][1]
+    assert value_of(read_fields(values), field) == VALUES[field][1]
 
 
 def test_no_other_place_is_read() -> None:

@@ -294,6 +294,13 @@ def test_any_other_inherit_is_reported_and_taken_for_true(written: str) -> None:
     assert reason.endswith(", so true is used")
 
 
+def test_a_rule_file_can_be_a_core_skill() -> None:
+    text = "---\ndescription: D\nkeywords: [k]\nalwaysApply: true\n---\n"
+
+    assert parse_good(text).always_apply
+    assert not parse_good(text.replace("true", "false")).always_apply
+
+
 @pytest.mark.spec("4.2")
 @pytest.mark.parametrize(
     "written, priority",

@@ -272,10 +272,28 @@ def test_inheritance_and_priority_may_stand_in_the_metadata(
 
 
 @pytest.mark.parametrize(
+    "fields, is_core",
+    [
+        ("alwaysApply: true", True),
+        ("metadata: {alwaysApply: 'yes'}", True),
+        ("metadata: {skillhub: {alwaysApply: true}}", True),
+        ("alwaysApply: false\nmetadata: {skillhub: {alwaysApply: true}}", False),
+        ("metadata: {always: true}", False),
+    ],
+)
+def test_a_core_skill_is_declared_in_one_of_three_places(
+    fields: str,
+    is_core: bool,  # noqa: FBT001
+) -> None:
+    assert parse_good(head(fields)).always_apply == is_core
+
+
+@pytest.mark.parametrize(
     "fields, rule",
     [
         ("inherit: sometimes", "inherit-type"),
         ("inherit: [no]", "inherit-type"),
+        ("alwaysApply: on Fridays", "alwaysApply-type"),
         ("priority: high", "priority-type"),
         ("metadata: {priority: 5000}", "priority-type"),
     ],
@@ -286,7 +304,7 @@ def test_a_wrong_switch_or_number_is_reported_and_its_default_used(
     skill, [problem] = parse(head(fields))
 
     assert skill is not None
-    assert (skill.inherit, skill.priority) == (True, 0)
+    assert (skill.inherit, skill.priority, skill.always_apply) == (True, 0, False)
     assert (problem.level, problem.rule) == ("warning", rule)
 
 

@@ -329,6 +329,17 @@ def flag_of(
     return default
 
 
+def always_apply_of(fields: Mapping[str, Any], report: ProblemList) -> bool:
+    """Return whether a skill is a core skill.
+
+    It is said at the top as other hosts read it, below `metadata` or, as SkillHub
+    writes it, below `metadata: skillhub:`.
+    """
+    metadata = mapping_of(fields, _METADATA)
+    every = {**mapping_of(metadata, "skillhub"), **metadata, **fields}
+    return flag_of(every, "alwaysApply", report, default=False)
+
+
 def priority_of(fields: Mapping[str, Any], report: ProblemList) -> int:
     """Return the priority, or 0 for what is no number that it may have."""
     value = fields.get("priority", "")

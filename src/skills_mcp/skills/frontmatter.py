@@ -13,6 +13,7 @@ from skills_mcp.errors import InvalidPathError
 from skills_mcp.files.paths import parse_relative
 from skills_mcp.skills.document import (
     EMPTY,
+    always_apply_of,
     distinct,
     examples_of,
     flag_of,
@@ -77,6 +78,7 @@ def parse_skill(
         directory=directory,
         category=text_of(fields, "category").casefold(),
         examples=examples_of(fields.get("examples"), report),
+        always_apply=always_apply_of(fields, report),
     )
     return skill, report.problems
 

@@ -127,6 +127,8 @@ class Skill:
     """Tasks that its author expects it to be found for, in a user's words."""
     entry: tuple[str, ...] = ()
     """The words of the command that `run_skill_entry` runs; empty if none."""
+    always_apply: bool = False
+    """Whether it is a core skill: one that its author wants agents to know always."""
     scope: Scope = "org"
     files: Mapping[str, Stamp] = field(default_factory=dict, hash=False)
     """Every file that may be read, by its path in `directory`."""

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from skills_mcp.skills.document import (
+    always_apply_of,
     distinct,
     entry_of,
     examples_of,
@@ -100,6 +101,7 @@ def parse_package(
         category=_category(fields),
         examples=examples_of(both.get("examples"), report),
         entry=entry_of(both, report),
+        always_apply=always_apply_of(fields, report),
         files=files,
         inventory=_take_inventory(others, files),
     )

@@ -35,6 +35,11 @@ class Listed(Protocol):
         """Whose skill it is."""
         ...
 
+    @property
+    def always_apply(self) -> bool:
+        """Whether it is a core skill."""
+        ...
+
 
 def is_denied(skill: Listed, rules: Visibility) -> bool:
     """Whether a pattern of `deny` fits."""

@@ -50,6 +50,7 @@ class ListedSkill(NamedTuple):
     name: str
     category: str
     scope: Scope
+    always_apply: bool = False
 
 
 class StoredText(NamedTuple):
@@ -86,6 +87,7 @@ class SkillRecord(NamedTuple):
     """The stamps of the skill's files, in the order of their names."""
     characters: int
     """The length of its text."""
+    always_apply: bool
     text: "StoredText"
     """Everything that it says, see `encode`."""
 
@@ -152,6 +154,7 @@ def _record_skill(skill: Skill, home: Home) -> SkillRecord:
         file=skill.file.removeprefix(home.prefix),
         stamps=tuple(skill.files.values()),
         characters=len(skill.body),
+        always_apply=skill.always_apply,
         text=StoredText(text, 0, len(text)),
     )
 
@@ -191,6 +194,7 @@ def encode(skill: Skill, home: Home) -> bytes:
         ),
         skill.examples,
         skill.entry,
+        skill.always_apply,
     )
     return json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
@@ -220,6 +224,7 @@ def decode(record: bytes, home: Home, stamps: Sequence[Stamp]) -> Skill:
         inventory,
         examples,
         entry,
+        always_apply,
     ) = json.loads(record)
     return Skill(
         path=path,
@@ -244,6 +249,7 @@ def decode(record: bytes, home: Home, stamps: Sequence[Stamp]) -> Skill:
         inventory=inventory and _inventory(*inventory),
         examples=tuple(examples),
         entry=tuple(entry),
+        always_apply=always_apply,
     )
 
 

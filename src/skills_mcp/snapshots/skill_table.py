@@ -81,6 +81,7 @@ class SkillTable(Sequence[Skill]):
             "keywords": [s.keywords for s in skills],
             "priorities": [s.priority for s in skills],
             "files": [s.file for s in skills],
+            "always_apply": [s.always_apply for s in skills],
             "places": [
                 (str(h.directory), h.prefix, h.packages_only, h.scope) for h in homes
             ],
@@ -132,7 +133,8 @@ class SkillTable(Sequence[Skill]):
         columns = (self.column(name) for name in ("paths", "names", "categories"))
         scopes = [home.scope for home in self.homes]
         its = map(scopes.__getitem__, self.arrays["homes"].tolist())
-        return tuple(starmap(ListedSkill, zip(*columns, its, strict=True)))
+        core = self.column("always_apply")
+        return tuple(starmap(ListedSkill, zip(*columns, its, core, strict=True)))
 
     def declared(self) -> Iterator[tuple[list[str], int]]:
         """Iterate over the keywords and the priority of each skill."""
@@ -166,6 +168,7 @@ class SkillTable(Sequence[Skill]):
             *(self.column(name) for name in ("keywords", "priorities", "files")),
             map(self._lines.stamps, range(len(self))),
             self.arrays["characters"].tolist(),
+            self.column("always_apply"),
             starmap(partial(StoredText, self.text), pairwise(self._lines.ends)),
         )
         skills = starmap(SkillRecord, zip(*columns, strict=True))

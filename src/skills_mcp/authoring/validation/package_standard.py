@@ -34,7 +34,9 @@ _LONGEST_EXAMPLE = 200
 _FOREIGN = re.compile("[^a-z0-9-]")
 _SEPARATORS = re.compile("[^a-z0-9]+")
 
-_OURS = frozenset({"keywords", "tags", "category", "inherit", "priority", "entry"})
+_OURS = frozenset(
+    {"keywords", "tags", "category", "inherit", "priority", "entry"} | {"alwaysApply"}
+)
 """Keys of this server, which mean the same below `metadata`."""
 
 _CLAUDE = frozenset(

@@ -477,16 +477,54 @@ def test_the_content_chooses_the_algorithm_unless_the_operator_does(
     assert snapshot.algorithm == snapshot.matcher.algorithm
 
 
-def test_a_package_that_declares_keywords_takes_part_in_the_keyword_algorithm(
-    content: Path,
+@pytest.mark.parametrize(
+    "declared",
+    [
+        "keywords: [forms]",
+        "tags: forms, pdf",
+        "triggers: [forms]",
+        "metadata: {keywords: forms}",
+        "metadata: {tags: [forms]}",
+        "metadata: {skillhub: {tags: [forms]}}",
+        "metadata: {triggers: {keywords: [forms]}}",
+    ],
+)
+@pytest.mark.parametrize("file", ["SKILL.md", "skill.md"])
+def test_what_a_package_declares_is_ranked_and_never_switches_the_algorithm(
+    content: Path, file: str, declared: str
 ) -> None:
-    text = "---\nname: pdf\ndescription: D\ntags: forms, pdf\n---\n"
-    write(content / "skills/pdf/SKILL.md", text)
+    text = f"---\nname: pdf\ndescription: Does it.\n{declared}\n---\n"
+    write(content / "skills/pdf" / file, text)
 
     snapshot = take(content)
 
-    assert isinstance(snapshot.matcher, KeywordMatcher)
-    assert found(snapshot.matcher, "pdf forms") == ["pdf"]
+    assert isinstance(snapshot.matcher, RankedMatcher)
+    assert found(snapshot.matcher, "fill in a form") == ["pdf"]
+
+
+@pytest.mark.parametrize(
+    "algorithm, has_package, told",
+    [
+        ("auto", True, ["Routing by all words: pdf/SKILL.md is a package"]),
+        ("auto", False, []),
+        ("ranked", True, []),
+    ],
+)
+def test_the_log_names_the_package_that_has_chosen_the_algorithm(
+    content: Path,
+    caplog: pytest.LogCaptureFixture,
+    algorithm: str,
+    has_package: bool,  # noqa: FBT001
+    told: list[str],
+) -> None:
+    caplog.set_level("INFO")
+    if has_package:
+        text = "---\nname: pdf\ndescription: D\ntags: forms\n---\n"
+        write(content / "skills/pdf/SKILL.md", text)
+
+    log_news(take(content, settings={"matching": {"algorithm": algorithm}}), None)
+
+    assert [m for m in caplog.messages if "words" in m] == told
 
 
 def test_a_package_that_is_not_offered_does_not_choose(content: Path) -> None:

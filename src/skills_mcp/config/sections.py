@@ -173,7 +173,7 @@ class Matching(Section):  # 001 §5
     algorithm: AlgorithmSetting = Field(
         default="auto",
         description="keyword compares declared keywords; ranked compares all "
-        "words of a skill; auto is keyword if every skill declares "
+        "words of a skill; auto is keyword if every skill is a rule file with "
         "keywords, else ranked.",
     )
     min_score: Ratio = Field(

@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -15,6 +16,7 @@ from skills_mcp.processes.memory import garbage_collector_paused
 from skills_mcp.routing.matcher import Matcher
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Problem, printable
+from skills_mcp.skills.package import is_main
 from skills_mcp.skills.visibility import Listed, find_unused
 from skills_mcp.snapshots.changes import OfferedSkills
 
@@ -23,10 +25,14 @@ if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
     from skills_mcp.routing.keywords import KeywordMatcher
     from skills_mcp.snapshots.collection import Collection
     from skills_mcp.snapshots.indexes import Indexes, IndexState
+    from skills_mcp.snapshots.skill_table import SkillTable
 
 logger = logging.getLogger(__name__)
 
 _CONFIG = "config.yaml"
+
+_RANKED_PACKAGE = "Routing by all words: %s is a package"
+_RANKED_RULES = "Routing by all words: %s declares no keywords"
 
 # The synonyms are read with the first task; no caller shall wait for them.
 _FIRST_TASK = "write a skill"
@@ -137,7 +143,7 @@ def take_snapshot(
     table = collection.table
     index = SkillIndex(table, config.visibility, rows=table.listed)
     indexes = Indexes(collection, index, known)
-    algorithm = _choose_algorithm(index, config, table.column("keywords"))
+    algorithm = _choose_algorithm(index, config, table)
     problems += collection.problems
     if algorithm == "keyword":
         problems += _unmatchable(indexes.keyword(), index)
@@ -203,11 +209,10 @@ def log_news(snapshot: Snapshot, before: Snapshot | None) -> None:
     matching = snapshot.config.matching
     if snapshot.algorithm == "ranked" and matching.algorithm == "auto":
         # One of them decides for all, and it need not be the organisation's.
-        table = snapshot.state.collection.table
-        keywords = table.column("keywords")
-        offered = snapshot.index.offered.numbers
-        first = next(table.file(n) for n in offered if not keywords[n])
-        logger.info("Routing by all words: %s declares no keywords", first)
+        files = _find_ranked(snapshot.index, snapshot.state.collection.table)
+        for file in islice(files, 1):
+            line = _RANKED_PACKAGE if _is_package(file) else _RANKED_RULES
+            logger.info(line, file)
     if not len(snapshot.index):
         logger.warning("There is no skill: every task will have no match")
     known = set(before.problems) if before else set()
@@ -217,14 +222,30 @@ def log_news(snapshot: Snapshot, before: Snapshot | None) -> None:
 
 
 def _choose_algorithm(
-    index: SkillIndex, config: Config, keywords: Sequence[Sequence[str]]
+    index: SkillIndex, config: Config, table: "SkillTable"
 ) -> Literal["keyword", "ranked"]:
-    """Choose the keyword algorithm only where every skill takes part in it."""
+    """Choose the keyword algorithm only where every skill is made for it."""
     algorithm = config.matching.algorithm
     if algorithm != "auto":
         return algorithm
-    is_declared = all(keywords[number] for number in index.offered.numbers)
-    return "keyword" if is_declared else "ranked"
+    return "ranked" if any(_find_ranked(index, table)) else "keyword"
+
+
+def _find_ranked(index: SkillIndex, table: "SkillTable") -> Iterator[str]:
+    """Iterate over the files of offered skills that only all of their words can find.
+
+    A package's tags and triggers are words among others: its author has not chosen
+    them to be all that is compared.
+    """
+    keywords = table.column("keywords")
+    for number in index.offered.numbers:
+        file = table.file(number)
+        if _is_package(file) or not keywords[number]:
+            yield file
+
+
+def _is_package(file: str) -> bool:
+    return is_main(file.rpartition("/")[2])
 
 
 def _unused(skills: Sequence[Listed], rules: Visibility) -> Iterator[Problem]:

@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-report test check format-check lint types arrows fix bench soak test-lowest clean
+.PHONY: help demo demo-report test check format-check lint types arrows fix bench soak repositories test-lowest clean
 
 help: ## Show what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
@@ -46,6 +46,9 @@ bench: $(READY) $(VENV)/.bench ## Each budget and figure, against floors; ARGUME
 
 soak: $(READY) $(VENV)/.soak ## Each promise, tried for half an hour; ARGUMENTS=--quick
 	@$(BIN)/python -m soak.run $(ARGUMENTS)
+
+repositories: $(READY) ## Repositories of each layout: what is served, named, lost; ARGUMENTS="FOLDER …"
+	@$(BIN)/python -m repositories.run $(ARGUMENTS)
 
 # What is compared with; whatever cannot be installed is left out of the table.
 $(VENV)/.bench: $(READY)

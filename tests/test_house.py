@@ -109,7 +109,9 @@ def test_no_text_cites_a_document_that_a_reader_cannot_open(module: Path) -> Non
     assert cited == []
 
 
-@pytest.mark.parametrize("tests", ["tests", "soak", "benchmarks", "repositories", "demo"])
+@pytest.mark.parametrize(
+    "tests", ["tests", "soak", "benchmarks", "repositories", "demo"]
+)
 def test_nothing_is_tested_against_a_mock(tests: str) -> None:
     modules = [*(PROJECT / tests).rglob("*.py")]
 

@@ -316,3 +316,21 @@ def test_it_says_that_events_stay_here(invoke: Run) -> None:
 
     last = done.stdout.splitlines()[-1]
     assert last == "Analytics   on, kept on this machine; context hashed, identity hash"
+
+
+def test_a_default_branch_that_stands_in_for_main_is_named(
+    invoke: Run, tmp_path: Path
+) -> None:
+    upstream = Upstream.create(tmp_path, branch="trunk")
+    upstream.commit({"skills/a.md": skill_text(keywords=["a"])})
+
+    synced = invoke("sync", SKILLS_REPO=upstream.url)
+    shown = invoke("status", SKILLS_REPO=upstream.url)
+    as_json = invoke("status", "--json", SKILLS_REPO=upstream.url)
+
+    assert ", the default branch, as there is no main" in synced.stdout
+    [said] = facts(shown.stdout)
+    assert said["Source"] == f"{upstream.url} (trunk)"
+    assert said["Branch"] == "trunk, the default branch, as there is no main"
+    [source] = json.loads(as_json.stdout)["sources"]
+    assert source["default_branch"] == "trunk"

@@ -175,8 +175,8 @@ SYNC_KEYS = (
             f"unknown key sources[0].1; allowed here: {SOURCE_KEYS}",
         ),
         (
-            {"sources": [{"repo": "a", "branch": ""}]},
-            "sources[0].branch: must be text that is not empty (got '')",
+            {"visibility": {"allow": [""]}},
+            "visibility.allow[0]: must be text that is not empty (got '')",
         ),
         (
             {"trust_content_config": None},

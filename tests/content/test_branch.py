@@ -12,7 +12,7 @@ from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Checkout, Content, Freshness, Mount, Part
 from skills_mcp.content.sync_policy import SyncPolicy
-from skills_mcp.errors import SyncError
+from skills_mcp.errors import HistoryRewrittenError, RemoteMissingError, SyncError
 from tests.content.git_server import serving
 from tests.support import Upstream, git, running_python, sync, wait_for, write
 
@@ -638,3 +638,126 @@ def test_pins_and_branches_never_share_a_store(
         sync(open_pinned(upstream, tmp_path, pin))
 
     assert len(list((tmp_path / "cache").iterdir())) == 4
+
+
+@pytest.fixture(params=["develop", "trunk"])
+def without_main(request: pytest.FixtureRequest, tmp_path: Path) -> Upstream:
+    """A repository with one branch, its default, which is not called main."""
+    upstream = Upstream.create(tmp_path, branch=request.param)
+    upstream.commit({"a.md": "A"})
+    return upstream
+
+
+def test_the_default_branch_is_followed_where_no_branch_is_named_and_there_is_no_main(
+    without_main: Upstream, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    branch = git("branch", "--show-current", cwd=without_main.work)
+    caplog.set_level("INFO")
+
+    checkout = sync(open_branch(without_main, tmp_path, ""))
+    again = open_branch(without_main, tmp_path, "")
+
+    assert text(checkout) == "A"
+    assert checkout.default_branch == branch
+    found = again.open()
+    assert found
+    assert found.default_branch == branch
+    assert again.name == f"{without_main.url} ({branch})"
+    said = (
+        f"{without_main.url} has no branch main: its default branch '{branch}' is "
+        "followed"
+    )
+    assert caplog.messages.count(said) == 2
+
+
+def test_a_main_that_comes_later_is_followed(
+    without_main: Upstream, tmp_path: Path
+) -> None:
+    source = open_branch(without_main, tmp_path, "")
+    sync(source)
+    git("switch", "-q", "-c", "main", cwd=without_main.work)
+    without_main.commit({"a.md": "M"})
+
+    checkout = sync(source)
+
+    assert (text(checkout), checkout.default_branch) == ("M", "")
+    assert source.name == f"{without_main.url} (main)"
+
+
+def test_a_rollback_and_its_end_stay_on_the_default_branch(
+    without_main: Upstream, tmp_path: Path
+) -> None:
+    source = open_branch(without_main, tmp_path, "")
+    branch = sync(source).default_branch
+    without_main.commit({"a.md": "B"})
+    sync(source)
+
+    held = source.go_back()
+    source.follow()
+
+    newest = source.open()
+    assert (text(held), held.default_branch) == ("A", branch)
+    assert newest
+    assert (text(newest), newest.default_branch) == ("B", branch)
+
+
+@pytest.mark.parametrize("named", ["main", "master"])
+def test_a_branch_that_is_named_is_never_replaced(
+    named: str, without_main: Upstream, tmp_path: Path
+) -> None:
+    sync(open_branch(without_main, tmp_path, ""))
+    source = open_branch(without_main, tmp_path, named)
+
+    with pytest.raises(RemoteMissingError, match=r"has no such branch\. Its default"):
+        sync(source)
+
+    assert source.open() is None  # nor is what another process has published
+
+
+def test_a_named_main_that_is_lost_keeps_what_is_published(
+    upstream: Upstream, source: RemoteBranch
+) -> None:
+    commit = upstream.commit({"a.md": "A"})
+    sync(source)
+    git("branch", "-m", "main", "trunk", cwd=upstream.bare)
+
+    with pytest.raises(RemoteMissingError, match="Its default branch is 'trunk'"):
+        sync(source)
+
+    kept = source.open()
+    assert kept
+    assert kept.revision == commit
+
+
+@pytest.mark.parametrize("head", ["refs/heads/main", "refs/heads/gone"])
+def test_without_a_default_branch_the_branches_are_named(
+    head: str, without_main: Upstream, tmp_path: Path
+) -> None:
+    branch = git("branch", "--show-current", cwd=without_main.work)
+    git("symbolic-ref", "HEAD", head, cwd=without_main.bare)
+
+    with pytest.raises(RemoteMissingError, match=f"one that it has: '{branch}'"):
+        sync(open_branch(without_main, tmp_path, ""))
+
+
+def test_an_empty_repository_has_no_default_branch(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    with pytest.raises(RemoteMissingError, match=r"is empty\. Push"):
+        sync(open_branch(upstream, tmp_path, ""))
+
+
+def test_the_default_branch_of_a_rewritten_history_is_checked_like_any_other(
+    without_main: Upstream, tmp_path: Path
+) -> None:
+    strict = SyncPolicy(allow_non_fast_forward=False)
+    remote = Remote(without_main.url, "")
+    source = RemoteBranch(remote, tmp_path / "cache", strict)
+    sync(source)
+    without_main.commit({"a.md": "B"})
+    assert text(sync(source)) == "B"
+    git("checkout", "-q", "--orphan", "main", cwd=without_main.work)
+    without_main.commit({"a.md": "M"})
+
+    with pytest.raises(HistoryRewrittenError):
+        sync(source)

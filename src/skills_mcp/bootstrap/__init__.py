@@ -16,7 +16,6 @@ from skills_mcp.analytics.privacy import Privacy
 from skills_mcp.analytics.publisher import Publisher
 from skills_mcp.analytics.tracker import Tracker
 from skills_mcp.bootstrap.mounting import (
-    DEFAULT_BRANCH,
     ShortForm,
     choose_mounts,
     find_secret,
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 __all__ = [
-    "DEFAULT_BRANCH",
     "Application",
     "Options",
     "build",

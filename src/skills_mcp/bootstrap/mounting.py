@@ -19,8 +19,6 @@ from skills_mcp.content.sync_policy import Signers, SyncPolicy
 from skills_mcp.errors import ConfigError
 from skills_mcp.text.redaction import redact
 
-DEFAULT_BRANCH = "main"
-
 _HERE = Path()
 
 
@@ -30,7 +28,8 @@ class ShortForm:
 
     skills_dir: str | None = None
     repo: str | None = None
-    branch: str = DEFAULT_BRANCH
+    branch: str = ""
+    """Empty for `main`, or the repository's default branch if it has none."""
     pin: str = ""
     """A tag or full commit SHA of `repo`, instead of the branch."""
     allows_rewrite: bool = False
@@ -39,7 +38,7 @@ class ShortForm:
 
 def find_secret(repo: str | None) -> str | None:
     """Return the secret that a person wrote into a URL, if any."""
-    return Remote.parse(repo, DEFAULT_BRANCH).token if repo else None
+    return Remote.parse(repo, "").token if repo else None
 
 
 def choose_mounts(

@@ -12,7 +12,6 @@ import click
 from click.core import ParameterSource
 
 from skills_mcp.bootstrap import (
-    DEFAULT_BRANCH,
     Application,
     Options,
     build,
@@ -58,9 +57,9 @@ def content_options(*, log_level: str) -> Callable[[Command], Command]:
             "--branch",
             envvar="SKILLS_BRANCH",
             metavar="NAME",
-            default=DEFAULT_BRANCH,
-            show_default=True,
-            help="The branch to follow; HEAD for the default branch.",
+            default="",
+            help="The branch to follow; HEAD for the default branch.  "
+            "[default: main, or else the default branch]",
         ),
         click.option(
             "--ref",

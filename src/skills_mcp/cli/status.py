@@ -18,6 +18,8 @@ FAILED = "last sync failed; serving the previous commit"
 
 _NEEDS_CARE = 1
 
+_NO_MAIN = "the default branch, as there is no main"
+
 _UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60))
 
 _FACT_WIDTH = len("Instead of") + 2
@@ -100,6 +102,8 @@ def describe_state(state: SourceState) -> str:
         return f"{said}, not available" if state.error else said
     age = f"synced {describe_age(state.age_seconds)}"
     said += f" at {state.commit}, {f'{FAILED}, {age}' if state.error else age}"
+    if state.default_branch:
+        said += f", {_NO_MAIN}"
     if state.verified_by:
         said += f", signed by {state.verified_by}"
     return f"{said}, held instead of {state.hold.instead_of}" if state.hold else said
@@ -154,6 +158,8 @@ def _facts(state: SourceState, *, is_alone: bool) -> Iterator[tuple[str, str]]:
         yield "Commit", state.commit or "none yet"
         failed = f", {FAILED}" if state.commit and state.error else ""
         yield "Synced", f"{describe_age(state.age_seconds)}{stale}{failed}"
+    if state.default_branch:
+        yield "Branch", f"{state.default_branch}, {_NO_MAIN}"
     if state.verified_by:
         yield "Signed by", state.verified_by
     if state.hold:

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from skills_mcp.config.sections import Config, Source
+from skills_mcp.config.sections import Config
 from skills_mcp.config.values import IN_WORDS, MAY_BE_SECRET, simplify_path
 from skills_mcp.text.rendering import shorten
 
@@ -113,7 +113,7 @@ def _fields_of(field: FieldInfo) -> Mapping[str, FieldInfo]:
 
 
 _TOP = ""
-_BRANCH = Source().branch
+_BRANCH = "main"  # it says no more than the default
 
 _OF_A_REPO = (
     *("branch", "ref", "allow_non_fast_forward"),

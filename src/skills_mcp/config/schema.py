@@ -8,7 +8,7 @@ from skills_mcp.config.sections import Config
 
 _EMPTY = {"const": ""}
 _NOT_EMPTY = {"not": _EMPTY}
-_UNTOUCHED = {"const": "main"}
+_UNTOUCHED = {"enum": ["", "main"]}
 _UNSET = {"enum": ["", None]}
 
 _KINDS_OF_SOURCE = [

@@ -131,10 +131,10 @@ class Source(Section):
         description="The URL of a Git repository with skills; set either folder "
         "or repo.",
     )
-    branch: Name = Field(
-        default="main",
-        description="The branch to follow; HEAD follows the repository's default "
-        "branch.",
+    branch: str = Field(
+        default="",
+        description="The branch to follow, or HEAD for the repository's default "
+        "branch; without one `main`, or the default branch if there is no `main`.",
     )
     ref: str = Field(
         default="",

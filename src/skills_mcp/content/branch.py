@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from skills_mcp.content.disk import explained
-from skills_mcp.content.git.remote import Remote
+from skills_mcp.content.git.remote import DEFAULT_BRANCH, Remote
 from skills_mcp.content.source import Accept, Attempt, Checkout, Freshness, Hold
-from skills_mcp.content.store.pointer import Current
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import SignatureError, SyncError
 from skills_mcp.processes.retry import is_resting
+from skills_mcp.text.rendering import shorten
 
 if TYPE_CHECKING:  # more modules than the first answer may wait for
     from skills_mcp.content.delivery import Delivery
@@ -104,6 +104,7 @@ class RemoteBranch:
         # A key that was trusted at the fetch may have been revoked since.
         verify = self._delivery.verify if self._policy.signers else None
         checkout = self._store.open_current(verify)
+        self._tell_branch(checkout.default_branch if checkout else "")
         if checkout and not os.access(checkout.directory, os.R_OK | os.X_OK):
             raise SyncError(
                 f"{self.name}: no permission to read {checkout.directory}. Give it to "
@@ -190,10 +191,11 @@ class RemoteBranch:
                     "Pin an older commit with ref instead"
                 )
             hold = Hold(time.time(), current.commit)
-            held = Current(
-                earlier,
-                current.fetched_at,
-                self._delivery.verify(earlier),
+            held = replace(
+                current,
+                commit=earlier,
+                verified_by=self._delivery.verify(earlier),
+                previous=None,
                 hold=hold,
             )
             self._delivery.mend(held)
@@ -215,9 +217,11 @@ class RemoteBranch:
             # The reason for the rollback may be that its signer is not trusted now.
             with suppress(SignatureError):
                 if not self._is_gone(newest):
-                    verified_by = self._delivery.verify(newest)
-                    followed = Current(
-                        newest, held.fetched_at, verified_by, held.commit
+                    followed = replace(
+                        followed,
+                        commit=newest,
+                        verified_by=self._delivery.verify(newest),
+                        previous=held.commit,
                     )
             self._store.publish(followed)
 
@@ -242,6 +246,16 @@ class RemoteBranch:
     def close(self) -> None:
         """End a fetch that is running."""
         self._parts.repository.git.close()
+
+    def _tell_branch(self, default: str) -> None:
+        """Say once if the remote's default branch is followed for want of `main`."""
+        name = str(replace(self._remote, branch=default) if default else self._remote)
+        if default and name != self.name:
+            logger.info(
+                "%s has no branch %s: its default branch %s is followed",
+                *(self._remote.url, DEFAULT_BRANCH, shorten(default)),
+            )
+        self.name = name
 
     def _mend(self) -> None:
         """Repair served files that were changed on disk, if we may write them."""
@@ -281,7 +295,8 @@ def _store_name(remote: Remote, policy: SyncPolicy) -> str:
     """Name the folder so that other content never shares it.
 
     It depends on the repository, on its branch, tag or commit, and on the parts of it
-    that are served.
+    that are served. A branch `main` that is named differs from one that is not: only
+    for the latter may the default branch stand in.
     """
     followed = f"\0{remote.wanted}" if remote.pin else remote.branch
     identity = "\0".join((remote.url, followed, *sorted(policy.subfolders)))

@@ -171,7 +171,9 @@ class Delivery:
         self._write(commit, served)
         is_gone = before is not None and self._is_gone(before.commit)
         previous = before.previous if before and is_gone else served
-        return Current(commit, now, verified_by, previous)
+        return Current(
+            commit, now, verified_by, previous, default_branch=fetched.default_branch
+        )
 
     def _write(self, commit: str, served: str | None) -> None:
         listing = self._list(commit)

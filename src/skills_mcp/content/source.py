@@ -116,6 +116,8 @@ class Checkout:
     """The signer, if signatures are checked."""
     hold: Hold | None = None
     """The rollback to this commit, if there was one."""
+    default_branch: str = ""
+    """The remote's default branch, if that is followed because there is no `main`."""
 
 
 Accept = Callable[["ContentSource", Checkout], None]
@@ -226,6 +228,8 @@ class SourceState:
     """The signer of the commit, if signatures are checked."""
     hold: Hold | None = None
     """The rollback that is in force, if there is one."""
+    default_branch: str = ""
+    """The remote's default branch, if that is followed because there is no `main`."""
     failed_at: datetime | None = None
     next_attempt_at: datetime | None = None
 
@@ -290,6 +294,7 @@ def derive_state(  # noqa: PLR0913 - each of them is something that a source kno
         is_stale=checkout is None or is_missed,
         verified_by=checkout.verified_by if checkout else None,
         hold=checkout.hold if checkout else None,
+        default_branch=checkout.default_branch if checkout else "",
         failed_at=_time(attempt.attempted_at) if attempt.failures else None,
         next_attempt_at=_time(attempt.next_attempt_at) if is_retried else None,
     )

@@ -217,9 +217,11 @@ def test_a_name_that_is_none_is_refused_with_what_is_allowed(name: str) -> None:
         Remote.parse(url, "main", pin=name)
 
 
-def test_a_branch_needs_a_name() -> None:
-    with pytest.raises(ConfigError, match="'' is no name of a branch"):
-        Remote.parse("https://example.com/skills", "")
+def test_without_a_named_branch_main_is_asked_for_first() -> None:
+    remote = Remote.parse("https://example.com/skills", "")
+
+    assert (remote.is_named, remote.wanted) == (False, "refs/heads/main")
+    assert str(remote) == "https://example.com/skills (main)"
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,11 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _SECRET = re.compile(r"(?<=://)(?!git@).+(?=@)")
 _HOST = re.compile(r"[\w.~:\[\]%-]+")
 
+DEFAULT_BRANCH = "main"
+"""The branch that is followed if none is named; without it the remote's own default."""
+
 # A branch of this name stands for the default branch.
-_DEFAULT_BRANCH = "HEAD"
+_REMOTE_HEAD = "HEAD"
 
 _COMMIT = re.compile(r"(?:[0-9a-f]{40}|[0-9a-f]{64})", re.IGNORECASE)
 
@@ -54,6 +57,7 @@ class Remote:
 
     url: str
     branch: str
+    """Empty if none is named: `main`, or the remote's default branch without one."""
     token: str | None = field(default=None, repr=False)
     user: str = _TOKEN_USER
     pin: str = ""
@@ -62,7 +66,7 @@ class Remote:
     """The file with the token; read at each fetch, and used before `token`."""
 
     def __str__(self) -> str:
-        return f"{self.url} ({self.pin or self.branch})"
+        return f"{self.url} ({self.pin or self.branch or DEFAULT_BRANCH})"
 
     @classmethod
     def parse(
@@ -83,7 +87,7 @@ class Remote:
             ConfigError: Git allows no branch or tag of this name, or nothing is
                 fetched from such an address.
         """
-        branch = _parse_ref_name("branch", branch)
+        branch = branch and _parse_ref_name("branch", branch)
         pin = pin and _parse_ref_name("tag or commit", pin)
         check_address(url)
         parts = urlsplit(url)
@@ -122,8 +126,14 @@ class Remote:
         """
         if self.pin:
             return self.commit or f"refs/tags/{self.pin}"
-        is_default = self.branch == _DEFAULT_BRANCH
-        return self.branch if is_default else f"refs/heads/{self.branch}"
+        if self.branch == _REMOTE_HEAD:
+            return self.branch
+        return f"refs/heads/{self.branch or DEFAULT_BRANCH}"
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the operator has named a branch, a tag or a commit."""
+        return bool(self.pin or self.branch)
 
     @property
     def host(self) -> str:
@@ -224,9 +234,14 @@ def _find_url_fault(url: str) -> str:
     return "holds control characters" if _CONTROLS.search(unquote(host)) else ""
 
 
+def is_ref_name(name: str) -> bool:
+    """Whether Git allows a branch or a tag of this name, and takes it for no option."""
+    return _NO_REF_NAME.search(name) is None
+
+
 def _parse_ref_name(kind: str, name: str) -> str:
     """Return a name of a branch, tag or commit, or refuse it."""
-    if _NO_REF_NAME.search(name):
+    if not is_ref_name(name):
         raise ConfigError(
             f"{shorten(name)} is no name of a {kind}. It may not begin with - / or a "
             "dot, end with / or a dot or .lock, or hold a space, .., //, @{ or any of "

@@ -9,7 +9,7 @@ exactly.
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,7 +22,7 @@ from skills_mcp.content.git.failures import (
 from skills_mcp.content.git.garbage import PUBLISHED_REF, KeptRefs, delete_leftovers
 from skills_mcp.content.git.git_environment import Access
 from skills_mcp.content.git.git_runner import Git
-from skills_mcp.content.git.remote import Remote
+from skills_mcp.content.git.remote import Remote, is_ref_name
 from skills_mcp.content.git.tree_listing import TreeListing, parse_listing
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import LimitExceededError, RemoteMissingError, SyncError
@@ -46,6 +46,7 @@ _CONDEMNED = "skills-damaged"
 # After this time a message does without the name of the default branch.
 _HINT_TIMEOUT_SECONDS = 10.0
 _MAX_BRANCHES_NAMED = 5
+_SYMBOLIC = "ref: refs/heads/"
 
 _PIECE_BYTES = 256 * 1024
 
@@ -57,6 +58,8 @@ class Fetched:
     commit: str
     object: str
     """The annotated tag, if a tag with a message was followed; else the commit."""
+    default_branch: str = ""
+    """The remote's default branch, if that was fetched because there is no `main`."""
 
 
 class GitRepository:
@@ -80,6 +83,8 @@ class GitRepository:
     ) -> Fetched:
         """Fetch the branch, tag or commit, also after a force-push.
 
+        If no branch is named, and the remote has no `main`, its default branch.
+
         Args:
             lock: The store's; held as long as any child of Git runs.
             timeout_seconds: For all of it.
@@ -101,11 +106,13 @@ class GitRepository:
         if served:
             self.refs.secure(served, lock)
 
+        wanted, default = self._remote.wanted, ""
+
         def fetch(*depth: str) -> None:
             self.git.run(
                 *("fetch", *_FETCH_OPTIONS, *depth, *access.options),
                 *("--end-of-options", self._remote.url),
-                f"+{self._remote.wanted}:{PUBLISHED_REF}",
+                f"+{wanted}:{PUBLISHED_REF}",
                 lock=lock,
                 access=access,
                 timeout_seconds=max(deadline - time.monotonic(), 0.0),
@@ -113,17 +120,21 @@ class GitRepository:
                 max_growth_bytes=self._policy.max_download_bytes,
             )
 
+        # The check of the descent needs the history since `known`, or all of it.
+        depth = () if known else ("--depth=1",)
         try:
-            # The check of the descent needs the history since `known`, or all of it.
-            fetch(*(() if known else ("--depth=1",)))
+            try:
+                fetch(*depth)
+            except RefMissingError as error:
+                default = self._find_default(access, deadline, error)
+                wanted = f"refs/heads/{default}"
+                fetch(*depth)
             if known and self._is_cut(known):
                 fetch("--unshallow")
-        except RefMissingError as error:
-            raise self._explain_missing(access) from error
         except LimitExceededError:
             self.refs.forget_published(lock)
             raise
-        return self._read_published()
+        return replace(self._read_published(), default_branch=default)
 
     def list_files(self, commit: str, subfolders: Sequence[str] = ()) -> TreeListing:
         """Return the files of a commit, or of some of its folders.
@@ -204,34 +215,70 @@ class GitRepository:
         except (OSError, UnicodeDecodeError) as error:
             raise DamagedStoreError(f"Git's store cannot be read: {error}") from error
 
-    def _explain_missing(self, access: Access) -> SyncError:
+    def _find_default(
+        self, access: Access, deadline: float, missing: RefMissingError
+    ) -> str:
+        """Return the remote's default branch, to be followed instead of `main`.
+
+        Raises:
+            RemoteMissingError: A branch was named, or there is no default branch.
+            SyncError: The remote does not answer.
+        """
+        try:
+            listed = self._list_branches(access, deadline)
+        except SyncError as error:
+            if not self._remote.is_named:
+                raise
+            name = f"{self._remote}: the repository"
+            said = f"{name} has no such branch. Check its name"
+            raise RemoteMissingError(said) from error
+        default = _parse_default(listed)
+        if self._remote.is_named or not is_ref_name(default):
+            raise self._explain_missing(listed) from missing
+        return default
+
+    def _list_branches(self, access: Access, deadline: float) -> str:
+        """Return what `git ls-remote --symref` prints about the branches."""
+        seconds = max(deadline - time.monotonic(), 0.0)
+        if self._remote.is_named:  # it is for the message only
+            seconds = min(seconds, _HINT_TIMEOUT_SECONDS)
+        return self.git.run(
+            *("ls-remote", "--symref", *access.options, "--end-of-options"),
+            *(self._remote.url, "HEAD", "refs/heads/*"),
+            access=access,
+            timeout_seconds=seconds,
+        ).text
+
+    def _explain_missing(self, listed: str) -> SyncError:
         """Return the error for a missing branch, with the names of those there are."""
         name = f"{self._remote}: the repository"
-        try:
-            listed = self.git.run(
-                *("ls-remote", "--symref", *access.options, "--end-of-options"),
-                *(self._remote.url, "HEAD", "refs/heads/*"),
-                access=access,
-                timeout_seconds=_HINT_TIMEOUT_SECONDS,
-            )
-        except SyncError:
-            return RemoteMissingError(f"{name} has no such branch. Check its name")
-        if not listed.text:
+        if not listed:
             return RemoteMissingError(f"{name} is empty. Push a first commit")
-        hint = _render_branches(listed.text)
+        hint = _render_branches(listed)
         return RemoteMissingError(f"{name} has no such branch. {hint}")
+
+
+def _parse_default(listed: str) -> str:
+    r"""Return the default branch that `git ls-remote --symref` prints; empty without.
+
+    >>> _parse_default("ref: refs/heads/trunk\tHEAD\n3f2a9c\tHEAD")
+    'trunk'
+    """
+    for line in listed.splitlines():
+        name, _, ref = line.partition("\t")
+        if ref == "HEAD" and name.startswith(_SYMBOLIC):
+            return name.removeprefix(_SYMBOLIC)
+    return ""
 
 
 def _render_branches(listed: str) -> str:
     """Return advice for SKILLS_BRANCH, from the output of `git ls-remote --symref`."""
+    if default := _parse_default(listed):
+        return (
+            f"Its default branch is {shorten(default)}: set SKILLS_BRANCH to that, "
+            "or to HEAD, which follows the default branch"
+        )
     rows = [line.partition("\t") for line in listed.splitlines()]
-    for name, _, ref in rows:
-        if ref == "HEAD" and name.startswith("ref: refs/heads/"):
-            default = name.removeprefix("ref: refs/heads/")
-            return (
-                f"Its default branch is {shorten(default)}: set SKILLS_BRANCH to that, "
-                "or to HEAD, which follows the default branch"
-            )
     branches = [ref.removeprefix("refs/heads/") for _, _, ref in rows if ref != "HEAD"]
     some = ", ".join(map(shorten, branches[:_MAX_BRANCHES_NAMED]))
     return f"Set SKILLS_BRANCH to one that it has: {some}"

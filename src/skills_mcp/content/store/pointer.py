@@ -36,6 +36,8 @@ class Current:
     """The commit that was published before; it is kept for a rollback."""
     hold: Hold | None = None
     """The rollback to this commit, if there was one."""
+    default_branch: str = ""
+    """The remote's default branch, if that was fetched because there is no `main`."""
 
     @property
     def synced_at(self) -> datetime:
@@ -76,6 +78,7 @@ def parse_current(text: bytes | None) -> Current | None:
             _parse_text(said.get("verified_by")),
             _parse_other(said.get("previous")),
             _parse_hold(said.get("hold"), commit, fetched_at),
+            _parse_text(said.get("default_branch")) or "",
         )
     except _NONSENSE:
         return None

@@ -281,6 +281,7 @@ class SnapshotStore:
             self._read_left_out(commit),
             current.verified_by,
             current.hold,
+            current.default_branch,
         )
         weakref.finalize(checkout, lease)
         return checkout

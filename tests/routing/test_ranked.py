@@ -314,6 +314,41 @@ def test_another_word_for_the_same_is_found() -> None:
     assert scores(skills, "k8s")["a"] < scores(skills, "kubernetes")["a"]
 
 
+@pytest.mark.parametrize(
+    "name, task",
+    [
+        ("postmortem-writing", "Write a post-mortem of the outage"),
+        ("postmortem-writing", "Write a post mortem of the outage"),
+        ("post-mortem-writing", "Write a postmortem of the outage"),
+        ("sha256-sums", "Check the SHA 256 of the service"),
+        ("web-hooks", "Sign each webhook of the service"),
+    ],
+)
+def test_a_word_is_found_with_and_without_its_hyphen(name: str, task: str) -> None:
+    skills = [
+        silent(name, name=name, description="For teams."),
+        silent("incidents", name="incidents", description="Handle an outage."),
+        silent("others", name="others", description="Post, login, hook, write."),
+    ]
+
+    found = matcher_of(skills).score(task)
+
+    assert found[0].skill.path == name
+    assert found[0].score > Fraction(1, 5)
+
+
+@pytest.mark.parametrize(
+    "text, task",
+    [
+        ("Version 10 of the web", "Points 1, 0"),  # no part of one number
+        ("The pro made it fit.", "Raise the profit"),  # never side by side
+        ("post" + "mortem" * 9, "post " + "mortem" * 9),  # longer than a word
+    ],
+)
+def test_words_are_not_taken_together_or_apart_by_chance(text: str, task: str) -> None:
+    assert ranking([silent("a", description=text)], task) == []
+
+
 def test_those_who_only_get_a_first_look_stand_behind_the_others() -> None:
     skills = [silent(f"s{n:03}", description=f"kafka {'x' * n}") for n in range(99)]
 

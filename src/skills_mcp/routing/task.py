@@ -7,7 +7,7 @@ the task does each of them explain?
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import chain
+from itertools import chain, pairwise
 from math import sqrt
 from typing import NamedTuple
 
@@ -15,8 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skills_mcp.routing import lexicon
-from skills_mcp.routing.text_index.inverted_index import SHARE_UNIT, Postings, TextIndex
-from skills_mcp.routing.words import Word, derive_words, split_text
+from skills_mcp.routing.text_index.inverted_index import (
+    FIELDS,
+    SHARE_UNIT,
+    Postings,
+    TextIndex,
+)
+from skills_mcp.routing.text_index.ragged import expand
+from skills_mcp.routing.words import Word, derive_words, split_text, stem
 
 UNKNOWN = -1
 """The number of a term that no skill holds."""
@@ -27,6 +33,16 @@ _MOST_TERMS = 512  # what a longer task is about has been said by then
 
 # What stands for the other words of a long task finds nothing more.
 _MOST_RELATED = 24
+
+# With or without a hyphen, it is the same word.
+_SAME_WORD = 1.0
+_SHORTEST_PART = 3
+_LONGEST_COMPOUND = 30  # letters; what is longer is no word that is written in two ways
+
+# Of the skills that hold both parts of a word, so many are read, and so many of their
+# terms: where two are written as one, nearly every text that has both has them so.
+_MOST_COMPARED = 20
+_LONGEST_COMPARED = 2048
 
 # Rare words say less than their rareness makes believe; measured.
 _POWER = 0.8
@@ -78,23 +94,25 @@ class TaskReader:
         self._index = index
         # Not of ourselves: a cycle is freed by nothing but the garbage collector.
         self._resolve = lru_cache(maxsize=4096)(partial(_look_up, index))
+        self._join = lru_cache(maxsize=4096)(partial(_join, index))
+        self._split = lru_cache(maxsize=4096)(partial(_split, index))
 
     def read(self, context: str) -> Task:
         """Return the terms of a text, and what they say about the skills."""
         words: dict[str, Word] = {}
-        sequence: list[str] = []
+        sequence: list[Word] = []
         for word in _derive_all(context):
             if len(words) == _MOST_TERMS and word.term not in words:
                 break
             words.setdefault(word.term, word)
-            sequence.append(word.term)
+            sequence.append(word)
         found = map(self._index.vocabulary.find, words)
         numbers = np.array([UNKNOWN if n is None else n for n in found], np.int64)
         holders = self._index.postings.count_holders(numbers)
         ordinary = np.array([lexicon.weight_of(term) for term in words], np.float64)
         information = (inform(holders, len(self._index)) * ordinary) ** _POWER
         places = {term: place for place, term in enumerate(words)}
-        nearness = dict(_find_pairs([places[term] for term in sequence]))
+        nearness = dict(_find_pairs([places[word.term] for word in sequence]))
         relatives = self._relate(sequence, words, information.tolist())
         return Task(
             words=tuple(words.values()),
@@ -109,20 +127,77 @@ class TaskReader:
         )
 
     def _relate(
-        self, sequence: Sequence[str], terms: Collection[str], worth: Sequence[float]
+        self, sequence: Sequence[Word], terms: Collection[str], worth: Sequence[float]
     ) -> list[list[Relative]]:
         """Return for each term what may stand for it and is not in the task."""
-        found = lexicon.expand(sequence)
         least = sorted(worth, reverse=True)[:_MOST_RELATED][-1] if worth else 0
+        told = {t for t, own in zip(terms, worth, strict=True) if own >= least}
+        found = lexicon.expand([word.term for word in sequence])
+        spelt = self._spell(sequence, told)
         return [
             [
                 _stand_for(own, related.weight, *known)
-                for related in (found.get(term, ()) if own >= least else ())
-                if (known := self._resolve(related.terms))
+                for related in chain(spelt.get(term, ()), found.get(term, ()))
+                if term in told
+                and (known := self._resolve(related.terms))
                 and not all(each in terms for each in related.terms)
             ]
             for term, own in zip(terms, worth, strict=True)
         ]
+
+    def _spell(
+        self, sequence: Sequence[Word], told: Collection[str]
+    ) -> dict[str, list[lexicon.Related]]:
+        """Return for terms how else the same is written, if a skill writes it so."""
+        found: dict[str, list[lexicon.Related]] = {}
+        for one, other in pairwise(sequence):
+            is_told = one.term in told or other.term in told
+            for related in self._join(one.typed, other.typed) if is_told else ():
+                found.setdefault(one.term, []).append(related)
+                found.setdefault(other.term, []).append(related)
+        for word in dict.fromkeys(w for w in sequence if w.term in told):
+            found.setdefault(word.term, []).extend(self._split(word.typed))
+        return found
+
+
+def _join(index: TextIndex, one: str, other: str) -> Sequence[lexicon.Related]:
+    """Return the word that two make together: post-mortem is postmortem."""
+    is_number = one.isdecimal() and other.isdecimal()  # 1, 0 is not 10
+    if is_number or len(one) + len(other) > _LONGEST_COMPOUND:
+        return ()
+    joined = stem(one + other)
+    is_known = index.vocabulary.find(joined) is not None
+    return (lexicon.Related((joined,), _SAME_WORD),) if is_known else ()
+
+
+def _split(index: TextIndex, word: str) -> Sequence[lexicon.Related]:
+    """Return the two words that one is made of: postmortem is post-mortem.
+
+    Only a word that no skill has, and only words that stand side by side in one.
+    """
+    find = index.vocabulary.find
+    if len(word) > _LONGEST_COMPOUND or find(stem(word)) is not None:
+        return ()
+    found: list[lexicon.Related] = []
+    for place in range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1):
+        parts = stem(word[:place]), stem(word[place:])
+        one = find(parts[0])
+        other = None if one is None else find(parts[1])
+        if one is None or other is None:
+            continue
+        if _stand_together(index, one, other):
+            found.append(lexicon.Related(parts, _SAME_WORD))
+    return found
+
+
+def _stand_together(index: TextIndex, one: int, other: int) -> bool:
+    """Whether a skill has one term right before the other."""
+    holders, _ = _hold(index.postings, (one, other))
+    ends = index.sequences.ends
+    rows = holders[:_MOST_COMPARED].astype(np.int64) * len(FIELDS)
+    sizes = np.minimum(ends[rows + len(FIELDS)] - ends[rows], _LONGEST_COMPARED)
+    terms = index.sequences.values[expand(ends[rows], sizes)]
+    return bool(((terms[:-1] == one) & (terms[1:] == other)).any())
 
 
 def _look_up(

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import overload
 
 from skills_mcp.routing.tokens import STOP_WORDS
+from skills_mcp.skills.homes import Home
 from skills_mcp.skills.model import Skill, SkillPath
-from skills_mcp.skills.walk import Home
 from skills_mcp.snapshots.records import decode, encode
 
 BODY_CHARACTERS = 4_000

@@ -8,7 +8,9 @@ from pathlib import Path
 from skills_mcp.errors import FileError
 from skills_mcp.files.opening import OPENERS, Opener, has_openat2, open_inside
 from skills_mcp.skills.assets import read_file
-from skills_mcp.skills.walk import Package, Walk
+from skills_mcp.skills.file_tree import FolderTree
+from skills_mcp.skills.homes import HomeFolder
+from skills_mcp.skills.walk import Package, Walk, WalkLimits
 from soak.input.swapper import swapping
 from soak.scenario import Figure, Scale, Scenario
 from tests.skills.contents import load_skills
@@ -105,7 +107,8 @@ def _list(folder: Path, count: int) -> Iterator[Figure]:
 
 
 def _walk(root: Path) -> str:
-    packages = [found for found in Walk(root, 100).run() if isinstance(found, Package)]
+    walk = Walk(FolderTree(root), HomeFolder(""), WalkLimits(max_files=100))
+    packages = [found for found in walk.run() if isinstance(found, Package)]
     if any("canary.txt" in file for package in packages for file in package.files):
         return "leaked"
     whole = {"inner/x.txt", "x.txt"}

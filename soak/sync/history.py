@@ -12,6 +12,7 @@ from skills_mcp.errors import (
     RemoteMissingError,
     SyncError,
 )
+from skills_mcp.skills.homes import Selection
 from soak.scenario import Figure, Scale, Scenario
 from soak.sync.mirror import Mirror, mirrored, read_files, sync
 from tests.content.git_server import GitServer, answer
@@ -66,7 +67,7 @@ def never_mix(folder: Path, _: Scale) -> Iterator[Figure]:
     other.push("of another repository")
     git("checkout", "-q", "-b", "next", cwd=mirror.upstream.work)
     mirror.push("of another branch")
-    part = replace(mirror.policy, subfolders=("skills",))
+    part = replace(mirror.policy, selections=(Selection("skills"),))
     others: dict[str, RemoteBranch] = {
         "repository": mirror.open(url=other.upstream.url),
         "branch": mirror.open(branch="next"),

@@ -17,6 +17,7 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import ConfigError
+from skills_mcp.skills.homes import WHOLE
 from soak.scenario import Figure, Scale, Scenario
 from soak.stdio import home_variables
 from soak.sync.mirror import Mirror, sync
@@ -229,7 +230,7 @@ class Trees:
             return Tried(is_kept, is_reported=True, is_refused=True)
         found = {path.name for path in checkout.directory.rglob("*")}
         least = {entry.name for entry in entries}
-        is_reported = len(checkout.left_out) >= len(least)
+        is_reported = bool(checkout.surveyed[WHOLE].problems) or not least
         return Tried(found == {"harmless.md"}, is_reported, is_refused=False)
 
     def go_back(self) -> None:

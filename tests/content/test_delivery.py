@@ -23,6 +23,7 @@ from skills_mcp.errors import (
     SyncError,
     UnreadableContentError,
 )
+from skills_mcp.skills.homes import WHOLE, Selection
 from skills_mcp.skills.model import Stamp
 from tests.content.git_server import GitServer, answer, serving
 from tests.support import Upstream, git, mounted, sync, write
@@ -155,12 +156,13 @@ def test_a_limit_that_was_raised_lets_a_file_in(
 ) -> None:
     upstream.commit({"a.md": "1", "b.md": "longer"})
     small = sync(follow(upstream, cache, SyncPolicy(max_file_bytes=3)))
-    left_out = [each.file for each in small.left_out]
+    left_out = [each.file for each in small.surveyed[WHOLE].problems]
 
     large = sync(follow(upstream, cache))
 
     assert left_out == ["b.md"]
-    assert (large.left_out, read(large, "b.md")) == ((), "longer")
+    assert large.surveyed[WHOLE].problems == ()
+    assert read(large, "b.md") == "longer"
 
 
 def test_only_the_parts_that_are_served_are_written(
@@ -168,7 +170,7 @@ def test_only_the_parts_that_are_served_are_written(
 ) -> None:
     upstream.commit({"web/a.md": "1", "data/b.md": "2", "config.yaml": ""})
 
-    part = sync(follow(upstream, cache, SyncPolicy(subfolders=("web",))))
+    part = sync(follow(upstream, cache, SyncPolicy(selections=(Selection("web"),))))
     whole = sync(follow(upstream, cache))
 
     assert {each.name for each in part.directory.iterdir()} == {"web", "config.yaml"}

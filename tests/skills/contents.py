@@ -8,9 +8,11 @@ from typing import Any
 
 from skills_mcp.config import Layer, Limits, Settings
 from skills_mcp.content.local import LocalFolder
-from skills_mcp.content.source import Checkout, Content, LeftOut, Mode, Mount, Part
+from skills_mcp.content.source import Checkout, Content, Mode, Mount, Part, Surveyed
+from skills_mcp.skills.file_tree import FolderTree
+from skills_mcp.skills.homes import Home, HomeFolder, Selection, find_layout
 from skills_mcp.skills.model import Problem, Scope, Skill
-from skills_mcp.skills.walk import Home
+from skills_mcp.skills.walk import Walk, WalkLimits
 from skills_mcp.snapshots.collection import read_home
 from skills_mcp.snapshots.skill_table import SkillTable
 from skills_mcp.snapshots.snapshot import Snapshot, take_snapshot
@@ -37,12 +39,21 @@ def part_of(  # noqa: PLR0913 - what an operator can say of a source
     subfolder: str = "",
     scope: Scope = "org",
     revision: str | None = None,
-    left_out: tuple[LeftOut, ...] = (),
+    surveyed: Surveyed | None = None,
+    everywhere: bool = False,
+    plugins: tuple[str, ...] = (),
 ) -> Part:
     """Return a folder's share of the content; with a revision it is a commit."""
-    checkout = Checkout(folder, revision, datetime.now(UTC), left_out)
+    checkout = Checkout(folder, revision, datetime.now(UTC), surveyed or {})
     source = FixedSource(checkout, "git" if revision else "local")
-    return Part(Mount(source=source, at=at, subfolder=subfolder, scope=scope), checkout)
+    selection = Selection(subfolder, everywhere, plugins)
+    return Part(Mount(source=source, at=at, selection=selection, scope=scope), checkout)
+
+
+def homes_of(folder: Path, subfolder: str = "", **more: Any) -> tuple[Home, ...]:
+    """Return where the skills of a folder begin."""
+    layout = find_layout(FolderTree(folder), Selection(subfolder, **more))
+    return tuple(home.at(folder, "", "org") for home in layout.homes)
 
 
 @dataclass(frozen=True)
@@ -61,8 +72,10 @@ def load_skills(
     limits: Limits | None = None,
 ) -> LoadedSkills:
     """Read every skill of a folder, in the order of their files."""
-    home = Home(folder, prefix, scope=scope)
-    read = read_home(home, limits or Limits(), lambda _: "", {})
+    home = Home(folder, prefix, scope=scope, file_prefix=prefix)
+    limited = WalkLimits.of(limits or Limits())
+    walk = Walk(FolderTree(folder), HomeFolder(""), limited).run()
+    read = read_home(home, walk, lambda _: "", {})
     records = [record for record in read.records if record.skill]
     table = SkillTable.pack([(0, record) for record in records], [home])
     return LoadedSkills(tuple(table), tuple(problem for _, problem in read.findings))

@@ -15,8 +15,8 @@ from skills_mcp.skills.assets import read_file
 from skills_mcp.skills.discovery import (
     MAX_SKILL_BYTES,
 )
-from skills_mcp.skills.walk import Home, find_homes
-from tests.skills.contents import load_skills
+from skills_mcp.skills.homes import Home
+from tests.skills.contents import homes_of, load_skills
 from tests.support import SKILLS_CONTENT, open_library, skill_text, write, write_skill
 
 PACKAGE = "---\nname: pdf\ndescription: Fills forms.\n---\nBody.\n"
@@ -284,7 +284,7 @@ def test_the_skills_begin_in_skills_or_at_the_top(
     for file in files:
         write_skill(tmp_path, file)
 
-    assert find_homes(tmp_path) == (Home(tmp_path / root),)
+    assert homes_of(tmp_path) == (Home(tmp_path / root),)
 
 
 @pytest.mark.spec("12.1")
@@ -294,7 +294,7 @@ def test_skills_do_not_begin_where_a_link_leads(tmp_path: Path) -> None:
     content.mkdir()
     (content / "skills").symlink_to(tmp_path / "outside", target_is_directory=True)
 
-    assert find_homes(content) == (Home(content),)
+    assert homes_of(content) == (Home(content),)
     assert paths(content) == []
 
 
@@ -324,7 +324,7 @@ def test_a_repository_may_have_skills_for_its_own_agents_too(
     for file in files:
         write(content / file, PACKAGE)
 
-    found = find_homes(content)
+    found = homes_of(content)
 
     assert [home.directory for home in found] == [content / home for home in homes]
     assert [home.prefix for home in found] == ["", *(f"{home}/" for home in homes[1:])]
@@ -335,8 +335,8 @@ def test_a_part_of_a_repository_is_its_only_home(tmp_path: Path) -> None:
     write(tmp_path / "skills/a.md")
     write(tmp_path / "team/skills/b.md")
 
-    assert find_homes(tmp_path, "team") == (Home(tmp_path / "team"),)
-    assert find_homes(tmp_path, ".") == (Home(tmp_path),)
+    assert homes_of(tmp_path, "team") == (Home(tmp_path / "team"),)
+    assert homes_of(tmp_path, ".") == (Home(tmp_path),)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names are not always bytes")
@@ -349,11 +349,11 @@ def test_a_hidden_home_is_not_behind_a_link_and_has_a_name(tmp_path: Path) -> No
     (content / ".half/skills").symlink_to(tmp_path / "outside/skills")
     write(content / os.fsdecode(b".\xff") / "skills/x/SKILL.md", PACKAGE)
 
-    assert find_homes(content) == (Home(content / "skills"),)
+    assert homes_of(content) == (Home(content / "skills"),)
 
 
 def test_the_sample_content_has_no_problem() -> None:
-    [home] = find_homes(SKILLS_CONTENT)
+    [home] = homes_of(SKILLS_CONTENT)
     loaded = load_skills(home.directory)
 
     assert loaded.problems == ()

@@ -7,8 +7,7 @@ import pytest
 
 from skills_mcp.config import Limits
 from skills_mcp.skills.index import SkillIndex
-from skills_mcp.skills.walk import find_homes
-from tests.skills.contents import load_skills
+from tests.skills.contents import homes_of, load_skills
 from tests.support import make_skill, skill_text, write, write_skill
 
 PACKAGE = "---\nname: x\ndescription: What it does\n---\n\nText.\n"
@@ -25,7 +24,7 @@ def test_a_hidden_folder_that_cannot_be_looked_into_costs_nothing(
     write_skill(tmp_path, "skills/a.md")
     (tmp_path / ".private").mkdir(mode=0)
 
-    homes = find_homes(tmp_path)
+    homes = homes_of(tmp_path)
 
     assert [home.directory for home in homes] == [tmp_path / "skills"]
 

@@ -11,15 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.skills.model import Problem, Stamp
-from skills_mcp.skills.walk import (
-    MAX_DEPTH,
-    Package,
-    RuleFile,
-    Walk,
-    is_package,
-    load_listing,
-)
+from skills_mcp.skills.file_tree import FolderTree
+from skills_mcp.skills.homes import HomeFolder
+from skills_mcp.skills.model import Problem
+from skills_mcp.skills.walk import MAX_DEPTH, Found, Package, RuleFile, Walk, WalkLimits
 from tests.skills.contents import load_skills
 from tests.support import skill_text, write, write_skill
 
@@ -34,21 +29,28 @@ def write_package(root: Path, folder: str, *files: str) -> Path:
     return write(root / folder / "SKILL.md", PACKAGE)
 
 
+def walk(
+    folder: Path, max_files: int = 1000, *, packages_only: bool = False
+) -> Iterator[Found]:
+    home = HomeFolder("", packages_only=packages_only)
+    return Walk(FolderTree(folder), home, WalkLimits(max_files=max_files)).run()
+
+
 def packages(folder: Path, *, max_files: int = 1000) -> dict[str, list[str]]:
     """Return the files of each package; there is nothing else."""
-    found = list(Walk(folder, max_files).run())
+    found = list(walk(folder, max_files))
     assert [each for each in found if not isinstance(each, Package)] == []
     return {p.folder: list(p.files) for p in found if isinstance(p, Package)}
 
 
 def found_in(folder: Path, *, packages_only: bool = False) -> list[str]:
     """Return the files of all skills."""
-    walk = Walk(folder, 1000, packages_only=packages_only)
-    return sorted(e.file for e in walk.run() if isinstance(e, RuleFile | Package))
+    found = walk(folder, packages_only=packages_only)
+    return sorted(e.file for e in found if isinstance(e, RuleFile | Package))
 
 
 def problems_of(folder: Path) -> list[tuple[str, str, str]]:
-    found = Walk(folder, 1000).run()
+    found = walk(folder)
     return sorted((p.file, p.level, p.rule) for p in found if isinstance(p, Problem))
 
 
@@ -74,7 +76,7 @@ def test_of_two_main_files_the_one_of_the_standard_is_read(tmp_path: Path) -> No
     for name in ["SKILL.MD", "SKILL.md", "skill.md"]:
         write(tmp_path / "pdf" / name, PACKAGE)
 
-    [package] = Walk(tmp_path, 1000).run()
+    [package] = walk(tmp_path)
 
     assert isinstance(package, Package)
     assert package.main == "SKILL.md"
@@ -110,7 +112,7 @@ def test_what_tools_leave_behind_belongs_to_nobody(tmp_path: Path, file: str) ->
     write(tmp_path / file, PACKAGE)
 
     assert found_in(tmp_path) == ["pdf/SKILL.md", "ui.md"]
-    [package] = [e for e in Walk(tmp_path, 1000).run() if isinstance(e, Package)]
+    [package] = [e for e in walk(tmp_path) if isinstance(e, Package)]
     assert package.files == {}
 
 
@@ -150,7 +152,7 @@ def test_a_rule_and_a_package_of_one_name_keep_their_files_apart(
     write_skill(tmp_path, "pdf.md")
     write_package(tmp_path, "pdf", "a.txt")
 
-    found = list(Walk(tmp_path, 1000).run())
+    found = list(walk(tmp_path))
 
     assert [type(each) for each in found] == [Package, RuleFile]
     assert [each.file for each in found] == ["pdf/SKILL.md", "pdf.md"]
@@ -198,7 +200,7 @@ def test_the_folder_of_a_rule_has_its_markdown_and_still_its_packages(
     (tmp_path / "ui/folder.md").mkdir()
     write_package(tmp_path, "ui/pdf")
 
-    package, rule = Walk(tmp_path, 1000).run()
+    package, rule = walk(tmp_path)
 
     assert isinstance(package, Package)
     assert package.folder == "ui/pdf"
@@ -282,7 +284,7 @@ def test_a_link_in_a_package_is_left_out_and_told(tmp_path: Path) -> None:
     (inside / "pdf/loop").symlink_to(inside)
     (inside / "pdf/self").symlink_to("self")
 
-    [package] = [e for e in Walk(inside, 1000).run() if isinstance(e, Package)]
+    [package] = [e for e in walk(inside) if isinstance(e, Package)]
 
     assert list(package.files) == ["a.txt", "scripts/b.py"]
     assert problems_of(inside) == [
@@ -377,7 +379,7 @@ def test_a_file_that_nobody_can_name_is_told_in_a_safe_way(
     else:
         write(path)
 
-    [package] = [e for e in Walk(tmp_path, 1000).run() if isinstance(e, Package)]
+    [package] = [e for e in walk(tmp_path) if isinstance(e, Package)]
 
     assert list(package.files) == ["good.txt"]
     rule = "link" if kind == "link" else "file-name"
@@ -391,7 +393,7 @@ def test_a_file_whose_name_is_not_safe_everywhere_is_left_out(
 ) -> None:
     write_package(tmp_path, "pdf", name, "good.txt")
 
-    [package] = [e for e in Walk(tmp_path, 1000).run() if isinstance(e, Package)]
+    [package] = [e for e in walk(tmp_path) if isinstance(e, Package)]
 
     assert list(package.files) == ["good.txt"]
     assert problems_of(tmp_path) == [(f"pdf/{name}", "warning", "file-name")]
@@ -404,7 +406,7 @@ def test_a_walk_ends_after_as_many_files_as_it_may_look_at(tmp_path: Path) -> No
     for number in range(10):
         write_skill(tmp_path, f"{number}.md")
 
-    found = list(Walk(tmp_path, 4).run())
+    found = list(walk(tmp_path, 4))
 
     assert [e.file for e in found if isinstance(e, RuleFile)] == [
         *("0.md", "1.md", "2.md", "3.md")
@@ -422,7 +424,7 @@ def test_the_limit_counts_files_wherever_they_lie(tmp_path: Path, place: str) ->
     for number in range(20):
         write(tmp_path / place / f"{number}.txt")
 
-    found = list(Walk(tmp_path, 15).run())
+    found = list(walk(tmp_path, 15))
 
     assert "max-files" in [e.rule for e in found if isinstance(e, Problem)]
 
@@ -448,7 +450,7 @@ def test_the_depth_of_a_package_and_of_its_files_is_bounded(
     write_package(tmp_path, "c")
     write_package(tmp_path, deep("c", MAX_DEPTH + extra))
 
-    walked = list(Walk(tmp_path, 1000).run())
+    walked = list(walk(tmp_path))
 
     found = {p.folder: p.files for p in walked if isinstance(p, Package)}
     assert (deep("a", MAX_DEPTH + extra) in found) is served
@@ -565,65 +567,3 @@ def test_any_tree_of_any_names_is_read_to_its_end(
 # --- the listing of a folder --------------------------------------------------
 
 NOTHING: frozenset[str] = frozenset()
-
-
-def test_entries_come_in_the_order_of_their_names_with_what_they_are(
-    tmp_path: Path,
-) -> None:
-    write(tmp_path / "b.txt", "four")
-    (tmp_path / "a").mkdir()
-    (tmp_path / "c").symlink_to("a", target_is_directory=True)
-    (tmp_path / "d").symlink_to("d")
-
-    entries = load_listing(tmp_path, "", skipped=NOTHING, most=99).entries
-
-    assert [name for name in entries if name != "home"] == ["a", "b.txt", "c", "d"]
-    assert [name for name in "acd" if entries[name].leads_to_folder] == ["a", "c"]
-    assert [name for name in "acd" if entries[name].is_folder] == ["a"]
-    assert [name for name in "acd" if entries[name].is_link] == ["c", "d"]
-    assert entries["b.txt"].is_file
-    assert entries["b.txt"].stamp == Stamp.of((tmp_path / "b.txt").stat())
-
-
-def test_of_a_huge_folder_only_the_first_names_are_looked_at(tmp_path: Path) -> None:
-    for number in range(50):
-        write(tmp_path / f"x/{number:02}.txt")
-    write(tmp_path / "x/SKILL.md")
-    write(tmp_path / "x/00.txt")
-
-    listing = load_listing(tmp_path, "x", skipped=frozenset({"01.txt"}), most=2)
-
-    assert list(listing.entries) == ["00.txt", "02.txt"]
-    assert listing.count == 50
-    assert listing.has_main
-    assert load_listing(tmp_path, "x", skipped=NOTHING, most=0).count == 51
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="links")
-@pytest.mark.spec("12.1")
-def test_a_folder_behind_a_link_has_no_entries(tmp_path: Path) -> None:
-    write(tmp_path / "outside/inner/SKILL.md")
-    (tmp_path / "root").mkdir()
-    (tmp_path / "root/link").symlink_to(tmp_path / "outside")
-
-    for folder in ("link", "link/inner", "link/inner/"):
-        with pytest.raises(OSError, match=r"."):
-            load_listing(tmp_path / "root", folder, skipped=NOTHING, most=9)
-
-    assert not is_package(tmp_path / "root", "link/inner")
-    assert is_package(tmp_path / "outside", "inner")
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="modes")
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may look at everything")
-def test_an_entry_that_nobody_may_look_at_still_has_a_kind(tmp_path: Path) -> None:
-    write(tmp_path / "locked/a.md")
-    (tmp_path / "locked/b").mkdir()
-    (tmp_path / "locked").chmod(0o400)
-
-    entries = load_listing(tmp_path, "locked", skipped=NOTHING, most=9).entries
-
-    (tmp_path / "locked").chmod(0o700)
-    assert [entry.stamp for entry in entries.values()] == [None, None]
-    assert entries["a.md"].is_file
-    assert entries["b"].is_folder

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.skills.discovery import read_skill
+from skills_mcp.skills.file_tree import FolderTree
+from skills_mcp.skills.homes import Home, HomeFolder
 from skills_mcp.skills.model import (
     Argument,
     Asset,
@@ -18,7 +20,7 @@ from skills_mcp.skills.model import (
     Skill,
     Stamp,
 )
-from skills_mcp.skills.walk import Home, Walk
+from skills_mcp.skills.walk import Walk, WalkLimits
 from skills_mcp.snapshots.records import KEY_BYTES, NO_KEY, ContentRecord
 from skills_mcp.snapshots.skill_table import SkillTable
 from tests.support import SKILLS_CONTENT, make_skill
@@ -44,7 +46,7 @@ def placed(skill: Skill) -> Skill:
 
 def test_every_skill_comes_out_as_it_was_read() -> None:
     home = Home(SKILLS_CONTENT / "skills")
-    walk = Walk(home.directory, 1000).run()
+    walk = Walk(FolderTree(home.directory), HomeFolder(""), WalkLimits()).run()
     found = [each for each in walk if not isinstance(each, Problem)]
     read = [(each.file, read_skill(home, each)) for each in found]
     skills = [skill for _, (skill, _) in read if skill]

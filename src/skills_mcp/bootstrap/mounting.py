@@ -14,9 +14,10 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder, derive_mounts, find_project_root
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import TOP, ContentSource, Mount
+from skills_mcp.content.source import ContentSource, Mount
 from skills_mcp.content.sync_policy import Signers, SyncPolicy
 from skills_mcp.errors import ConfigError
+from skills_mcp.skills.homes import WHOLE, Selection
 from skills_mcp.text.redaction import redact
 
 _HERE = Path()
@@ -34,6 +35,8 @@ class ShortForm:
     """A tag or full commit SHA of `repo`, instead of the branch."""
     allows_rewrite: bool = False
     """Whether a rewritten history is followed, even if the settings refuse it."""
+    selection: Selection = WHOLE
+    """Which part of the source is served."""
 
 
 def find_secret(repo: str | None) -> str | None:
@@ -108,14 +111,14 @@ class _Demands:
     allows_rewrite: bool
 
     def derive_policy(
-        self, source: Source, subfolders: tuple[str, ...] = ()
+        self, source: Source, selections: tuple[Selection, ...] = (WHOLE,)
     ) -> SyncPolicy:
         """Return the policy of one repository; the settings of its source win."""
         sync, limits = self.config.sync, self.config.limits
         own = source.allow_non_fast_forward
         is_rewrite_allowed = sync.allow_non_fast_forward if own is None else own
         return SyncPolicy(
-            subfolders=subfolders,
+            selections=selections,
             max_files=limits.max_files,
             max_file_bytes=limits.max_file_bytes,
             max_total_bytes=limits.max_total_bytes,
@@ -171,7 +174,8 @@ def _short_form(
 ) -> tuple[Mount, ...]:
     """Return the source of the short form; a folder wins over a repository."""
     if options.skills_dir:
-        return (Mount(source=LocalFolder(_absolute(options.skills_dir))),)
+        local = LocalFolder(_absolute(options.skills_dir))
+        return (Mount(source=local, selection=options.selection),)
     if options.repo:
         remote = Remote.parse(
             _address(options.repo, "SKILLS_REPO"),
@@ -180,8 +184,9 @@ def _short_form(
             pin=options.pin,
             token_file=secret.file,
         )
-        policy = demands.derive_policy(Source())
-        return (Mount(source=_open_branch(remote, policy, cache, "SKILLS_REF")),)
+        policy = demands.derive_policy(Source(), (options.selection,))
+        branch = _open_branch(remote, policy, cache, "SKILLS_REF")
+        return (Mount(source=branch, selection=options.selection),)
     if options.pin and demands.config.sources:
         # A pin must not be lost because another variable is missing.
         raise ConfigError(
@@ -212,7 +217,11 @@ def _listed(
         else:
             key = f"sources[{number}].folder"
             chosen = LocalFolder(_absolute(source.folder, demands.folder), key)
-        yield Mount(source=chosen, at=source.mount, subfolder=source.subfolder)
+        yield Mount(source=chosen, at=source.mount, selection=_select(source))
+
+
+def _select(source: Source) -> Selection:
+    return Selection(source.subfolder, source.everywhere, source.plugins)
 
 
 def _group(remotes: Mapping[int, Remote]) -> Iterable[list[int]]:
@@ -232,10 +241,8 @@ def _share(remote: Remote, sources: Sequence[Source], demands: _Demands) -> Sync
     Raises:
         ConfigError: Its sources demand different things of it.
     """
-    parts = {source.subfolder for source in sources}
-    is_all = bool(parts & {"", TOP})
-    subfolders = () if is_all else tuple(sorted(parts))
-    first, *others = {demands.derive_policy(each, subfolders) for each in sources}
+    selections = tuple(dict.fromkeys(map(_select, sources)))
+    first, *others = {demands.derive_policy(each, selections) for each in sources}
     if others:
         raise ConfigError(
             f"sources: {remote} is listed several times, with different demands. Write "

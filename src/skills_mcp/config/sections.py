@@ -145,6 +145,16 @@ class Source(Section):
         description="The folder of the source to serve; without one its `skills` "
         "if there is one, else the whole source.",
     )
+    everywhere: bool = Field(
+        default=False,
+        description="Whether packages and rule files outside of the folders where "
+        "skills usually begin are served, too.",
+    )
+    plugins: tuple[Name, ...] = Field(
+        default=(),
+        description="Names or patterns of plugins of the source; if set, only their "
+        "skills are served.",
+    )
     mount: MountPath = Field(
         default="",
         description="Where its skills appear in the tree, such as `teams/web`; "

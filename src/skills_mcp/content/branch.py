@@ -19,6 +19,7 @@ from skills_mcp.content.source import Accept, Attempt, Checkout, Freshness, Hold
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import SignatureError, SyncError
 from skills_mcp.processes.retry import is_resting
+from skills_mcp.skills.homes import WHOLE, Selection
 from skills_mcp.text.rendering import shorten
 
 if TYPE_CHECKING:  # more modules than the first answer may wait for
@@ -233,14 +234,13 @@ class RemoteBranch:
         """
         if checkout.revision is None:
             return None
-        subfolders = self._policy.subfolders
         try:
-            listing = self._parts.repository.list_files(checkout.revision, subfolders)
+            entries = self._parts.repository.list_files(checkout.revision)
         except SyncError:
             return None
         return {
             entry.file: f"{entry.blob}+x" if entry.is_executable else entry.blob
-            for entry in listing.entries
+            for entry in entries
         }
 
     def close(self) -> None:
@@ -299,5 +299,12 @@ def _store_name(remote: Remote, policy: SyncPolicy) -> str:
     for the latter may the default branch stand in.
     """
     followed = f"\0{remote.wanted}" if remote.pin else remote.branch
-    identity = "\0".join((remote.url, followed, *sorted(policy.subfolders)))
+    parts = sorted(_name(part) for part in policy.selections if part != WHOLE)
+    identity = "\0".join((remote.url, followed, *parts))
     return hashlib.sha256(identity.encode()).hexdigest()[:16]
+
+
+def _name(selection: Selection) -> str:
+    plugins = ",".join(sorted(selection.plugins))
+    everywhere = "everywhere" if selection.everywhere else ""
+    return "\0".join(filter(None, (selection.subfolder, everywhere, plugins)))

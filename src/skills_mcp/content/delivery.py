@@ -24,7 +24,7 @@ from skills_mcp.content.source import (
     Attempt,
     Checkout,
     Freshness,
-    LeftOut,
+    Surveyed,
     derive_failure,
     recall,
 )
@@ -43,6 +43,9 @@ from skills_mcp.processes.retry import is_resting
 logger = logging.getLogger(__name__)
 
 _RANDOMNESS = random.Random()  # noqa: S311 - spreads load, guards nothing
+
+# A hundred lines more say nothing more.
+_MOST_LOGGED = 10
 
 Inspect = Callable[[Checkout], None]
 """Reads a commit before it is published, see `source.Accept`."""
@@ -179,13 +182,13 @@ class Delivery:
         listing = self._list(commit)
         if not self._is_gone(commit):
             self._repair(listing, commit)
-            self._store.revise(commit, listing.left_out)
+            self._store.revise(commit, listing.surveyed)
             return
 
-        def fill(folder: Path) -> tuple[LeftOut, ...]:
+        def fill(folder: Path) -> Surveyed:
             previous = self._find_previous(served)
             export(listing, self._repository, folder, previous, self._count)
-            return listing.left_out
+            return listing.surveyed
 
         self._store.stage(commit, fill)
 
@@ -234,8 +237,11 @@ class Delivery:
             self._repair(self._list(current.commit), current.commit)
 
     def _repair(self, listing: TreeListing, commit: str) -> None:
-        for file in repair(listing, self._repository, self._store.folder(commit)):
+        wrong = repair(listing, self._repository, self._store.folder(commit))
+        for file in wrong[:_MOST_LOGGED]:
             logger.warning("%r differed from commit %s; it is repaired", file, commit)
+        if others := len(wrong[_MOST_LOGGED:]):
+            logger.warning("%d more files differed; they are repaired", others)
 
     def _find_previous(self, served: str | None) -> tuple[TreeListing, Path] | None:
         """Return the commit and the folder that unchanged files are linked from."""
@@ -280,7 +286,7 @@ class Delivery:
         return commit not in self._store.commits()
 
     def _list(self, commit: str) -> TreeListing:
-        return self._repository.list_files(commit, self._policy.subfolders)
+        return self._repository.list_served(commit)
 
     def _tell(self, verb: str, share: float) -> None:
         self.doing = f"{verb} {share:.0%}"

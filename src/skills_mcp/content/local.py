@@ -5,8 +5,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from skills_mcp.content.source import TOP, Checkout, Mount
+from skills_mcp.content.source import Checkout, Mount
 from skills_mcp.errors import SyncError
+from skills_mcp.skills.homes import TOP, Selection
 
 FOLDER = ".agents/skills"
 MARKERS = (".git", ".jj", ".codelia")
@@ -97,7 +98,7 @@ def derive_mounts(root: Path, working: Path, home: Path) -> tuple[Mount, ...]:
         Mount(
             source=DiscoveredFolder(folder / FOLDER),
             at=(folder / FOLDER).relative_to(root).as_posix(),
-            subfolder=TOP,
+            selection=Selection(TOP),
             scope="repo",
         )
         for folder in derive_folders(root, working)
@@ -105,7 +106,7 @@ def derive_mounts(root: Path, working: Path, home: Path) -> tuple[Mount, ...]:
     own = Mount(
         source=DiscoveredFolder(home / FOLDER),
         at=f"~/{FOLDER}",
-        subfolder=TOP,
+        selection=Selection(TOP),
         scope="user",
     )
     return (*project, own)

@@ -288,7 +288,7 @@ def _parts(
         checkout = outcomes[mount.source].checkout
         if checkout is None:
             continue
-        folder = os.path.realpath(checkout.directory / mount.subfolder)
+        folder = os.path.realpath(checkout.directory / mount.selection.subfolder)
         if mount.scope == "org" or folder not in served:
             yield Part(mount, checkout)
         served.add(folder)

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 
 from skills_mcp.errors import AccessRefusedError, SyncError
 from skills_mcp.processes.retry import derive_pause
+from skills_mcp.skills.homes import WHOLE, HomeFolder, Selection
 from skills_mcp.skills.model import Problem, Scope
 
 Mode = Literal["local", "git"]
@@ -19,44 +20,22 @@ _ERRORS = SyncError.__module__
 # One interval may be missed by chance, and a second while a laptop wakes up.
 _MISSED_INTERVALS = 3
 
-TOP = "."
-"""The `subfolder` for the top of a source, even if it has a folder `skills/`."""
-
-
-LeftOutKind = Literal["link", "submodule", "name", "collision", "size"]
-
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A file of a commit that is not written to a disk, and why."""
+class SurveyedPart:
+    """What a walk over a whole commit has found, before it was written to a disk.
 
-    file: str
-    kind: LeftOutKind
+    Only files that can be served are written, so the rest is known from here alone.
+    """
+
+    homes: tuple[HomeFolder, ...]
+    """Where the skills begin."""
+    problems: tuple[Problem, ...]
+    """What is not served; files are relative to the top of the source."""
 
 
-_LEFT_OUT: Mapping[LeftOutKind, tuple[str, str, str]] = {
-    "link": ("is a link", "put a file with a plain name in its place", "link"),
-    "submodule": (
-        "is a submodule, which is another repository",
-        "add that repository to your sources, or copy its files",
-        "submodule",
-    ),
-    "name": (
-        "has a name that is not safe on every system",
-        "rename it: letters, digits, hyphens and dots are safe",
-        "file-name",
-    ),
-    "collision": (
-        "has a name that some file systems take for another one in its folder",
-        "rename one of them so that they differ in more than capitals and accents",
-        "name-collision",
-    ),
-    "size": (
-        "is larger than limits.max_file_bytes",
-        "keep it elsewhere, or let the operator raise the limit",
-        "file-size",
-    ),
-}
+Surveyed = Mapping[Selection, SurveyedPart]
+"""By the part of the source that is served."""
 
 
 LONGEST_PAUSE_SECONDS = 15 * 60.0
@@ -110,8 +89,8 @@ class Checkout:
     """The commit, or None for a plain folder."""
     synced_at: datetime
     """When this was last known to be the newest revision."""
-    left_out: tuple[LeftOut, ...] = ()
-    """Files of the revision that are not in the directory."""
+    surveyed: Surveyed = field(default_factory=dict)
+    """What is known of a commit; empty for a plain folder."""
     verified_by: str | None = None
     """The signer, if signatures are checked."""
     hold: Hold | None = None
@@ -162,8 +141,8 @@ class Mount:
     source: ContentSource
     at: str = ""
     """The prefix of its skills' paths, such as `teams/web`; empty for the top."""
-    subfolder: str = ""
-    """The folder that is served; empty for those of `homes.find_homes`."""
+    selection: Selection = WHOLE
+    """Which part of the source is served."""
     scope: Scope = "org"
 
 
@@ -232,12 +211,6 @@ class SourceState:
     """The remote's default branch, if that is followed because there is no `main`."""
     failed_at: datetime | None = None
     next_attempt_at: datetime | None = None
-
-
-def explain_left_out(file: str, kind: LeftOutKind) -> Problem:
-    """Return the problem that is reported for a file that is left out."""
-    reason, hint, rule = _LEFT_OUT[kind]
-    return Problem(file, reason, hint, rule=rule)
 
 
 def accept_all(source: ContentSource, checkout: Checkout) -> None:

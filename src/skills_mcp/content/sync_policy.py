@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skills_mcp.config.values import Verify
+from skills_mcp.skills.homes import WHOLE, Selection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +23,8 @@ class Signers:
 class SyncPolicy:
     """Limits and gates of one repository.  The defaults are those of `Config`."""
 
-    subfolders: tuple[str, ...] = ()
-    """The parts of the repository that are served; empty for all of it."""
+    selections: tuple[Selection, ...] = (WHOLE,)
+    """The parts of the repository that are served."""
     max_files: int = 100_000
     max_file_bytes: int = 8 * 1024 * 1024
     """Larger files are left out."""

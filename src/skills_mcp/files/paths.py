@@ -8,6 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from skills_mcp.errors import InvalidPathError
 from skills_mcp.text.unicode import BLANK
@@ -69,6 +70,23 @@ def parse_relative(text: str) -> tuple[str, ...]:
             "skill lists it, relative and with forward slashes: assets/example.txt"
         )
     return tuple(parts)
+
+
+@lru_cache(maxsize=1 << 16)
+def is_safe_name(name: str) -> bool:
+    """Whether every system reads a name of a file or folder in the same way.
+
+    >>> is_safe_name("SKILL.md"), is_safe_name("aux.md")
+    (True, False)
+    """
+    return not (name.startswith("~") or _is_unsafe(name))
+
+
+def fold_name(name: str) -> str:
+    """Return what a file system compares that ignores case and composition."""
+    if name.isascii():
+        return name.lower()
+    return _compose(_compose(name).casefold())
 
 
 def find_name(names: Iterable[str], wanted: str) -> str | None:

@@ -14,6 +14,7 @@ from skills_mcp.files.opening import open_inside
 from skills_mcp.files.paths import find_name
 from skills_mcp.skills.document import decode
 from skills_mcp.skills.frontmatter import derive_path, parse_skill
+from skills_mcp.skills.homes import Home
 from skills_mcp.skills.index import INDEX, ROOT
 from skills_mcp.skills.model import (
     Problem,
@@ -24,7 +25,7 @@ from skills_mcp.skills.model import (
     printable,
 )
 from skills_mcp.skills.package import parse_package
-from skills_mcp.skills.walk import Home, Package, RuleFile
+from skills_mcp.skills.walk import Package, RuleFile
 
 MAX_SKILL_BYTES = 1024 * 1024
 """Four times the largest skill known; more is a mistake, not a text to read."""
@@ -37,15 +38,15 @@ Described = tuple[Skill | None, tuple[Problem, ...]]
 def read_skill(home: Home, found: RuleFile | Package) -> Described:
     """Read the skill of a rule file or a package.  Blocking."""
     skill, problems = _read_found(home.directory, found)
-    prefix = home.prefix
-    if prefix:
-        problems = tuple(replace(p, file=prefix + p.file) for p in problems)
+    shown = home.file_prefix
+    if shown:
+        problems = tuple(replace(p, file=shown + p.file) for p in problems)
     if skill is None:
         return None, problems
     return replace(
         skill,
-        path=_mounted(skill.path, prefix),
-        file=prefix + found.file,
+        path=_mounted(skill.path, home.prefix),
+        file=shown + found.file,
         root=home.directory,
         location=home.directory / found.file,
         scope=home.scope,
@@ -84,12 +85,13 @@ def _load_package(root: Path, found: Package, text: str, stamp: Stamp) -> Descri
 def _load_rules(root: Path, found: RuleFile, text: str) -> Described:
     if _is_notice(found.file, text):
         return None, tuple(_hidden(root, found))
-    skill, problems = parse_skill(text, file=found.file, directory=found.directory)
-    if found.directory is None:
+    directory = root / found.folder if found.owns_folder else None
+    skill, problems = parse_skill(text, file=found.file, directory=directory)
+    if directory is None:
         return skill, problems
     skill = _spell_as_disk(skill, found.files) if skill else None
     declared = {entry.file for entry in skill.entries()} if skill else set()
-    folder = derive_path(found.file)
+    folder = found.folder
     listed = sorted(declared & found.files.keys())
     stamps = {file: _stamp(root, f"{folder}/{file}") for file in listed}
     files = {file: stamp for file, stamp in stamps.items() if stamp}
@@ -173,10 +175,10 @@ def _hidden(
     root: Path, found: RuleFile | Package, declared: Collection[str] = ()
 ) -> Iterator[Problem]:
     """Report skills that are taken for the files of another one."""
-    if isinstance(found, Package) or found.directory is None:
+    if isinstance(found, Package) or not found.owns_folder:
         return
     for name in found.markdown:
-        file = f"{derive_path(found.file)}/{name}"
+        file = f"{found.folder}/{name}"
         if name not in declared and _looks_like_a_skill(root, file):
             yield Problem(
                 printable(file),

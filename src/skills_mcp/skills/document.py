@@ -83,11 +83,10 @@ def parse_document(text: str, report: ProblemList, *, lenient: bool) -> Document
     """Take the text of a file apart; the reason why not is in the report."""
     whole = text.lstrip(_INVISIBLE).replace("\r\n", "\n").replace("\r", "\n")
     preamble, text = _skip_preamble(whole.lstrip(), lenient=lenient)
-    example = _PACKAGE_EXAMPLE if lenient else _EXAMPLE
     splitter = _splitter()
     if not splitter.detect(text):
-        report.fail("frontmatter", "has no frontmatter", example)
-        return None
+        reason = "has no frontmatter"
+        return _without_fields("no-frontmatter", whole, reason, report, lenient=lenient)
     try:
         block, body = splitter.split(text)
     except ValueError:
@@ -101,8 +100,7 @@ def parse_document(text: str, report: ProblemList, *, lenient: bool) -> Document
         return None
     if not isinstance(texts.value, dict) or not texts.value:
         reason = "has a frontmatter without `key: value` lines"
-        report.fail("frontmatter", reason, example)
-        return None
+        return _without_fields("frontmatter", body, reason, report, lenient=lenient)
     report.lines = {key: 1 + line for key, line in texts.lines.items()}
     if preamble.strip():
         reason = "has text in front of its frontmatter"
@@ -110,6 +108,17 @@ def parse_document(text: str, report: ProblemList, *, lenient: bool) -> Document
     fields = _clean(texts, report)
     parts = filter(None, (preamble.strip(), _BLANK_LINES.sub("", body).rstrip()))
     return Document(fields, "\n\n".join(parts))
+
+
+def _without_fields(
+    rule: str, body: str, reason: str, report: ProblemList, *, lenient: bool
+) -> Document | None:
+    """Return a package without frontmatter; a rule file without one is no skill."""
+    if not lenient:
+        report.fail(rule, reason, _EXAMPLE)
+        return None
+    report.warn(rule, reason, _PACKAGE_EXAMPLE)
+    return Document({}, _BLANK_LINES.sub("", body).rstrip())
 
 
 def _clean(texts: Texts, report: ProblemList) -> Mapping[str, Any]:

@@ -99,7 +99,8 @@ def _keywords(fields: Mapping[str, Any], report: ProblemList) -> tuple[str, ...]
             "has no keywords" if value in (None, "") else "has keywords, not a list"
         )
         hint = "write a list: keywords: [react, auth, login]"
-        report.fail("keywords", reason, hint, key="keywords")
+        rule = "keywords" if "keywords" in fields else "no-keywords"
+        report.fail(rule, reason, hint, key="keywords")
         return ()
     kept = distinct(words_of(fields, "keywords"))
     if not kept:

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import chain
@@ -64,6 +65,8 @@ class SkillIndex:
         skills: In path order already, if there are `rows`.
         rules: What the operator offers; everything if there are none.
         rows: What is known of each skill without making it (see `SkillTable.listed`).
+        copies: Paths of skills that are the same; the first one that is offered stands
+            for all of them.
     """
 
     def __init__(
@@ -72,6 +75,7 @@ class SkillIndex:
         rules: Visibility | None = None,
         *,
         rows: Iterable[Listed] | None = None,
+        copies: Iterable[Sequence[SkillPath]] = (),
     ) -> None:
         rules = rules or Visibility()
         if rows is not None and isinstance(skills, Sequence):
@@ -82,7 +86,13 @@ class SkillIndex:
         self._numbers: dict[str, int] = {r.path: n for n, r in enumerate(self._rows)}
         self._denied = {row.path for row in self._rows if is_denied(row, rules)}
         enabled = [n for n, row in enumerate(self._rows) if is_enabled(row, rules)]
-        self.offered = Offered(self._skills, enabled)
+        paths = {self._rows[number].path for number in enabled}
+        self._places = dict(_find_places(copies, paths))
+        self._kept: dict[str, str] = {
+            c: p for p, others in self._places.items() for c in others
+        }
+        kept = [n for n in enabled if self._rows[n].path not in self._kept]
+        self.offered = Offered(self._skills, kept)
 
     def __iter__(self) -> Iterator[Skill]:
         return iter(self.offered)
@@ -93,7 +103,11 @@ class SkillIndex:
     @property
     def hidden_count(self) -> int:
         """How many skills the operator does not offer."""
-        return len(self._rows) - len(self.offered)
+        return len(self._rows) - len(self.offered) - len(self._kept)
+
+    def other_places(self, path: SkillPath) -> tuple[SkillPath, ...]:
+        """Return the paths of the copies that a skill stands for."""
+        return self._places.get(path, ())
 
     @cached_property
     def listed(self) -> tuple[Listed, ...]:
@@ -101,8 +115,8 @@ class SkillIndex:
         return tuple(self._rows[number] for number in self.offered.numbers)
 
     def get(self, path: str) -> Skill | None:
-        """Return the skill with exactly this path, if it is offered."""
-        number = self._offered_at.get(path)
+        """Return the skill with exactly this path, or its copy, if it is offered."""
+        number = self._offered_at.get(self._kept.get(path, path))
         return None if number is None else self.offered[number]
 
     def require(self, path: str) -> Skill:
@@ -223,6 +237,16 @@ class SkillIndex:
         for number, row in enumerate(self.listed):
             named[row.name.casefold()].append(number)
         return named
+
+
+def _find_places(
+    copies: Iterable[Sequence[SkillPath]], offered: AbstractSet[str]
+) -> Iterator[tuple[SkillPath, tuple[SkillPath, ...]]]:
+    """Yield the skill that stands for each group of copies, and the others."""
+    for group in copies:
+        known = [path for path in group if path in offered]
+        if len(known) > 1:
+            yield known[0], tuple(known[1:])
 
 
 def show_asked(path: str, otherwise: str) -> str:

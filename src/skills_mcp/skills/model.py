@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NewType
+from typing import Literal, NamedTuple, NewType
 
 SkillPath = NewType("SkillPath", str)
 """`ui/react/auth`: a skill's place in the tree, never a place on a disk."""
@@ -62,8 +62,7 @@ by its time. Whole seconds of even numbers, as some file systems keep no others.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
+class Stamp(NamedTuple):
     """How a file looked when the skills were read."""
 
     size_bytes: int
@@ -141,6 +140,9 @@ class Skill:
         yield from self.scripts
 
 
+Level = Literal["error", "warning"]
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """Something in the content that its author should know: data, never raised."""
@@ -149,7 +151,7 @@ class Problem:
     reason: str
     hint: str
     """What to write instead."""
-    level: Literal["error", "warning"] = "error"
+    level: Level = "error"
     """`error`: the file is not served. `warning`: served, with a part ignored."""
 
     rule: str = ""
@@ -158,6 +160,8 @@ class Problem:
     """Where in the file; 1 for the file as a whole."""
     is_passing: bool = False
     """Whether reading the same content again may go better: a disk had a bad day."""
+    count: int = 0
+    """How many skills or files it stands for; 0 if it is about one file."""
 
     def __str__(self) -> str:
         return f"{self.file}: {self.reason} ({self.hint})"
@@ -217,7 +221,7 @@ class ProblemList:
         reason: str,
         hint: str,
         key: str,
-        level: Literal["error", "warning"],
+        level: Level,
     ) -> None:
         line = self.lines.get(key, 1)
         reason = printable(reason)

@@ -1,35 +1,40 @@
-"""Where skills begin, and which files are skills: Markdown in a tree, and packages.
+"""Which files of a source are skills: Markdown in a tree, and packages.
 
-Rule: nothing outside the folder is read, and no link is followed. A name can become a
-link at any time, so each question about an entry is asked of the open folder, and never
-again by its path.
+Rule: every `SKILL.md` and every Markdown file is part of what a walk finds, or it is in
+a problem, or it lies in a folder whose problem has the count.
 """
 
-import heapq
-import os
-import stat
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections import defaultdict
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
-from skills_mcp.errors import InvalidPathError
-from skills_mcp.files.opening import listed_inside
-from skills_mcp.files.paths import MAX_PARTS, find_twins, parse_relative
-from skills_mcp.skills.index import ROOT
-from skills_mcp.skills.model import Problem, Scope, Stamp, printable
+from skills_mcp.config import Limits
+from skills_mcp.errors import LimitExceededError
+from skills_mcp.files.paths import MAX_PARTS, fold_name, is_safe_name
+from skills_mcp.skills.file_tree import FileTree, FolderEntry, list_quietly
+from skills_mcp.skills.homes import (
+    INSTALLED,
+    SKIPPED,
+    HomeFolder,
+    Layout,
+    Selection,
+    find_layout,
+    lies_in,
+)
+from skills_mcp.skills.model import Level, Problem, Stamp, printable
 from skills_mcp.skills.package import MAIN, is_main
 
 MAX_DEPTH = MAX_PARTS - 1
 """As many folders as the path of a file may have."""
 
-SKIPPED = frozenset(
-    {".git", ".hg", ".svn", ".jj", ".env", ".env.local", ".netrc", ".venv"}
-    | {".DS_Store", "node_modules", "__pycache__"}
-)
-"""What tools leave beside a skill, and secrets such as `.env`; none of it is served."""
-
 _TO_LINK = "put what it leads to in its place"
+
+# A limit that is exceeded is told with the number found, unless that takes too long.
+_COUNTED_TIMES = 2
+
+_MOST_NAMED = 3
+"""As many files are named of those that one problem stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +42,9 @@ class RuleFile:
     """A Markdown file in the tree, and the folder that belongs to it."""
 
     file: str
-    """Relative to the root of the walk."""
-    directory: Path | None
+    """Relative to the home."""
+    owns_folder: bool = False
+    """Whether the folder of the same name has its assets and scripts."""
     markdown: tuple[str, ...] = ()
     """The Markdown files in that folder, by their paths in it."""
     stamp: Stamp | None = field(default=None, compare=False)
@@ -46,13 +52,18 @@ class RuleFile:
     files: Mapping[str, Stamp] = field(default_factory=dict, compare=False)
     """All files in that folder by their paths in it, those of packages included."""
 
+    @property
+    def folder(self) -> str:
+        """The folder that may belong to it, relative to the home."""
+        return self.file.removesuffix(".md")
+
 
 @dataclass(frozen=True, slots=True)
 class Package:
     """A folder with a `SKILL.md`, and every file in it."""
 
     folder: str
-    """Relative to the root of the walk; empty for the root itself."""
+    """Relative to the home; empty for the home itself."""
     main: str
     files: Mapping[str, Stamp]
     """All files but the main one, by their paths in the folder."""
@@ -61,53 +72,29 @@ class Package:
 
     @property
     def file(self) -> str:
-        """The `SKILL.md`, relative to the root of the walk."""
+        """The `SKILL.md`, relative to the home."""
         return f"{self.folder}/{self.main}" if self.folder else self.main
 
 
 Found = RuleFile | Package | Problem
 
 
-@dataclass(frozen=True, slots=True)
-class FolderEntry:
-    """One name in a folder."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalkLimits:
+    """How much is looked at in one source.  The defaults are those of `Config`."""
 
-    mode: int
-    """The kind of file, as in `st_mode`; 0 if it is unknown."""
-    stamp: Stamp | None
-    """Its size and times; None if it cannot be looked at."""
-    leads_to_folder: bool
-    """Whether it is a folder, or a link to one."""
+    max_files: int = 200_000
+    max_file_bytes: int = 8 * 1024 * 1024
+    max_total_bytes: int = 256 * 1024 * 1024
 
-    @property
-    def is_folder(self) -> bool:
-        """Whether it is a folder itself."""
-        return stat.S_ISDIR(self.mode)
-
-    @property
-    def is_file(self) -> bool:
-        """Whether it is a regular file itself."""
-        return stat.S_ISREG(self.mode)
-
-    @property
-    def is_link(self) -> bool:
-        """Whether it is a symbolic link."""
-        return stat.S_ISLNK(self.mode)
-
-
-Entries = Mapping[str, FolderEntry]
-
-
-@dataclass(slots=True)
-class FolderListing:
-    """The names in a folder."""
-
-    entries: Entries
-    """The first entries in the order of their names."""
-    count: int = 0
-    """The number of names, those beyond `entries` included."""
-    has_main: bool = False
-    """Whether any of the names makes the folder a package."""
+    @classmethod
+    def of(cls, limits: Limits) -> "WalkLimits":
+        """Return the limits of a walk that the operator has set."""
+        return cls(
+            max_files=limits.max_files,
+            max_file_bytes=limits.max_file_bytes,
+            max_total_bytes=limits.max_total_bytes,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,121 +103,316 @@ class _Stamped:
     stamp: Stamp
 
 
-class Walk:
-    """One walk over one folder, with a limit for everything that it looks at.
+_Entries = Mapping[str, FolderEntry]
+
+
+@dataclass(slots=True)
+class _Tally:
+    """How much was seen in all homes of one source."""
+
+    seen: int = 0
+    size_bytes: int = 0
+
+
+class Survey:
+    """One walk over a source: all of its homes, and what lies outside of them.
 
     Args:
-        root: The folder; nothing outside it is looked at.
-        max_files: How many files and folders are looked at.
-        packages_only: Whether Markdown files that stand alone are no skills.
+        tree: The folder or the commit.
+        selection: Which part of it is served.
+        limits: How much is looked at.
+        layout: Where its skills begin if that is known already.
     """
 
     def __init__(
         self,
-        root: Path,
-        max_files: int,
-        *,
-        packages_only: bool = False,
+        tree: FileTree,
+        selection: Selection,
+        limits: WalkLimits,
+        layout: Layout | None = None,
     ) -> None:
-        self._root = root
-        self._max_files = max_files
-        self._packages_only = packages_only
-        self._seen = 0
+        self._tree = tree
+        self._selection = selection
+        self._limits = limits
+        self._tally = _Tally()
+        self._aside = _Aside()
+        self.layout = layout or find_layout(tree, selection)
+
+    def walk(self, home: HomeFolder) -> Iterator[Found]:
+        """Yield the skills and problems of a home; files are relative to it.
+
+        Raises:
+            LimitExceededError: The source has more files or bytes than it may have.
+        """
+        yield from Walk(self._tree, home, self._limits, self._tally, self._aside).run()
+        most = self._limits.max_total_bytes
+        if self._tally.size_bytes > most:
+            raise LimitExceededError(
+                f"the files to serve have {self._tally.size_bytes:,} bytes, and "
+                f"limits.max_total_bytes is {most:,}. Serve a part of them with "
+                "subfolder, or raise limits.max_total_bytes"
+            )
+
+    def outside(self) -> Iterator[Problem]:
+        """Yield what is not served, with counts; call it after the homes are walked."""
+        yield from self.layout.problems
+        if not self._selection.subfolder:
+            yield from self._find_outside("")
+        yield from self._aside.problems()
+
+    def _find_outside(self, folder: str) -> Iterator[Problem]:
+        """Yield the folders without a home in them that hold packages."""
+        parts = [part for home in self.layout.homes for part in home.parts]
+        if folder in parts or "" in parts:
+            return
+        has_home = not folder or any(p.startswith(f"{folder}/") for p in parts)
+        if not has_home:
+            count = self._count(folder)
+            if count:
+                yield _outside(folder, count, self.layout)
+            return
+        entries = self._list(folder)
+        mains = [name for name, entry in entries.items() if _is_main_file(name, entry)]
+        if mains:
+            shown = f"{folder}/{mains[0]}" if folder else mains[0]
+            yield _outside(shown, 1, self.layout)
+        for name, entry in entries.items():
+            inner = f"{folder}/{name}" if folder else name
+            if entry.kind == "folder":
+                yield from self._find_outside(inner)
+            elif not mains:
+                self._aside.add(inner, entry)
+
+    def _count(self, folder: str) -> int:
+        """Return the number of packages in a folder, at any depth."""
+        entries = self._list(folder)
+        is_package = any(_is_main_file(*each) for each in entries.items())
+        count = int(is_package)
+        for name, entry in entries.items():
+            if entry.kind == "folder":
+                count += self._count(f"{folder}/{name}")
+            elif not is_package:
+                self._aside.add(f"{folder}/{name}", entry)
+        return count
+
+    def _list(self, folder: str) -> _Entries:
+        if folder.count("/") > 2 * MAX_DEPTH or self._aside.is_full:
+            return {}
+        try:
+            entries = self._tree.list(folder, self._limits.max_files).entries
+        except OSError:
+            return {}
+        self._aside.looked_at += len(entries)
+        if self._aside.looked_at > self._limits.max_files:
+            self._aside.is_full = True
+        self._aside.skip(folder, entries)
+        return {n: e for n, e in entries.items() if n not in _NEVER_SERVED}
+
+
+def _is_main_file(name: str, entry: FolderEntry) -> bool:
+    return entry.kind != "folder" and is_main(name)
+
+
+def _outside(folder: str, count: int, layout: Layout) -> Problem:
+    packages = "1 package" if count == 1 else f"{count:,} packages"
+    if layout.is_picked:
+        reason = f"holds {packages} of plugins that are not picked"
+        hint = "add the plugin to plugins in your settings"
+        level: Level = "warning"
+    else:
+        homes = [home.folder for home in layout.homes]
+        where = ", ".join(homes[:_MOST_NAMED]) + (", …" if homes[_MOST_NAMED:] else "")
+        reason = f"holds {packages} outside of the folders that are served ({where})"
+        hint = "set everywhere: true for this source (SKILLS_EVERYWHERE=true)"
+        level = "error"
+    shown = printable(folder)
+    return Problem(shown, reason, hint, level, rule="outside-homes", count=count)
+
+
+@dataclass(slots=True)
+class _Aside:
+    """What is no skill and no error either, for one line each."""
+
+    markdown: list[str] = field(default_factory=list)
+    installed: list[str] = field(default_factory=list)
+    looked_at: int = 0
+    is_full: bool = False
+
+    def add(self, file: str, entry: FolderEntry) -> None:
+        """Count a file that may be a rule file, outside of every home."""
+        name = PurePosixPath(file).name
+        is_notice = name.removesuffix(".md").isupper()
+        if file.endswith(".md") and entry.kind == "file" and not is_notice:
+            self.markdown.append(file)
+
+    def skip(self, folder: str, entries: _Entries) -> None:
+        """Remember the folders that programs have filled."""
+        for name in INSTALLED & entries.keys():
+            if entries[name].kind == "folder":
+                self.installed.append(f"{folder}/{name}" if folder else name)
+
+    def problems(self) -> Iterator[Problem]:
+        """Yield one problem for all files of a kind."""
+        if self.markdown:
+            reason = "of Markdown lie outside of the folders where skills begin"
+            yield _summary(
+                self.markdown,
+                "file",
+                reason,
+                "if they are rules, set everywhere: true for this source",
+                rule="outside-homes",
+            )
+        if self.installed:
+            reason = "were filled by a program, so nothing in them is served"
+            hint = "take them out of the content"
+            yield _summary(
+                self.installed, "folder", reason, hint, rule="installed-folder"
+            )
+        if self.is_full:
+            reason = "has more files outside of its homes than were looked at"
+            hint = "serve a part of it with subfolder, or raise limits.max_files"
+            yield Problem(".", reason, hint, "warning", rule="outside-homes")
+
+
+def _summary(
+    files: list[str], noun: str, reason: str, hint: str, *, rule: str
+) -> Problem:
+    """Return one problem for many files, which names the first few."""
+    ordered = sorted(files)
+    named = ", ".join(map(printable, ordered[:_MOST_NAMED]))
+    more = ", …" if len(files) > _MOST_NAMED else ""
+    nouns = noun if len(files) == 1 else f"{noun}s"
+    reason = f"{len(files):,} {nouns} {reason}: {named}{more}"
+    return Problem(".", reason, hint, "warning", rule=rule, count=len(files))
+
+
+class Walk:
+    """One walk over one home, with a limit for everything that it looks at.
+
+    Args:
+        tree: The folder or the commit; nothing outside of it is looked at.
+        home: The folder in it where skills begin.
+        limits: How much is looked at.
+        tally: What was seen in other homes.
+        aside: Collects what is no skill and no error either.
+    """
+
+    def __init__(
+        self,
+        tree: FileTree,
+        home: HomeFolder,
+        limits: WalkLimits,
+        tally: _Tally | None = None,
+        aside: _Aside | None = None,
+    ) -> None:
+        self._tree = tree
+        self._home = home
+        self._limits = limits
+        self._tally = tally or _Tally()
+        self._aside = aside or _Aside()
 
     def run(self) -> Iterator[Found]:
-        """Yield skills and problems; folders that belong to a skill are its files."""
-        yield from self._folder("", packages_only=self._packages_only)
-        if self._is_full:
-            reason = f"has more than {self._max_files:,} files, the rest is not served"
-            hint = "serve a subfolder of it, or raise limits.max_files"
-            yield Problem(".", reason, hint, rule="max-files")
+        """Yield skills and problems; folders that belong to a skill are its files.
+
+        Raises:
+            LimitExceededError: The source has more files than it may have.
+        """
+        for found in self._folder("", packages_only=self._home.packages_only):
+            yield found
+            if not isinstance(found, Problem):
+                its = (found.stamp, *found.files.values())
+                self._tally.size_bytes += sum(each.size_bytes for each in its if each)
+        if self._tally.seen > self._limits.max_files:
+            raise self._too_many("")
 
     def _folder(self, prefix: str, *, packages_only: bool) -> Iterator[Found]:
-        entries = self._list(prefix)
-        if isinstance(entries, Problem):
-            yield entries
-        elif main := _main_of(entries):
+        entries = yield from self._open(prefix, packages_only=packages_only)
+        if main := _main_of(entries):
             yield from self._package(prefix, main, entries)
         else:
-            yield from self._tree(prefix, entries, packages_only=packages_only)
+            yield from self._rules(prefix, entries, packages_only=packages_only)
 
-    def _tree(
-        self, prefix: str, entries: Entries, *, packages_only: bool
+    def _rules(
+        self, prefix: str, entries: _Entries, *, packages_only: bool
     ) -> Iterator[Found]:
         """Yield what a folder of rules holds; of a hidden one, only packages."""
+        is_wanted = self._is_wanted(prefix)
         for name, entry in entries.items():
             is_hidden = packages_only or name.startswith(".")
-            if entry.is_folder:
+            if entry.kind == "folder":
                 yield from self._inner(prefix + name, entries, packages_only=is_hidden)
-            elif not is_hidden:
+            elif is_hidden and is_wanted:
+                self._aside.add(self._home.below(prefix + name), entry)
+            elif entry.kind != "file" and is_wanted:
+                yield from _no_file(prefix + name, entry, "error")
+            elif name.endswith(".md") and is_wanted:
                 yield from self._markdown(prefix + name, entry, entries)
 
     def _inner(
-        self, folder: str, beside: Entries, *, packages_only: bool
+        self, folder: str, beside: _Entries, *, packages_only: bool
     ) -> Iterator[Found]:
         """Walk a folder, unless a file of its name has it for its resources."""
         owner = beside.get(f"{PurePosixPath(folder).name}.md")
-        is_owned = owner is not None and owner.is_file and not packages_only
-        if not folder.isprintable():
-            yield _unreadable(folder)
-        elif is_owned and not is_package(self._root, folder):
+        is_owned = owner is not None and owner.kind == "file" and not packages_only
+        if not self._leads_to_wanted(folder):
+            return
+        if is_owned and self._is_wanted(folder) and not self._is_package(folder):
             return  # `_owner` looks into it
-        elif folder.count("/") >= MAX_DEPTH:
-            yield _too_deep(folder)
+        if folder.count("/") >= MAX_DEPTH:
+            yield self._too_deep(folder)
         else:
             yield from self._folder(f"{folder}/", packages_only=packages_only)
 
     def _markdown(
-        self, file: str, entry: FolderEntry, beside: Entries
+        self, file: str, entry: FolderEntry, beside: _Entries
     ) -> Iterator[Found]:
-        is_markdown = file.endswith(".md")
-        if not is_markdown and not entry.leads_to_folder:
-            return
-        if not file.isprintable():
-            yield _unreadable(file)
-        elif entry.is_link:
-            yield Problem(file, "is a link", _TO_LINK, rule="link")
-        elif is_markdown:
-            folder = file.removesuffix(".md")
-            resources = beside.get(PurePosixPath(folder).name)
-            owns = resources is not None and resources.is_folder
-            if owns and entry.is_file and not is_package(self._root, folder):
-                yield from self._owner(file, entry)
-            else:
-                yield RuleFile(file, None, (), entry.stamp)
+        folder = file.removesuffix(".md")
+        resources = beside.get(PurePosixPath(folder).name)
+        owns = resources is not None and resources.kind == "folder"
+        if fault := self._fault_of_size(file, entry, "error"):
+            yield fault
+        elif owns and self._is_wanted(folder) and not self._is_package(folder):
+            yield from self._owner(file, entry)
+        else:
+            yield RuleFile(file, stamp=entry.stamp)
 
     def _owner(self, file: str, entry: FolderEntry) -> Iterator[Found]:
         """Yield the packages in the folder of a rule file, then the rule file."""
+        owns = True
         folder = file.removesuffix(".md")
         files: dict[str, Stamp] = {}
-        markdown: list[str] = []
         for found in self._inside(folder, ""):
             if isinstance(found, _Stamped):
                 files[found.file] = found.stamp
-                markdown += [found.file] if found.file.endswith(".md") else []
                 continue
             if isinstance(found, Package):
                 files.update(_files_of(found, folder))
             yield found
-        directory = self._root / folder
-        yield RuleFile(file, directory, tuple(markdown), entry.stamp, files)
+        markdown = tuple(n for n in files if n.endswith(".md"))
+        ordered = {name: files[name] for name in sorted(files)}
+        yield RuleFile(file, owns, markdown, entry.stamp, ordered)
 
     def _inside(self, folder: str, below: str) -> Iterator["Found | _Stamped"]:
         """Yield the files of a folder that belongs to a rule file, and packages.
 
         A package is one wherever it lies: no file beside it takes it away.
         """
-        listed = self._list(f"{folder}/{below}")
-        for name, entry in {} if isinstance(listed, Problem) else listed.items():
+        prefix = f"{folder}/{below}"
+        entries = yield from self._open(prefix, is_owned=True)
+        for name, entry in entries.items():
             inner = f"{below}{name}/"
-            if entry.is_folder and is_package(self._root, f"{folder}/{inner}"):
+            if entry.kind != "folder":
+                yield from self._stamped(prefix + name, below + name, entry)
+            elif not self._leads_to_wanted(prefix + name):
+                continue
+            elif self._is_package(prefix + name):
                 yield from self._folder(f"{folder}/{inner}", packages_only=True)
-            elif entry.is_folder and inner.count("/") < MAX_DEPTH:
+            elif (prefix + inner).count("/") > MAX_DEPTH:
+                yield self._too_deep(prefix + name)
+            else:
                 yield from self._inside(folder, inner)
-            elif entry.is_file and entry.stamp:
-                yield _Stamped(below + name, entry.stamp)
 
-    def _package(self, prefix: str, main: str, entries: Entries) -> Iterator[Found]:
+    def _package(self, prefix: str, main: str, entries: _Entries) -> Iterator[Found]:
         """Yield a package, and the packages inside it."""
         files: dict[str, Stamp] = {}
         others = {name: entry for name, entry in entries.items() if name != main}
@@ -239,75 +421,205 @@ class Walk:
                 files[found.file] = found.stamp
             else:
                 yield found
-        if entries[main].is_link:
-            yield Problem(prefix + main, "is a link", _TO_LINK, rule="link")
-        elif not self._is_full:  # or it would look as if these were all of its files
-            twins = find_twins((*files, main))
-            for file in sorted(twins & files.keys()):
-                reason = "differs from another file only in how accents are encoded"
-                yield _unsafe(prefix + file, reason)
-            ordered = {file: files[file] for file in sorted(files.keys() - twins)}
-            yield Package(prefix.rstrip("/"), main, ordered, entries[main].stamp)
+        entry = entries[main]
+        if not self._is_wanted(prefix):
+            return
+        if entry.kind in {"link", "submodule"}:
+            yield from _no_file(prefix + main, entry, "error")
+        elif fault := self._fault_of_size(prefix + main, entry, "error"):
+            yield fault
+        else:
+            ordered = {file: files[file] for file in sorted(files)}
+            yield Package(prefix.rstrip("/"), main, ordered, entry.stamp)
 
     def _files(
-        self, prefix: str, below: str, entries: Entries
+        self, prefix: str, below: str, entries: _Entries
     ) -> Iterator["Found | _Stamped"]:
         """Yield the files of a package; a folder with its own main file is another."""
         for name, entry in entries.items():
-            if not entry.is_folder:
-                yield from _stamp(prefix, below + name, entry)
+            path = prefix + below + name
+            if entry.kind != "folder":
+                yield from self._stamped(path, below + name, entry)
+            elif not self._leads_to_wanted(path):
                 continue
-            inner = f"{below}{name}/"
-            if not name.isprintable():
-                yield _unreadable(prefix + below + name)
-            elif (prefix + inner).count("/") > MAX_DEPTH:
-                yield _too_deep(prefix + below + name)
-            elif isinstance(listed := self._list(prefix + inner), Problem):
-                yield listed
-            elif main := _main_of(listed):
-                yield from self._package(prefix + inner, main, listed)
+            elif path.count("/") >= MAX_DEPTH:
+                yield self._too_deep(path)
             else:
-                yield from self._files(prefix, inner, listed)
+                listed = yield from self._open(f"{path}/", is_owned=True)
+                if main := _main_of(listed):
+                    yield from self._package(f"{path}/", main, listed)
+                else:
+                    yield from self._files(prefix, f"{below}{name}/", listed)
 
-    def _list(self, prefix: str) -> Entries | Problem:
-        """Return the entries of a folder in the order of their names."""
-        room = max(0, self._max_files - self._seen)
+    def _stamped(
+        self, path: str, file: str, entry: FolderEntry
+    ) -> Iterator["Problem | _Stamped"]:
+        """Yield a file that belongs to a skill."""
+        if entry.kind != "file":
+            yield from _no_file(path, entry, "warning")
+        elif fault := self._fault_of_size(path, entry, "warning"):
+            yield fault
+        elif entry.stamp:  # otherwise it was deleted since the folder was listed
+            yield _Stamped(file, entry.stamp)
+
+    def _fault_of_size(
+        self, file: str, entry: FolderEntry, level: Level
+    ) -> Problem | None:
+        size = entry.stamp.size_bytes if entry.stamp else 0
+        most = self._limits.max_file_bytes
+        if size <= most:
+            return None
+        reason = f"has {size:,} bytes; limits.max_file_bytes is {most:,}"
+        hint = "keep it elsewhere, or let the operator raise the limit"
+        return Problem(file, reason, hint, level, rule="file-size")
+
+    def _is_wanted(self, folder: str) -> bool:
+        """Whether a folder of the home is a part that is served."""
+        only = self._home.only
+        path = self._home.below(folder.rstrip("/"))
+        return not only or any(lies_in(path, part) for part in only)
+
+    def _leads_to_wanted(self, folder: str) -> bool:
+        """Whether a folder is served, or has a part in it that is."""
+        home = self._home
+        if not home.only and not home.without:
+            return True
+        path = home.below(folder)
+        if path in home.without:
+            return False
+        parts = home.only or (path,)
+        return any(lies_in(path, part) or lies_in(part, path) for part in parts)
+
+    def _is_package(self, folder: str) -> bool:
+        """Whether a folder has a main file of a package, or a link for one."""
+        entries = list_quietly(self._tree, self._home.below(folder))
+        return any(_is_main_file(*each) for each in entries.items())
+
+    def _too_deep(self, folder: str) -> Problem:
+        reason = f"is not served: it is more than {MAX_DEPTH} folders deep"
+        count = count_packages(self._tree, self._home.below(folder))
+        return Problem(folder, reason, "move it further up", rule="depth", count=count)
+
+    def _open(
+        self, prefix: str, *, packages_only: bool = False, is_owned: bool = False
+    ) -> Generator[Problem, None, _Entries]:
+        """Return the entries of a folder, and yield those that cannot be served.
+
+        Args:
+            prefix: The folder in the home, with a slash at its end.
+            packages_only: Whether Markdown in it is no skill.
+            is_owned: Whether it belongs to a skill, so that every file counts.
+        """
         try:
-            listing = load_listing(self._root, prefix, skipped=SKIPPED, most=room)
+            entries = self._list(prefix)
         except OSError as error:
             hint = "check its permissions"
             reason = f"cannot be listed: {error.strerror}"
-            return Problem(
-                prefix or ".", reason, hint, rule="unreadable", is_passing=True
-            )
-        self._seen += listing.count
-        if self._is_full and listing.has_main:
-            return {}  # a part of a package would look like the whole
-        return listing.entries
+            at = prefix or "."
+            yield Problem(at, reason, hint, rule="unreadable", is_passing=True)
+            return {}
+        refused = dict(_find_refused(entries))
+        if not refused:
+            return entries
+        is_owned = is_owned or any(_is_main_file(*each) for each in entries.items())
+        for name, (reason, hint, rule) in refused.items():
+            entry, path = entries[name], self._home.below(prefix + name)
+            count = count_packages(self._tree, path) if entry.kind == "folder" else 0
+            is_skill = is_main(name) or (name.endswith(".md") and not packages_only)
+            if count or is_owned or entry.kind == "folder" or is_skill:
+                is_error = count or is_main(name) or not is_owned
+                level: Level = "error" if is_error else "warning"
+                shown = printable(prefix + name)
+                yield Problem(shown, reason, hint, level, rule=rule, count=count)
+        return {n: entry for n, entry in entries.items() if n not in refused}
 
-    @property
-    def _is_full(self) -> bool:
-        """Whether the limit is exceeded; nothing is looked at any more."""
-        return self._seen > self._max_files
+    def _list(self, prefix: str) -> _Entries:
+        """Return the entries of a folder, but those that tools leave there.
+
+        Raises:
+            OSError: It may not be listed.
+            LimitExceededError: There are far more files than there may be.
+        """
+        most = self._limits.max_files
+        folder = self._home.below(prefix.rstrip("/"))
+        entries, count = self._tree.list(folder, max(0, most - self._tally.seen))
+        self._tally.seen += count
+        if self._tally.seen > _COUNTED_TIMES * most:
+            raise self._too_many("more than ")
+        if left_out := entries.keys() & _NEVER_SERVED:
+            self._aside.skip(folder, entries)
+            return {n: entry for n, entry in entries.items() if n not in left_out}
+        return entries
+
+    def _too_many(self, about: str) -> LimitExceededError:
+        return LimitExceededError(
+            f"there are {about}{self._tally.seen:,} files and folders, and "
+            f"limits.max_files is {self._limits.max_files:,}. Serve a part of them "
+            "with subfolder, or raise limits.max_files"
+        )
 
 
-def _stamp(
-    prefix: str, file: str, entry: FolderEntry
-) -> Iterator["Problem | _Stamped"]:
-    shown = prefix + file
-    if entry.is_link:
-        reason = "is a link, so it is not among the files of its package"
-        yield Problem(printable(shown), reason, _TO_LINK, "warning", rule="link")
+def count_packages(tree: FileTree, folder: str, depth: int = 0) -> int:
+    """Return the number of packages in a folder, at any depth that a disk has."""
+    entries = list_quietly(tree, folder) if depth < 4 * MAX_DEPTH else {}
+    count = int(any(_is_main_file(*each) for each in entries.items()))
+    return count + sum(
+        count_packages(tree, f"{folder}/{name}", depth + 1)
+        for name, entry in entries.items()
+        if entry.kind == "folder" and name not in _NEVER_SERVED
+    )
+
+
+_Refusal = tuple[str, str, str]
+"""Why a name is not served: the reason, what to do, and the rule."""
+
+_NOT_PRINTABLE: _Refusal = (
+    "has a name with invisible characters, or one that is not UTF-8",
+    "rename it",
+    "file-name",
+)
+_UNSAFE: _Refusal = (
+    "has a name that is not safe on every system",
+    "rename it: letters, digits, hyphens and dots are safe",
+    "file-name",
+)
+_COLLISION: _Refusal = (
+    "has a name that some file systems take for another one in its folder",
+    "rename one of them so that they differ in more than capitals and accents",
+    "name-collision",
+)
+
+
+def _find_refused(entries: _Entries) -> Iterator[tuple[str, _Refusal]]:
+    """Yield the names that no file system should be given, each with the reason."""
+    for name in entries:
+        if not name.isprintable():
+            yield name, _NOT_PRINTABLE
+        elif not is_safe_name(name):
+            yield name, _UNSAFE
+    folded = {fold_name(name) for name in entries}
+    if len(folded) == len(entries):
         return
-    try:
-        parse_relative(file)
-    except InvalidPathError:
-        reason = "has a name that is not safe everywhere"
-        yield _unsafe(shown, reason)
-    else:
-        # Without a stamp it was deleted since the folder was listed.
-        if entry.is_file and entry.stamp:
-            yield _Stamped(file, entry.stamp)
+    alike = defaultdict(list)
+    for name in entries:
+        alike[fold_name(name)].append(name)
+    for names in alike.values():
+        # The standard asks for exactly this name, so it is not one of several.
+        best = _main_of(entries) if any(map(is_main, names)) else None
+        others = [name for name in names if name != best]
+        if len(names) > 1:
+            yield from ((name, _COLLISION) for name in others)
+
+
+def _no_file(file: str, entry: FolderEntry, level: Level) -> Iterator[Problem]:
+    """Yield a problem for a name that has no content of its own."""
+    if entry.kind == "link":
+        reason = "is a link, so it is not served"
+        yield Problem(file, reason, _TO_LINK, level, rule="link")
+    elif entry.kind == "submodule":
+        reason = "is a submodule, which is another repository"
+        hint = "add that repository to your sources, or copy its files"
+        yield Problem(file, reason, hint, level, rule="submodule")
 
 
 def _files_of(package: Package, folder: str) -> Iterator[tuple[str, Stamp]]:
@@ -319,148 +631,16 @@ def _files_of(package: Package, folder: str) -> Iterator[tuple[str, Stamp]]:
         yield f"{inside}/{package.main}", package.stamp
 
 
-def _main_of(entries: Entries) -> str | None:
+def _main_of(entries: _Entries) -> str | None:
     """Return the file that makes a folder a package; `SKILL.md` before others.
 
     A link and a pipe make it a package, too: no file beside them is a skill of its own.
     """
-    names = [n for n, e in entries.items() if is_main(n) and not e.is_folder]
-    names.sort(key=lambda name: (not entries[name].is_file, name != MAIN))
+    names = [n for n, e in entries.items() if len(n) == _MAIN_LENGTH and is_main(n)]
+    names = [name for name in names if entries[name].kind != "folder"]
+    names.sort(key=lambda name: (entries[name].kind != "file", name != MAIN))
     return next(iter(names), None)
 
 
-def _too_deep(folder: str) -> Problem:
-    reason = f"is not served: it is more than {MAX_DEPTH} folders deep"
-    return Problem(folder, reason, "move it further up", rule="depth")
-
-
-def _unreadable(file: str) -> Problem:
-    """Report a name that cannot be typed, and that may steer a terminal."""
-    reason = "has a name with invisible characters, or one that is not UTF-8"
-    return Problem(printable(file), reason, "rename it", rule="file-name")
-
-
-def _unsafe(file: str, reason: str) -> Problem:
-    return Problem(printable(file), reason, "rename it", "warning", rule="file-name")
-
-
-def load_listing(
-    root: Path, folder: str, *, skipped: frozenset[str], most: int
-) -> FolderListing:
-    """List a folder below `root`; no link on the way is followed.
-
-    Args:
-        root: The top of the content.
-        folder: Relative to the root, with slashes; empty for the root itself.
-        skipped: Names that are left out and not counted.
-        most: The largest number of entries that are looked at.
-
-    Raises:
-        OSError: There is no such folder, or no permission to list it.
-    """
-    listing = FolderListing({})
-    with listed_inside(root, _split(folder)) as scan:
-        kept = (entry for entry in scan if entry.name not in skipped)
-        # A folder of millions of files costs no more memory than the limit.
-        first = heapq.nsmallest(most + 1, _count(kept, listing), key=_name_of)
-        listing.entries = {entry.name: _look(entry) for entry in first[:most]}
-    return listing
-
-
-def is_package(root: Path, folder: str) -> bool:
-    """Whether a folder below `root` has a main file of a package, or a link for one."""
-    try:
-        with listed_inside(root, _split(folder)) as scan:
-            return any(
-                is_main(entry.name) and not entry.is_dir(follow_symlinks=False)
-                for entry in scan
-            )
-    except OSError:
-        return False
-
-
-def _split(folder: str) -> tuple[str, ...]:
-    return tuple(filter(None, folder.split("/")))
-
-
-def _count(
-    entries: Iterable["os.DirEntry[str]"], listing: FolderListing
-) -> Iterator["os.DirEntry[str]"]:
-    for entry in entries:
-        listing.count += 1
-        listing.has_main |= is_main(entry.name)
-        yield entry
-
-
-def _name_of(entry: "os.DirEntry[str]") -> str:
-    return entry.name
-
-
-def _look(entry: "os.DirEntry[str]") -> FolderEntry:
-    try:
-        found = entry.stat(follow_symlinks=False)
-    except OSError:  # deleted since it was listed, or behind a lock
-        return FolderEntry(_guess_mode(entry), None, leads_to_folder=False)
-    leads_to_folder = stat.S_ISDIR(found.st_mode)
-    if stat.S_ISLNK(found.st_mode):
-        with suppress(OSError):  # a link to itself
-            leads_to_folder = entry.is_dir()
-    return FolderEntry(found.st_mode, Stamp.of(found), leads_to_folder)
-
-
-def _guess_mode(entry: "os.DirEntry[str]") -> int:
-    """Return the kind that was listed with the name; not every disk has one."""
-    with suppress(OSError):
-        if entry.is_dir(follow_symlinks=False):
-            return stat.S_IFDIR
-        if entry.is_file(follow_symlinks=False):
-            return stat.S_IFREG
-    return 0
-
-
-@dataclass(frozen=True, slots=True)
-class Home:
-    """A folder in which skills begin, and the place of these skills in the tree."""
-
-    directory: Path
-    prefix: str = ""
-    """Stands before every path and file, such as `teams/web/`."""
-    packages_only: bool = False
-    """Whether it is a hidden folder, in which only packages are skills."""
-    scope: Scope = "org"
-
-
-def find_homes(directory: Path, subfolder: str = "") -> tuple[Home, ...]:
-    """Return where the skills of a content repository begin.
-
-    A repository keeps them in `skills/`, beside which a hidden folder
-    such as `.github/skills` may have more for its own agents; or at its top.
-    """
-    if subfolder:
-        return (Home(directory / subfolder),)
-    inner = directory / "skills"
-    if not _is_folder(inner) or _is_skill(directory):
-        return (Home(directory),)
-    hidden = (
-        Home(path / "skills", f"{path.name}/skills/", packages_only=True)
-        for path in sorted(directory.glob(".*"))
-        if path.name.isprintable() and path.name not in SKIPPED
-        if _is_folder(path) and _is_folder(path / "skills")
-    )
-    return (Home(inner), *hidden)
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir() and not path.is_symlink()
-    except OSError:
-        return False  # its own folder may not be looked into
-
-
-def _is_skill(directory: Path) -> bool:
-    """Whether the top itself says something to every task, or is a package."""
-    try:
-        names = [path.name for path in directory.iterdir() if path.is_file()]
-    except OSError:
-        return False
-    return any(name == f"{ROOT}.md" or is_main(name) for name in names)
+_MAIN_LENGTH = len(MAIN)
+_NEVER_SERVED = SKIPPED | INSTALLED

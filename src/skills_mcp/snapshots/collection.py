@@ -7,19 +7,26 @@ Rule 3: all folders are walked, but only records of unknown keys are read.
 
 import os
 from collections import defaultdict
+from collections.abc import Collection as AbstractCollection
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from skills_mcp.config import Limits, Visibility
 from skills_mcp.content.branch import RemoteBranch
-from skills_mcp.content.source import Content, Part, explain_left_out
+from skills_mcp.content.source import Content, Part
+from skills_mcp.errors import LimitExceededError
 from skills_mcp.skills.discovery import read_skill
-from skills_mcp.skills.index import INDEX, ROOT
-from skills_mcp.skills.model import Problem, Scope, SkillPath, printable
+from skills_mcp.skills.file_tree import FolderTree
+from skills_mcp.skills.homes import Home, HomeFolder, Layout, Selection
+from skills_mcp.skills.index import ROOT
+from skills_mcp.skills.model import Problem, Scope, SkillPath
 from skills_mcp.skills.package import is_main
 from skills_mcp.skills.visibility import is_denied
-from skills_mcp.skills.walk import Home, Walk, find_homes
+from skills_mcp.skills.walk import Found, Survey, WalkLimits
+from skills_mcp.snapshots.copies import find_copies
 from skills_mcp.snapshots.records import (
     NO_KEY,
     ContentId,
@@ -39,7 +46,7 @@ class Origin:
 
     source: str
     at: str
-    subfolder: str
+    selection: Selection
     scope: Scope
     directory: str
     revision: str | None
@@ -51,7 +58,7 @@ class Origin:
         return cls(
             mount.source.name,
             mount.at,
-            mount.subfolder,
+            mount.selection,
             mount.scope,
             os.fspath(checkout.directory),
             checkout.revision,
@@ -65,9 +72,11 @@ class KeyedProblem:
     problem: Problem
     key: bytes = NO_KEY
     """The key of the record; `NO_KEY` if the problem is of no record that is kept."""
+    part: int = -1
+    """The number of its source in `origins`; -1 if it is of several."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Collection:
     """The skills of one state of the content, offered or not.  Never changes."""
 
@@ -76,15 +85,19 @@ class Collection:
     findings: tuple[KeyedProblem, ...]
     blank_keys: tuple[bytes, ...] = ()
     """The keys of files that are no skills, and that is no problem: `README.md`."""
+    copies: tuple[tuple[SkillPath, ...], ...] = ()
+    """The paths of packages that are identical; the first one is served if it may."""
+    package_parts: frozenset[int] = frozenset()
+    """The numbers of the sources that hold packages."""
 
-    @property
+    @cached_property
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with the content."""
-        return tuple(finding.problem for finding in self.findings)
+        """What is wrong with the content; one line for all ordinary Markdown."""
+        return tuple(_summarise(self.findings, self.package_parts))
 
     def is_of(self, content: Content) -> bool:
         """Whether it was read from exactly these commits, without a passing failure."""
-        is_whole = not any(problem.is_passing for problem in self.problems)
+        is_whole = not any(each.problem.is_passing for each in self.findings)
         origins = tuple(map(Origin.of, content.parts))
         return is_whole and origins == self.origins and all(o.revision for o in origins)
 
@@ -119,18 +132,67 @@ def collect(
     """
     records = {record.key: record for each in known for record in each.records()}
     reading = _Reading()
-    for part in content.parts:
-        if not _has_subfolder(part):
-            reading.report(_without_subfolder(part))
+    for number, part in enumerate(content.parts):
+        try:
+            source = _read_source(part, limits, records)
+        except LimitExceededError as error:
+            reading.report(number, [_exceeded(part, error)])
             continue
-        ids = _find_ids(part)
-        for home in find_homes(part.checkout.directory, part.mount.subfolder):
-            placed = replace(home, prefix=_prefix(part, home), scope=part.mount.scope)
-            content_id = _content_id(part, home, ids)
-            read = read_home(placed, limits, content_id, records)
-            reading.add(placed, read, rules)
-        reading.report(*_beside(part), *_left_out(part))
+        for home, read in source.homes:
+            reading.add(number, home, read, rules)
+        reading.report(number, source.problems)
+        reading.copies += source.copies
     return reading.conclude(content, known)
+
+
+@dataclass(frozen=True, slots=True)
+class _SourceReading:
+    """What one source holds."""
+
+    homes: Sequence[tuple[Home, "HomeReading"]]
+    problems: Sequence[Problem]
+    copies: Sequence[tuple[SkillPath, ...]]
+
+
+def _read_source(part: Part, limits: Limits, known: KnownRecords) -> _SourceReading:
+    """Read the skills of one source.
+
+    Raises:
+        LimitExceededError: It has more than it may have.
+    """
+    mount, checkout = part.mount, part.checkout
+    surveyed = checkout.surveyed.get(mount.selection)
+    survey = Survey(
+        FolderTree(checkout.directory),
+        mount.selection,
+        WalkLimits.of(limits),
+        Layout(surveyed.homes) if surveyed else None,
+    )
+    ids = _find_ids(part)
+    homes = []
+    for folder in survey.layout.homes:
+        home = folder.at(checkout.directory, mount.at, mount.scope)
+        content_id = _content_id(folder, ids, checkout.revision or "")
+        read = read_home(home, survey.walk(folder), content_id, known)
+        homes.append((home, read))
+    _check_length(sum(read.characters for _, read in homes), limits.max_characters)
+    # Of a commit only what is served was written, so the disk cannot tell.
+    problems = surveyed.problems if surveyed else tuple(survey.outside())
+    above = f"{mount.at.strip('/')}/" if mount.at.strip("/") else ""
+    shown = [replace(each, file=above + each.file) for each in problems]
+    records = [(home, record) for home, read in homes for record in read.records]
+    inside = {h: f.below for f, (h, _) in zip(survey.layout.homes, homes, strict=True)}
+    copies = find_copies(records, lambda home, file: ids.get(inside[home](file)))
+    return _SourceReading(homes, shown, copies)
+
+
+def _check_length(characters: int, most: int) -> None:
+    if characters > most:
+        raise LimitExceededError(
+            f"the skills have {characters:,} characters, and limits.max_characters is "
+            f"{most:,}. Serve a part of them with subfolder, or raise "
+            "limits.max_characters"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,59 +204,92 @@ class HomeReading:
     findings: Sequence[tuple[ContentRecord | None, Problem]]
     """The problems, each with its record if it is of one."""
 
+    @property
+    def characters(self) -> int:
+        """The length of the texts of all its skills."""
+        return sum(each.skill.characters for each in self.records if each.skill)
+
 
 def read_home(
-    home: Home, limits: Limits, content_id: ContentId, known: KnownRecords
+    home: Home,
+    walk: Iterable[Found],
+    content_id: ContentId,
+    known: KnownRecords,
 ) -> HomeReading:
-    """Walk one folder, and read what is not known.  Blocking.
+    """Read what a walk finds in one folder, and is not known.  Blocking.
 
     Args:
         home: The folder.
-        limits: How much is looked at and read.
+        walk: What it holds.
         content_id: Names the content of its files.
         known: Records that need not be read.
     """
     records: list[ContentRecord] = []
     findings: list[tuple[ContentRecord | None, Problem]] = []
-    room = limits.max_characters
-    walk = Walk(home.directory, limits.max_files, packages_only=home.packages_only)
-    for found in walk.run():
+    for found in walk:
         if isinstance(found, Problem):
-            findings.append((None, replace(found, file=home.prefix + found.file)))
+            shown = replace(found, file=home.file_prefix + found.file)
+            findings.append((None, shown))
             continue
-        key = derive_key(found, home.prefix, content_id)
+        key = derive_key(found, home, content_id)
         record = known.get(key)
         if record is None:
             record = ContentRecord.of(key, home, found.file, read_skill(home, found))
         records.append(record)
         findings += [(record, problem) for problem in record.problems]
-        room -= record.skill.characters if record.skill else 0
-        if room < 0:
-            findings.append((None, _too_much(home, limits)))
-            records = list(_take_fitting(records, limits.max_characters))
-            break
     # In a mounted tree `_root.md` and `_index.md` have one path: the rules first.
-    records.sort(key=lambda each: (each.file != f"{home.prefix}{ROOT}.md", each.file))
+    rules = f"{home.file_prefix}{ROOT}.md"
+    records.sort(key=lambda each: (each.file != rules, each.file))
     findings.sort(key=lambda each: each[1].file)
     return HomeReading(records, findings)
 
 
-def _take_fitting(
-    records: Iterable[ContentRecord], max_characters: int
-) -> Iterator[ContentRecord]:
-    """Iterate over the records that have room together, in the order of the walk."""
-    for record in records:
-        max_characters -= record.skill.characters if record.skill else 0
-        if max_characters < 0:
-            return
-        yield record
+def _exceeded(part: Part, error: LimitExceededError) -> Problem:
+    reason, _, hint = str(error).partition(". ")
+    at = part.mount.at.strip("/") or "."
+    return Problem(at, f"is not served: {reason}", hint.rstrip("."), rule="limit")
 
 
-def _too_much(home: Home, limits: Limits) -> Problem:
-    most = f"{limits.max_characters:,}"
-    hint = "serve a subfolder of it, or raise limits.max_characters"
-    reason = f"has more than {most} characters, the rest is not served"
-    return Problem(f"{home.prefix}.", reason, hint, rule="max-characters")
+_NO_SKILL = frozenset({"no-frontmatter", "no-keywords"})
+"""The rules that a file breaks that was never meant to be a skill."""
+_PLAIN = _NO_SKILL | {"description"}
+
+_MOST_NAMED = 3
+
+
+def _summarise(
+    findings: Sequence[KeyedProblem], package_parts: AbstractCollection[int]
+) -> Iterator[Problem]:
+    """Yield the problems; one for all ordinary Markdown beside packages."""
+    rules: dict[tuple[int, str], set[str]] = defaultdict(set)
+    for each in findings:
+        rules[each.part, each.problem.file].add(each.problem.rule)
+    plain: dict[int, dict[str, None]] = defaultdict(dict)
+    for each in findings:
+        file = each.problem.file
+        if each.part in package_parts and _is_plain(rules[each.part, file]):
+            plain[each.part][file] = None
+        else:
+            yield each.problem
+    for files in plain.values():
+        yield _plain_markdown(list(files))
+
+
+def _is_plain(rules: AbstractSet[str]) -> bool:
+    return not rules.isdisjoint(_NO_SKILL) and rules <= _PLAIN
+
+
+def _plain_markdown(files: Sequence[str]) -> Problem:
+    named = ", ".join(files[:_MOST_NAMED]) + (", …" if files[_MOST_NAMED:] else "")
+    nouns = "file of Markdown is" if len(files) == 1 else "files of Markdown are"
+    return Problem(
+        files[0] if len(files) == 1 else ".",
+        f"{len(files):,} {nouns} no skill, without keywords and description: {named}",
+        "if one is a rule file, add keywords and description to its frontmatter",
+        "warning",
+        rule="plain-markdown",
+        count=len(files),
+    )
 
 
 @dataclass(slots=True)
@@ -206,20 +301,25 @@ class _Reading:
     """The records that have got their paths, each with its home."""
     blank: list[tuple[int, ContentRecord]] = field(default_factory=list)
     """The records without a skill."""
-    findings: list[tuple[int, ContentRecord | None, Problem]] = field(
+    findings: list[tuple[int, int, ContentRecord | None, Problem]] = field(
         default_factory=list
     )
+    """The problems, each with its source, and its home and record or -1 and None."""
+    package_parts: set[int] = field(default_factory=set)
+    copies: list[tuple[SkillPath, ...]] = field(default_factory=list)
 
-    def report(self, *problems: Problem) -> None:
+    def report(self, part: int, problems: Iterable[Problem]) -> None:
         """Add problems that are of no record."""
-        self.findings += [(-1, None, problem) for problem in problems]
+        self.findings += [(part, -1, None, problem) for problem in problems]
 
-    def add(self, home: Home, read: HomeReading, rules: Visibility) -> None:
+    def add(self, part: int, home: Home, read: HomeReading, rules: Visibility) -> None:
         """Add what was read of a home; a path that is taken stays taken."""
         here = len(self.homes)
         self.homes.append(home)
-        self.findings += [(here, record, problem) for record, problem in read.findings]
+        self.findings += [(part, here, record, each) for record, each in read.findings]
         for record in read.records:
+            if is_main(record.file.rpartition("/")[2]):
+                self.package_parts.add(part)
             if record.skill is None:
                 self.blank.append((here, record))
                 continue
@@ -230,7 +330,7 @@ class _Reading:
             if _is_denied(first, self.homes[at], rules):
                 self.skills[path] = here, record
             elif _location(self.homes[at], first) != _location(home, record):
-                self.report(_same_path(record, first))
+                self.report(part, [_same_path(record, first)])
 
     def conclude(self, content: Content, known: Sequence[Collection]) -> Collection:
         """Return the collection; one that is known if it is the same."""
@@ -239,13 +339,15 @@ class _Reading:
         for home, record in self.blank:
             owners.setdefault(record.key, home)
         findings = tuple(
-            KeyedProblem(problem, record.key)
+            KeyedProblem(problem, record.key, part)
             if record and owners.get(record.key) == home
-            else KeyedProblem(problem)
-            for home, record, problem in self.findings
+            else KeyedProblem(problem, part=part)
+            for part, home, record, problem in self.findings
         )
         origins = tuple(map(Origin.of, content.parts))
-        same = (c for c in known if (c.origins, c.findings) == (origins, findings))
+        copies = tuple(sorted(self.copies))
+        wanted = origins, findings, copies
+        same = (c for c in known if (c.origins, c.findings, c.copies) == wanted)
         for each in same:
             if each.table.has_packed(placed, self.homes):
                 return each
@@ -254,6 +356,8 @@ class _Reading:
             table=SkillTable.pack(placed, self.homes),
             findings=findings,
             blank_keys=tuple(r.key for _, r in self.blank if not r.problems),
+            copies=copies,
+            package_parts=frozenset(self.package_parts),
         )
 
 
@@ -273,13 +377,10 @@ def _find_ids(part: Part) -> Mapping[str, str]:
     return source.content_ids(part.checkout) or {}
 
 
-def _content_id(part: Part, home: Home, ids: Mapping[str, str]) -> ContentId:
-    inside = home.directory.relative_to(part.checkout.directory).as_posix()
-    prefix = "" if inside == "." else f"{inside}/"
+def _content_id(home: HomeFolder, ids: Mapping[str, str], commit: str) -> ContentId:
     # Where Git has deleted the commit, or never had the file, nothing but the commit
     # itself can name the content.
-    otherwise = part.checkout.revision or ""
-    return lambda file: ids.get(prefix + file, otherwise)
+    return lambda file: ids.get(home.below(file), commit)
 
 
 def _same_path(record: ContentRecord, first: ContentRecord) -> Problem:
@@ -289,49 +390,4 @@ def _same_path(record: ContentRecord, first: ContentRecord) -> Problem:
 
 
 def _location(home: Home, record: ContentRecord) -> Path:
-    return home.directory / record.file.removeprefix(home.prefix)
-
-
-def _prefix(part: Part, home: Home) -> str:
-    at = part.mount.at.strip("/")
-    return f"{at}/{home.prefix}" if at else home.prefix
-
-
-def _has_subfolder(part: Part) -> bool:
-    wanted = part.mount.subfolder
-    # A folder that cannot be looked into is reported by the walk.
-    return not wanted or os.path.lexists(part.checkout.directory / wanted)
-
-
-def _without_subfolder(part: Part) -> Problem:
-    reason = f"is not there in {part.mount.source.name}"
-    hint = "correct the subfolder of this source in your settings"
-    return Problem(part.mount.subfolder, reason, hint, rule="subfolder")
-
-
-def _beside(part: Part) -> Iterator[Problem]:
-    """Report what is not served because the skills are in `skills/`."""
-    top = part.checkout.directory
-    homes = [home.directory for home in find_homes(top, part.mount.subfolder)]
-    if part.mount.subfolder or top in homes:
-        return
-    for file in sorted(top.glob("[!.]*/*.md")):
-        is_skill = file.name == f"{INDEX}.md" or is_main(file.name)
-        if is_skill and file.parent not in homes:
-            place = homes[0].name
-            reason = f"is not served: the skills are in {place}/"
-            hint = f"move it into {place}/, or add a _root.md beside {place}/"
-            shown = printable(f"{file.parent.name}/{file.name}")
-            yield Problem(shown, reason, hint, rule="beside-skills")
-
-
-def _left_out(part: Part) -> Iterator[Problem]:
-    """Report files of a commit that are never written to a disk."""
-    top = part.checkout.directory
-    for home in find_homes(top, part.mount.subfolder):
-        inside = home.directory.relative_to(top).as_posix()
-        prefix = "" if inside == "." else f"{inside}/"
-        for each in part.checkout.left_out:
-            if each.file.startswith(prefix):
-                shown = printable(each.file.removeprefix(prefix))
-                yield explain_left_out(_prefix(part, home) + shown, each.kind)
+    return home.directory / record.file.removeprefix(home.file_prefix)

@@ -39,6 +39,7 @@ from skills_mcp.files.arrays import (
 from skills_mcp.files.locks import FileLock, acquire_lock
 from skills_mcp.routing.keyword_index import KeywordIndex
 from skills_mcp.routing.text_index.inverted_index import TextIndex
+from skills_mcp.skills.homes import Selection
 from skills_mcp.skills.model import Problem
 from skills_mcp.snapshots.collection import Collection, KeyedProblem, Origin
 from skills_mcp.snapshots.indexes import IndexState
@@ -156,7 +157,7 @@ def _find_older(folder: Path, pattern: str, seconds: float) -> Iterator[Path]:
 def _derive_layout(content: Content, operator: Config) -> str:
     """Name the folder so that other sources, rules and versions never share it."""
     mounts = (
-        (p.mount.source.name, p.mount.at, p.mount.subfolder, p.mount.scope)
+        (p.mount.source.name, p.mount.at, asdict(p.mount.selection), p.mount.scope)
         for p in content.parts
     )
     rules = operator.model_dump(
@@ -186,11 +187,21 @@ def _about(state: IndexState) -> dict[str, Any]:
         "checksum": compute_checksum(collection.table.text),
         "origins": [asdict(origin) for origin in collection.origins],
         "findings": [
-            (asdict(finding.problem), finding.key.hex())
+            (asdict(finding.problem), finding.key.hex(), finding.part)
             for finding in collection.findings
         ],
         "blank_keys": [key.hex() for key in collection.blank_keys],
+        "copies": collection.copies,
+        "package_parts": sorted(collection.package_parts),
     }
+
+
+def _parse_origin(origin: dict[str, Any]) -> Origin:
+    selection = origin["selection"]
+    plugins = tuple(selection["plugins"])
+    return Origin(
+        **{**origin, "selection": Selection(**{**selection, "plugins": plugins})}
+    )
 
 
 def _open(folder: Path) -> IndexState:
@@ -203,13 +214,15 @@ def _open(folder: Path) -> IndexState:
         if inner:
             kinds[kind][inner] = array
     collection = Collection(
-        origins=tuple(Origin(**origin) for origin in about["origins"]),
+        origins=tuple(map(_parse_origin, about["origins"])),
         table=SkillTable(kinds["skills"], text),
         findings=tuple(
-            KeyedProblem(Problem(**problem), bytes.fromhex(key))
-            for problem, key in about["findings"]
+            KeyedProblem(Problem(**problem), bytes.fromhex(key), part)
+            for problem, key, part in about["findings"]
         ),
         blank_keys=tuple(map(bytes.fromhex, about["blank_keys"])),
+        copies=tuple(map(tuple, about["copies"])),
+        package_parts=frozenset(about["package_parts"]),
     )
     keywords, texts = kinds["keywords"], kinds["texts"]
     return IndexState(

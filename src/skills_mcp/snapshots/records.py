@@ -15,7 +15,7 @@ from typing import NamedTuple
 from skills_mcp.files.arrays import Sliceable
 from skills_mcp.routing.ranked import SkillText
 from skills_mcp.skills.discovery import Described
-from skills_mcp.skills.frontmatter import derive_path
+from skills_mcp.skills.homes import Home
 from skills_mcp.skills.model import (
     Argument,
     Asset,
@@ -27,7 +27,7 @@ from skills_mcp.skills.model import (
     SkillPath,
     Stamp,
 )
-from skills_mcp.skills.walk import Home, Package, RuleFile
+from skills_mcp.skills.walk import Package, RuleFile
 
 KEY_BYTES = 16
 """128 bits of a hash: no two contents share a key by chance."""
@@ -107,10 +107,10 @@ class ContentRecord:
         """Return the record of a file, relative to its home, and what was read."""
         skill, problems = read
         recorded = _record_skill(skill, home) if skill else None
-        return cls(key, home.prefix + file, recorded, problems)
+        return cls(key, home.file_prefix + file, recorded, problems)
 
 
-def derive_key(found: RuleFile | Package, prefix: str, content_id: ContentId) -> bytes:
+def derive_key(found: RuleFile | Package, home: Home, content_id: ContentId) -> bytes:
     """Return the key of what a walk has found.
 
     The id names the content of a file, and the stamp tells that the file on the disk
@@ -118,17 +118,15 @@ def derive_key(found: RuleFile | Package, prefix: str, content_id: ContentId) ->
 
     Args:
         found: The rule file or package.
-        prefix: The prefix of its home.
+        home: Where it lies.
         content_id: Names the content of files.
     """
     if found.stamp is None:
         return NO_KEY
-    if isinstance(found, Package):
-        folder, owns_folder = found.folder, True
-    else:
-        folder, owns_folder = derive_path(found.file), found.directory is not None
+    folder = found.folder
+    owns_folder = isinstance(found, Package) or found.owns_folder
     lines = [
-        f"{type(found).__name__}\0{prefix}\0{owns_folder}",
+        f"{type(found).__name__}\0{home.prefix}\0{home.file_prefix}\0{owns_folder}",
         _describe(found.file, found.stamp, content_id),
     ]
     for name, stamp in sorted(found.files.items()):
@@ -151,7 +149,7 @@ def _record_skill(skill: Skill, home: Home) -> SkillRecord:
         category=skill.category,
         keywords=skill.keywords,
         priority=skill.priority,
-        file=skill.file.removeprefix(home.prefix),
+        file=skill.file.removeprefix(home.file_prefix),
         stamps=tuple(skill.files.values()),
         characters=len(skill.body),
         always_apply=skill.always_apply,
@@ -242,7 +240,7 @@ def decode(record: bytes, home: Home, stamps: Sequence[Stamp]) -> Skill:
         ),
         directory=None if folder is None else home.directory / folder,
         root=home.directory,
-        location=home.directory / file.removeprefix(home.prefix),
+        location=home.directory / file.removeprefix(home.file_prefix),
         category=category,
         scope=home.scope,
         files=dict(zip(files, stamps, strict=True)),

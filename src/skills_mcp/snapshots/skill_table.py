@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from skills_mcp.files.arrays import Sliceable
 from skills_mcp.routing.ranked import SkillText
+from skills_mcp.skills.homes import Home
 from skills_mcp.skills.model import Skill, Stamp
-from skills_mcp.skills.walk import Home
 from skills_mcp.snapshots.records import (
     KEY_BYTES,
     NO_KEY,
@@ -83,7 +83,8 @@ class SkillTable(Sequence[Skill]):
             "files": [s.file for s in skills],
             "always_apply": [s.always_apply for s in skills],
             "places": [
-                (str(h.directory), h.prefix, h.packages_only, h.scope) for h in homes
+                (str(h.directory), h.prefix, h.packages_only, h.scope, h.file_prefix)
+                for h in homes
             ],
         }
         arrays: dict[str, NDArray[Any]] = {
@@ -155,7 +156,7 @@ class SkillTable(Sequence[Skill]):
     def file(self, number: int) -> str:
         """Return a skill's Markdown file, relative to the content's root."""
         home = self.homes[int(self.arrays["homes"][number])]
-        return home.prefix + self._files[number]
+        return home.file_prefix + self._files[number]
 
     def text_of(self, number: int) -> SkillText:
         """Return what routing reads of a skill; the rest is not decoded."""

@@ -14,6 +14,8 @@ from skills_mcp.errors import ConfigError, MissingFileError, UnreadableContentEr
 from skills_mcp.files.opening import open_inside
 from skills_mcp.processes.memory import garbage_collector_paused
 from skills_mcp.routing.matcher import Matcher
+from skills_mcp.skills.file_tree import FolderTree
+from skills_mcp.skills.homes import find_layout
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Problem, printable
 from skills_mcp.skills.package import is_main
@@ -106,7 +108,12 @@ class Snapshot:
         from skills_mcp.snapshots.indexes import Indexes
 
         table = state.collection.table
-        index = SkillIndex(table, self.config.visibility, rows=table.listed)
+        index = SkillIndex(
+            table,
+            self.config.visibility,
+            rows=table.listed,
+            copies=state.collection.copies,
+        )
         indexes = Indexes(state.collection, index, state)
         return replace(self, index=index, indexes=indexes)
 
@@ -141,7 +148,9 @@ def take_snapshot(
         content, config.limits, config.visibility, collections
     )
     table = collection.table
-    index = SkillIndex(table, config.visibility, rows=table.listed)
+    index = SkillIndex(
+        table, config.visibility, rows=table.listed, copies=collection.copies
+    )
     indexes = Indexes(collection, index, known)
     algorithm = _choose_algorithm(index, config, table)
     problems += collection.problems
@@ -285,11 +294,11 @@ def _configure(content: Content, settings: Settings) -> tuple[Config, list[Probl
 
 def _config_folder(part: Part) -> Path | None:
     """Return where a `config.yaml` lies: beside the skills or at the top."""
-    from skills_mcp.skills.walk import find_homes
-
     top = part.checkout.directory
-    homes = find_homes(top, part.mount.subfolder)
-    places = (homes[0].directory, top)
+    selection = part.mount.selection
+    known = part.checkout.surveyed.get(selection)
+    homes = known.homes if known else find_layout(FolderTree(top), selection).homes
+    places = (*(top / home.folder for home in homes[:1]), top)
     return next((p for p in places if os.path.lexists(p / _CONFIG)), None)
 
 

@@ -56,11 +56,11 @@ class GitStore:
             self.repository.refs.keep(commits, lock)
 
     def files(self, commit: str) -> dict[str, bytes]:
-        """Return the content of every file that would be written."""
-        listing = self.repository.list_files(commit)
-        blobs = (entry.blob for entry in listing.entries)
+        """Return the content of every file."""
+        entries = self.repository.list_files(commit)
+        blobs = (entry.blob for entry in entries)
         with self.repository.read_blobs(blobs) as contents:
-            return {e.file: data for e, data in zip(listing.entries, contents)}  # noqa: B905
+            return {e.file: data for e, data in zip(entries, contents)}  # noqa: B905
 
     def size(self) -> int:
         """Return how many bytes all its files have."""

@@ -89,7 +89,7 @@ def test_a_tree_that_climbs_out_is_not_listed_even_if_git_has_it(
     remote = Remote(upstream.url, "main")
     repository = GitRepository(upstream.work / ".git", remote, SyncPolicy())
 
-    assert repository.list_files(commit).entries == ()
+    assert repository.list_served(commit).entries == ()
 
 
 def commit_tree_named(name: str, upstream: Upstream) -> str:

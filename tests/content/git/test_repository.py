@@ -281,14 +281,14 @@ def test_how_far_a_fetch_is_is_told(upstream: Upstream, store: GitStore) -> None
     }
 
 
-def test_files_are_listed_for_the_folders_that_are_served(
+def test_only_what_can_be_served_is_listed_to_be_written(
     upstream: Upstream, store: GitStore
 ) -> None:
-    files = ["config.yaml", "skills/a.md", "skills/b/c.md", "skills2/d.md", "e.md"]
+    files = ["config.yaml", "skills/a.md", "skills/b/c.md", "skills2/d.md", "e.py"]
     commit = upstream.commit(dict.fromkeys(files, "x"))
     store.fetch()
 
-    listing = store.repository.list_files(commit, ["skills"])
+    listing = store.repository.list_served(commit)
 
     assert [e.file for e in listing.entries] == files[:3]
 

@@ -1,19 +1,22 @@
 """What Git lists, and what of it may reach a disk."""
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from skills_mcp.content.git.failures import DamagedStoreError
-from skills_mcp.content.git.tree_listing import TreeEntry, TreeListing, parse_listing
-from skills_mcp.content.source import LeftOut
+from skills_mcp.content.git.tree_listing import (
+    CommitTree,
+    TreeListing,
+    parse_listing,
+    select,
+)
 from skills_mcp.content.sync_policy import SyncPolicy
-from skills_mcp.errors import InvalidPathError, LimitExceededError
-from skills_mcp.files.paths import parse_relative
+from skills_mcp.errors import LimitExceededError
+from skills_mcp.skills.homes import WHOLE
+from skills_mcp.skills.model import Problem, printable
 from tests.support import GIT_IDENTITY, Upstream, git, write
 
 BLOB = "b" * 40
@@ -74,8 +77,26 @@ def record(
     return f"{mode} {kind} {blob} {size:>7}\t".encode() + name
 
 
+def chosen(records: Iterable[bytes], policy: SyncPolicy | None = None) -> TreeListing:
+    """Return what is served of the files that Git has listed."""
+    return select(CommitTree(parse_listing(records), refuse), policy or SyncPolicy())
+
+
+def refuse(blob: str) -> bytes:
+    raise AssertionError(blob)
+
+
 def listed(*files: str, policy: SyncPolicy | None = None) -> TreeListing:
-    return parse_listing(map(record, files), policy or SyncPolicy())
+    return chosen(map(record, files), policy)
+
+
+def problems(listing: TreeListing) -> list[Problem]:
+    return list(listing.surveyed[WHOLE].problems)
+
+
+def told(listing: TreeListing) -> list[tuple[str, str]]:
+    """Return the files with a problem, each with the rule."""
+    return [(problem.file, problem.rule) for problem in problems(listing)]
 
 
 def names(listing: TreeListing) -> list[str]:
@@ -115,41 +136,48 @@ def test_what_git_lists_is_parsed(upstream: Upstream) -> None:
     (upstream.work / "link.md").symlink_to("/etc/passwd")
     commit = upstream.commit({"ui/Écran d'accueil.md": "Bonjour", "empty.md": ""})
 
-    listing = parse_listing(ls_tree(commit, upstream.work), SyncPolicy())
+    entries = parse_listing(ls_tree(commit, upstream.work))
 
-    assert [(e.file, e.size_bytes, e.is_executable) for e in listing.entries] == [
-        ("empty.md", 0, False),
-        ("tool.sh", 10, True),
-        ("ui/Écran d'accueil.md", 7, False),
+    assert [(e.file, e.size_bytes, e.is_executable, e.kind) for e in entries] == [
+        ("empty.md", 0, False, "file"),
+        ("link.md", 11, False, "link"),
+        ("tool.sh", 10, True, "file"),
+        ("ui/Écran d'accueil.md", 7, False, "file"),
     ]
-    assert listing.entries[1].blob == git(
-        "rev-parse", f"{commit}:tool.sh", cwd=upstream.work
-    )
-    assert listing.left_out == (LeftOut("link.md", "link"),)
+    assert entries[2].blob == git("rev-parse", f"{commit}:tool.sh", cwd=upstream.work)
 
 
-def test_a_submodule_is_left_out() -> None:
-    listing = parse_listing([record("sub", mode="160000", size="-")], SyncPolicy())
+def test_a_submodule_and_a_link_are_no_files() -> None:
+    records = [
+        record("sub", mode="160000", size="-"),
+        record("link.md", mode="120000"),
+        record("a.md"),
+    ]
 
-    assert listing == TreeListing((), (LeftOut("sub", "submodule"),))
+    listing = chosen(records)
+
+    assert names(listing) == ["a.md"]
+    assert told(listing) == [("link.md", "link"), ("sub", "submodule")]
 
 
 @pytest.mark.spec("12.1")
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
-@pytest.mark.parametrize("pattern", ["{}", "folder/{}", "{}/file.md"])
+@pytest.mark.parametrize(
+    "pattern",
+    ["{}", "folder/{}", "{}/file.md", "{}/skills/a/SKILL.md", "a/SKILL.md/{}"],
+)
 def test_a_name_that_some_system_misreads_is_left_out(name: str, pattern: str) -> None:
-    file = pattern.format(name)
-
-    listing = listed("good.md", file)
+    listing = listed("good.md", pattern.format(name))
 
     assert names(listing) == ["good.md"]
-    assert listing.left_out == (LeftOut(file, "name"),)
+    assert all(rule == "file-name" for _, rule in told(listing))
 
 
 def test_a_name_that_is_no_text_is_left_out_and_can_be_said() -> None:
-    listing = parse_listing([record(b"caf\xe9.md")], SyncPolicy())
+    listing = chosen([record(b"caf\xe9.md")])
 
-    assert listing == TreeListing((), (LeftOut("caf\udce9.md", "name"),))
+    assert names(listing) == []
+    assert told(listing) == [(printable("caf\udce9.md"), "file-name")]
 
 
 @pytest.mark.spec("12.1")
@@ -161,10 +189,10 @@ def test_nothing_of_a_hostile_tree_in_a_real_repository_is_kept(tmp_path: Path) 
     kinds = {b"link": ("120000", blob), b"sub": ("160000", blob)}
     tree = store_tree(hostile | kinds, tmp_path)
 
-    listing = parse_listing(ls_tree(tree, tmp_path), SyncPolicy())
+    listing = chosen(ls_tree(tree, tmp_path))
 
     assert listing.entries == ()
-    assert len(listing.left_out) == len(HOSTILE_NAMES) + 2 >= 30
+    assert {rule for _, rule in told(listing)} == {"file-name", "link", "submodule"}
 
 
 @pytest.mark.parametrize(
@@ -176,8 +204,6 @@ def test_nothing_of_a_hostile_tree_in_a_real_repository_is_kept(tmp_path: Path) 
         ("x/Y/z/a.md", "x/y/z/b.md"),
         ("docs", "Docs/a.md"),
         ("Docs/a.md", "docs"),
-        ("docs", "docs/a.md"),
-        ("a.md", "a.md"),
         ("caf\u00e9.md", "cafe\u0301.md"),
         ("CAF\u00c9.md", "cafe\u0301.md"),
         ("\u212aelvin.md", "kelvin.md"),
@@ -192,15 +218,19 @@ def test_names_that_some_file_system_takes_for_one_are_all_left_out(
     listing = listed("good.md", *files, "other/good.md")
 
     assert names(listing) == ["good.md", "other/good.md"]
-    assert listing.left_out == tuple(LeftOut(f, "collision") for f in sorted(files))
+    assert {rule for _, rule in told(listing)} == {"name-collision"}
 
 
-def test_only_what_would_be_written_collides() -> None:
-    records = [record("A.md", mode="120000"), record("a.md")]
+@pytest.mark.parametrize("files", [("docs.md", "docs.md/a.md"), ("a.md", "a.md")])
+def test_a_tree_that_names_a_file_twice_is_written_once(files: tuple[str, ...]) -> None:
+    assert len(names(listed(*files))) == 1
 
-    listing = parse_listing(records, SyncPolicy())
 
-    assert names(listing) == ["a.md"]
+def test_of_two_main_files_the_one_with_the_exact_name_is_served() -> None:
+    listing = listed("pdf/SKILL.md", "pdf/skill.md", "pdf/notes.md")
+
+    assert names(listing) == ["pdf/SKILL.md", "pdf/notes.md"]
+    assert told(listing) == [("pdf/skill.md", "name-collision")]
 
 
 def test_the_same_name_in_two_folders_is_no_collision() -> None:
@@ -210,50 +240,55 @@ def test_the_same_name_in_two_folders_is_no_collision() -> None:
 
 
 def test_a_file_over_the_limit_is_left_out_and_one_at_the_limit_is_not() -> None:
-    records = [record("large.bin", size=11), record("fits.bin", size=10)]
+    records = [
+        record("p/SKILL.md"),
+        record("p/large.bin", size=11),
+        record("p/fits.bin", size=10),
+    ]
 
-    listing = parse_listing(records, SyncPolicy(max_file_bytes=10))
+    listing = chosen(records, SyncPolicy(max_file_bytes=10))
 
-    assert names(listing) == ["fits.bin"]
-    assert listing.left_out == (LeftOut("large.bin", "size"),)
+    assert names(listing) == ["p/SKILL.md", "p/fits.bin"]
+    assert told(listing) == [("p/large.bin", "file-size")]
+    assert "has 11 bytes; limits.max_file_bytes is 10" in problems(listing)[0].reason
 
 
-def test_too_many_files_are_refused_and_no_more_of_them_are_read() -> None:
-    read = 0
-
-    def endless() -> Iterator[bytes]:
-        nonlocal read
-        while True:
-            read += 1
-            yield record(f"file-{read}", mode="120000" if read % 2 else "100644")
+def test_too_many_files_are_refused_with_their_number() -> None:
+    files = [f"{number}.md" for number in range(12)]
 
     with pytest.raises(
-        LimitExceededError, match=r"more than 1,000 .*limits\.max_files"
+        LimitExceededError, match=r"12 files and folders, and limits\.max_files is 10"
     ):
-        parse_listing(endless(), SyncPolicy(max_files=1000))
-
-    assert read == 1001
+        listed(*files, policy=SyncPolicy(max_files=10))
 
 
 def test_as_many_files_as_are_allowed_are_listed() -> None:
     assert len(listed("a.md", "b.md", policy=SyncPolicy(max_files=2)).entries) == 2
 
 
+def test_files_that_are_not_served_do_not_count() -> None:
+    code = [f"src/{number}.py" for number in range(100)]
+
+    listing = listed("skills/a.md", *code, policy=SyncPolicy(max_files=2))
+
+    assert names(listing) == ["skills/a.md"]
+
+
 def test_too_many_bytes_are_refused() -> None:
-    records = [record("a", size=60), record("b", size=41)]
+    records = [record("a.md", size=60), record("b.md", size=41)]
 
     with pytest.raises(
-        LimitExceededError, match=r"101 bytes; the limit is 100\. .*max_total_bytes"
+        LimitExceededError, match=r"101 bytes, and limits\.max_total_bytes is 100"
     ):
-        parse_listing(records, SyncPolicy(max_total_bytes=100))
+        chosen(records, SyncPolicy(max_total_bytes=100))
 
 
 def test_what_is_left_out_does_not_count_as_written() -> None:
-    records = [record("a", size=99), record("large", size=1000)]
+    records = [record("a.md", size=99), record("large.md", size=1000)]
 
-    listing = parse_listing(records, SyncPolicy(max_total_bytes=100, max_file_bytes=99))
+    listing = chosen(records, SyncPolicy(max_total_bytes=100, max_file_bytes=99))
 
-    assert listing.left_out == (LeftOut("large", "size"),)
+    assert told(listing) == [("large.md", "file-size")]
 
 
 def test_a_file_that_git_has_lost_is_a_damage_of_its_store(upstream: Upstream) -> None:
@@ -262,20 +297,4 @@ def test_a_file_that_git_has_lost_is_a_damage_of_its_store(upstream: Upstream) -
     (upstream.work / ".git/objects" / blob[:2] / blob[2:]).unlink()
 
     with pytest.raises(DamagedStoreError, match=r"a\.md"):
-        parse_listing(ls_tree(commit, upstream.work), SyncPolicy())
-
-
-@given(
-    st.lists(
-        st.sampled_from([*"abcgit.~-_/1", "con", "COM", "lpt", "aux", "nul", "skill"]),
-        max_size=12,
-    ).map("".join)
-)
-def test_what_is_quickly_found_safe_is_safe(file: str) -> None:
-    try:
-        parse_relative(file)
-        kept = [TreeEntry(file, BLOB, 1, is_executable=False)]
-    except InvalidPathError:
-        kept = []
-
-    assert list(listed(file).entries) == kept
+        parse_listing(ls_tree(commit, upstream.work))

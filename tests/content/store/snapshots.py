@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from skills_mcp.content.source import Checkout, LeftOut
+from skills_mcp.content.source import Checkout, Surveyed
 from skills_mcp.content.store.pointer import Current
 from skills_mcp.content.store.snapshot_store import SnapshotStore
 from tests.support import write
@@ -31,9 +31,9 @@ def publish(store: SnapshotStore, commit: str, *, at: float = 1.0) -> None:
         store.publish(Current(commit, at))
 
 
-def fill(folder: Path, text: str) -> tuple[LeftOut, ...]:
+def fill(folder: Path, text: str) -> Surveyed:
     write(folder / "a.md", text)
-    return ()
+    return {}
 
 
 def collect(store: SnapshotStore) -> None:

@@ -58,7 +58,7 @@ class Blobs:
             blob = sha1(data).hexdigest()  # noqa: S324 - as Git does
             self.contents[blob] = data
             entries.append(TreeEntry(file, blob, len(data), file.endswith(".sh")))
-        return TreeListing(tuple(entries), ())
+        return TreeListing(tuple(entries))
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_a_commit_of_a_real_repository_is_written(
     repository = GitRepository(
         upstream.bare, Remote(upstream.url, "main"), SyncPolicy()
     )
-    listing = repository.list_files(commit)
+    listing = repository.list_served(commit)
 
     export(listing, repository, make(tmp_path / "snapshot"))
     (tmp_path / "snapshot/Écran.md").unlink()
@@ -152,7 +152,7 @@ def test_progress_is_told_file_by_file(
 def test_a_commit_without_files_is_an_empty_folder(
     blobs: Blobs, tmp_path: Path
 ) -> None:
-    export(TreeListing((), ()), blobs, make(tmp_path / "empty"))
+    export(TreeListing(()), blobs, make(tmp_path / "empty"))
 
     assert contents(tmp_path / "empty") == {}
     assert blobs.calls == 0
@@ -218,7 +218,7 @@ def test_a_file_whose_mode_differs_is_not_the_same(
         for entry in listing.entries
     )
 
-    export(TreeListing(flipped, ()), blobs, make(tmp_path / "next"), (listing, folder))
+    export(TreeListing(flipped), blobs, make(tmp_path / "next"), (listing, folder))
 
     assert len(blobs.asked) == len(FILES)
     assert os.access(tmp_path / "next/ui/auth.md", os.X_OK)

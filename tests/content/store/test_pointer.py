@@ -6,15 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.content.source import Attempt, Hold, LeftOut
+from skills_mcp.content.source import Attempt, Hold
 from skills_mcp.content.store.pointer import (
     Current,
     compose_attempt,
     compose_current,
-    compose_left_out,
     parse_attempt,
     parse_current,
-    parse_left_out,
+    parse_surveyed,
 )
 
 ONE, TWO, THREE = "1" * 40, "2" * 40, "3" * 64
@@ -56,13 +55,13 @@ def test_a_pointer_of_an_older_version_is_read() -> None:
 def test_garbage_points_nowhere(text: bytes) -> None:
     assert parse_current(text) is None
     assert parse_attempt(text) == Attempt()
-    assert parse_left_out(text) == ()
+    assert parse_surveyed(text) == {}
 
 
 def test_a_file_that_is_not_there_says_nothing() -> None:
     assert parse_current(None) is None
     assert parse_attempt(None) == Attempt()
-    assert parse_left_out(None) == ()
+    assert parse_surveyed(None) == {}
 
 
 @pytest.mark.parametrize(
@@ -127,22 +126,16 @@ def test_an_attempt_that_makes_no_sense_was_none(change: dict[str, object]) -> N
     assert parse_attempt(json.dumps(keys | change).encode()) == Attempt()
 
 
-def test_what_is_left_out_is_read_with_its_kind() -> None:
-    left_out = (LeftOut("a:b", "name"), LeftOut("caf\udce9.md", "collision"))
-
-    assert parse_left_out(compose_left_out(left_out).encode()) == left_out
-
-
 @pytest.mark.parametrize("text", [b'[["a"]]', b'[["a", "evil"]]', b"[7]", b"7"])
-def test_a_list_of_what_is_left_out_that_makes_no_sense_is_empty(text: bytes) -> None:
-    assert parse_left_out(text) == ()
+def test_a_survey_that_makes_no_sense_is_empty(text: bytes) -> None:
+    assert parse_surveyed(text) == {}
 
 
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 def test_no_bytes_break_the_readers(text: bytes) -> None:
     parse_current(text)
     parse_attempt(text)
-    parse_left_out(text)
+    parse_surveyed(text)
 
 
 JSON = st.recursive(

@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.content.source import Attempt, Hold, LeftOut
+from skills_mcp.content.source import Attempt, Hold, Surveyed, SurveyedPart
 from skills_mcp.content.store.pointer import Current
 from skills_mcp.content.store.snapshot_store import SnapshotStore
 from skills_mcp.errors import SyncError
+from skills_mcp.skills.homes import HomeFolder, Selection
+from skills_mcp.skills.model import Problem
 from tests.content.store.snapshots import (
     FOUR,
     ONE,
@@ -42,7 +44,15 @@ def store(tmp_path: Path) -> SnapshotStore:
     return SnapshotStore(tmp_path / "store")
 
 
-def refuse(folder: Path) -> tuple[LeftOut, ...]:
+SURVEYED: Surveyed = {
+    Selection(plugins=("a",)): SurveyedPart(
+        (HomeFolder("plugins/a/skills", "a/", only=("x",), without=("y",)),),
+        (Problem("caf\udce9.md", "is large", "cut it", rule="file-size", count=2),),
+    )
+}
+
+
+def refuse(folder: Path) -> Surveyed:
     raise AssertionError(folder)
 
 
@@ -121,7 +131,7 @@ def test_a_commit_that_is_staged_already_is_not_written_again(
 def test_a_commit_gets_its_name_only_when_it_is_complete(
     store: SnapshotStore, tmp_path: Path
 ) -> None:
-    def write_half(folder: Path) -> tuple[LeftOut, ...]:
+    def write_half(folder: Path) -> Surveyed:
         fill(folder, "half")
         assert snapshots(tmp_path) == [folder.name]
         assert store.commits() == ()
@@ -254,39 +264,40 @@ def test_the_commit_before_is_no_stand_in_for_one_that_was_deleted(
     assert not list((store.directory / "snap").glob("*.lease"))
 
 
-def test_what_is_left_out_is_kept_with_its_commit(store: SnapshotStore) -> None:
-    left_out = (LeftOut("a:b", "name"), LeftOut("caf\udce9.md", "collision"))
+def test_a_survey_is_kept_with_its_commit(store: SnapshotStore) -> None:
     with store.exclusive(timeout_seconds=10):
-        store.stage(ONE, lambda folder: (*fill(folder, ONE), *left_out))
+        store.stage(ONE, lambda folder: fill(folder, ONE) or SURVEYED)
         store.publish(Current(ONE, 1.0))
 
-    assert opened(store).left_out == left_out
+    assert opened(store).surveyed == SURVEYED
 
 
-def test_what_is_left_out_can_be_said_anew(store: SnapshotStore) -> None:
+def test_a_survey_can_be_replaced(store: SnapshotStore) -> None:
     publish(store, ONE)
 
-    store.revise(ONE, [LeftOut("large.bin", "size")])
+    store.revise(ONE, SURVEYED)
 
-    assert opened(store).left_out == (LeftOut("large.bin", "size"),)
+    assert opened(store).surveyed == SURVEYED
 
 
-@pytest.mark.parametrize(
-    "text, left_out",
-    [
-        ('["a:b"]', (LeftOut("a:b", "name"),)),
-        ("{", ()),
-        (None, ()),
-    ],
-)
-def test_a_list_of_what_is_left_out_that_is_old_or_broken_does_no_harm(
-    text: str | None, left_out: tuple[LeftOut, ...], store: SnapshotStore
+@pytest.mark.parametrize("text", ['["a:b"]', "{", "[[1, 2]]", None])
+def test_a_survey_that_is_old_or_broken_does_no_harm(
+    text: str | None, store: SnapshotStore
 ) -> None:
     publish(store, ONE)
-    path = store.directory / f"snap/{ONE}.left-out"
+    path = store.directory / f"snap/{ONE}.survey"
     path.unlink() if text is None else write(path, text)
 
-    assert opened(store).left_out == left_out
+    assert opened(store).surveyed == {}
+
+
+def test_the_survey_of_an_older_version_is_deleted(store: SnapshotStore) -> None:
+    publish(store, ONE)
+    old = write(store.directory / f"snap/{ONE}.left-out", "[]")
+
+    collect(store)
+
+    assert not old.exists()
 
 
 def test_a_stamp_differs_as_soon_as_somebody_has_published(
@@ -442,7 +453,7 @@ def remove(path: Path) -> None:
 )
 @pytest.mark.parametrize(
     "name",
-    ["current.json", "state.json", f"snap/{ONE}.lease", f"snap/{ONE}.left-out"],
+    ["current.json", "state.json", f"snap/{ONE}.lease", f"snap/{ONE}.survey"],
 )
 def test_whatever_stands_in_the_place_of_a_file_the_next_sync_heals_it(
     name: str, damage: Callable[[Path], None], store: SnapshotStore
@@ -454,13 +465,13 @@ def test_whatever_stands_in_the_place_of_a_file_the_next_sync_heals_it(
     attempted = store.attempt()
     with store.exclusive(timeout_seconds=10):
         store.stage(ONE, lambda folder: fill(folder, ONE))
-        store.revise(ONE, [LeftOut("x", "size")])
+        store.revise(ONE, SURVEYED)
         store.remember(replace(attempted, failures=1))
         store.publish(Current(ONE, 2.0))
         store.collect()
 
     assert before is None or before.revision == ONE
-    assert opened(store).left_out == (LeftOut("x", "size"),)
+    assert opened(store).surveyed == SURVEYED
     assert store.attempt().failures == 1
     assert store.current() == Current(ONE, 2.0)
 

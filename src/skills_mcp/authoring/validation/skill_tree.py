@@ -8,18 +8,21 @@ from pathlib import Path
 
 from skills_mcp.config import Settings
 from skills_mcp.content.local import LocalFolder
-from skills_mcp.content.source import TOP, Checkout, Content, Mount, Part
+from skills_mcp.content.source import Checkout, Content, Mount, Part
 from skills_mcp.library import Snapshot
+from skills_mcp.skills.file_tree import FolderTree
+from skills_mcp.skills.homes import TOP, Home, Selection
 from skills_mcp.skills.model import Problem, Skill
 from skills_mcp.skills.package import is_main
-from skills_mcp.skills.walk import Home, Package, RuleFile, Walk, find_homes
+from skills_mcp.skills.walk import Package, RuleFile, Survey, WalkLimits
 from skills_mcp.snapshots.snapshot import take_snapshot
 
 _HOME = "skills"
 _GIT = ".git"
 _RULES_FOR_ALL = "_root.md"
 _BESIDE_A_HOME = (_GIT, "config.yaml", _RULES_FOR_ALL)
-_BESIDE_SKILLS_RULE = "beside-skills"  # its files are named from the top
+_FROM_THE_TOP = frozenset({"outside-homes", "installed-folder", "manifest"})
+"""The rules whose problems name their files from the top of the source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +110,12 @@ class SkillTree:
     def _locate(self, problem: Problem) -> Path:
         """Return the file of a problem, which names it from the start of its home."""
         at_top = self.top / problem.file
-        if problem.rule == _BESIDE_SKILLS_RULE:
+        if problem.rule in _FROM_THE_TOP:
             return at_top
         places = [
-            home.directory / problem.file.removeprefix(home.prefix)
+            home.directory / problem.file.removeprefix(home.file_prefix)
             for home in reversed(self.homes)  # the first one's prefix is empty
-            if problem.file.startswith(home.prefix)
+            if problem.file.startswith(home.file_prefix)
         ]
         # A name that was escaped to be shown does not exist on the disk.
         return next(filter(os.path.lexists, (*places, at_top)), places[-1])
@@ -124,18 +127,21 @@ def load_tree(top: Path, subfolder: str = "") -> SkillTree:
     The operator's settings and environment are not used, so that the result is the
     same on every machine.
     """
-    mount = Mount(source=LocalFolder(top, "the path"), subfolder=subfolder)
+    selection = Selection(subfolder)
+    mount = Mount(source=LocalFolder(top, "the path"), selection=selection)
     checkout = Checkout(top, None, datetime.now(UTC))
     snapshot = take_snapshot(Content((Part(mount, checkout),)), Settings())
-    homes = find_homes(top, subfolder)
+    limits = WalkLimits.of(snapshot.config.limits)
+    survey = Survey(FolderTree(top), selection, limits)
+    folders = [(each, each.at(top, "", "org")) for each in survey.layout.homes]
     served = {skill.location: skill for skill in snapshot.index}
-    limit = snapshot.config.limits.max_files
     skills = (
         AuthoredSkill(home.directory, found, served.get(home.directory / found.file))
-        for home in homes
-        for found in Walk(home.directory, limit, packages_only=home.packages_only).run()
+        for folder, home in folders
+        for found in survey.walk(folder)
         if isinstance(found, RuleFile | Package)
     )
+    homes = tuple(home for _, home in folders)
     return SkillTree(top=top, snapshot=snapshot, homes=homes, skills=tuple(skills))
 
 

@@ -7,7 +7,7 @@ exactly.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,14 +23,17 @@ from skills_mcp.content.git.garbage import PUBLISHED_REF, KeptRefs, delete_lefto
 from skills_mcp.content.git.git_environment import Access
 from skills_mcp.content.git.git_runner import Git
 from skills_mcp.content.git.remote import Remote, is_ref_name
-from skills_mcp.content.git.tree_listing import TreeListing, parse_listing
+from skills_mcp.content.git.tree_listing import (
+    CommitTree,
+    TreeEntry,
+    TreeListing,
+    parse_listing,
+    select,
+)
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import LimitExceededError, RemoteMissingError, SyncError
 from skills_mcp.files.durable import delete
 from skills_mcp.text.rendering import shorten
-
-# Settings of a repository lie beside the folders that are served.
-_ALWAYS_LISTED = ("config.yaml",)
 
 _FETCH_OPTIONS = (
     "--progress",
@@ -136,18 +139,34 @@ class GitRepository:
             raise
         return replace(self._read_published(), default_branch=default)
 
-    def list_files(self, commit: str, subfolders: Sequence[str] = ()) -> TreeListing:
-        """Return the files of a commit, or of some of its folders.
+    def list_files(self, commit: str) -> tuple[TreeEntry, ...]:
+        """Return all files of a commit, served or not.
+
+        Raises:
+            DamagedStoreError: The commit is not in the store.
+        """
+        with self.git.stream(
+            *("ls-tree", "-r", "-z", "-l", "--full-tree", commit),
+        ) as output:
+            return parse_listing(_split_records(output))
+
+    def list_served(self, commit: str) -> TreeListing:
+        """Return the files of a commit that are served, by the policy.
 
         Raises:
             DamagedStoreError: The commit is not in the store.
             LimitExceededError: There are more files than the policy allows.
         """
-        folders = (*subfolders, *_ALWAYS_LISTED) if subfolders else ()
-        with self.git.stream(
-            *("ls-tree", "-r", "-z", "-l", "--full-tree", commit, "--", *folders),
-        ) as output:
-            return parse_listing(_split_records(output), self._policy)
+        return select(CommitTree(self.list_files(commit), self.read_blob), self._policy)
+
+    def read_blob(self, blob: str) -> bytes:
+        """Return the content of one blob.
+
+        Raises:
+            DamagedStoreError: It is missing or damaged.
+        """
+        with self.read_blobs((blob,)) as blobs:
+            return next(blobs)
 
     @contextmanager
     def read_blobs(self, blobs: Iterable[str]) -> Iterator[Iterator[bytes]]:

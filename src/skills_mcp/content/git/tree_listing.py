@@ -1,179 +1,175 @@
-"""The files of a commit, as Git lists them, and which of them are left out.
+"""The files of a commit, as Git lists them, and which of them are served.
 
-Rule 1: limits are checked before anything is written.
-Rule 2: a name that some file system could misread is left out on all systems, and
-reported.
+Rule: a commit is walked as a folder is, before anything is written, so that both have
+the same skills and the same problems.
 """
 
-import re
-import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from skills_mcp.content.git.failures import DamagedStoreError
-from skills_mcp.content.source import LeftOut, LeftOutKind
+from skills_mcp.content.source import Surveyed, SurveyedPart
 from skills_mcp.content.sync_policy import SyncPolicy
-from skills_mcp.errors import InvalidPathError, LimitExceededError
-from skills_mcp.files.paths import parse_relative
+from skills_mcp.files.paths import is_safe_name
+from skills_mcp.skills.file_tree import (
+    MAX_READ_BYTES,
+    EntryKind,
+    FolderEntry,
+    FolderListing,
+)
+from skills_mcp.skills.homes import HomeFolder, Selection
+from skills_mcp.skills.model import Problem, Stamp
+from skills_mcp.skills.walk import Package, RuleFile, Survey, WalkLimits
 
-_UNWRITTEN: dict[str, LeftOutKind] = {"120000": "link", "160000": "submodule"}
+CONFIG = "config.yaml"
+"""The settings that a repository brings, at its top or where its skills begin."""
+
+_KINDS: Mapping[str, EntryKind] = {"120000": "link", "160000": "submodule"}
 _EXECUTABLE = 0o100
 
 # The size of a blob that Git has lost.
 _UNREADABLE = "BAD"
 
-# A fast way for names like `ui/some-rules.md`, which break no rule: letters and digits,
-# and too long for a device or not like one. Nine in ten are like that, and checking
-# each letter takes most of the time.
-_PLAIN_STEM = r"(?:[\w-]{5,80}|(?!con|prn|aux|nul|com|lpt)[\w-]{1,4})"
-_PLAIN_PART = rf"{_PLAIN_STEM}(?:\.[\w-]{{1,80}})?"
-_PLAIN = re.compile(
-    rf"(?:{_PLAIN_PART}/){{0,5}}{_PLAIN_PART}", re.ASCII | re.IGNORECASE
-)
-
-_REMEDY = "Serve a part of the repository with subfolder, or raise"
-
 
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
-    """A regular file in a commit."""
+    """A file in a commit, or a link or submodule in its place."""
 
     file: str
     blob: str
     size_bytes: int
     is_executable: bool
+    kind: EntryKind = "file"
 
 
 @dataclass(frozen=True, slots=True)
 class TreeListing:
-    """The files of a commit, and those that are left out.
-
-    A link could point anywhere, a submodule is another repository, and some names
-    mean something else on another system.
-    """
+    """The files of a commit that are served, and what is known of the others."""
 
     entries: tuple[TreeEntry, ...]
-    left_out: tuple[LeftOut, ...]
+    surveyed: Surveyed = field(default_factory=dict)
 
 
-def parse_listing(records: Iterable[bytes], policy: SyncPolicy) -> TreeListing:
+def parse_listing(records: Iterable[bytes]) -> tuple[TreeEntry, ...]:
     """Return the files of what `git ls-tree -r -z -l --full-tree` prints.
 
     Args:
-        records: What it prints, split at each NUL; read no further than needed.
-        policy: Its limits.
+        records: What it prints, split at each NUL.
+
+    Raises:
+        DamagedStoreError: Git has lost a file of the commit.
+    """
+    return tuple(map(_parse_record, records))
+
+
+def _parse_record(record: bytes) -> TreeEntry:
+    header, _, file = record.decode("utf-8", "surrogateescape").partition("\t")
+    mode, _, blob, size = header.split()
+    kind = _KINDS.get(mode, "file")
+    if size == _UNREADABLE:
+        raise DamagedStoreError(f"{file!r} is missing from Git's store")
+    size_bytes = int(size) if size != "-" else 0
+    return TreeEntry(file, blob, size_bytes, bool(int(mode, 8) & _EXECUTABLE), kind)
+
+
+class CommitTree:
+    """The files of a commit as a `FileTree`.
+
+    Args:
+        entries: All files.
+        read_blob: Returns the content of a blob.
+    """
+
+    def __init__(
+        self, entries: Sequence[TreeEntry], read_blob: Callable[[str], bytes]
+    ) -> None:
+        self._entries = {entry.file: entry for entry in entries}
+        self._read_blob = read_blob
+        self._folders = _group(entries)
+        self.read_files: set[str] = set()
+        """The files whose content was read: manifests of plugins."""
+
+    def entry(self, file: str) -> TreeEntry | None:
+        """Return a file of the commit; None if there is none of this name."""
+        entry = self._entries.get(file)
+        return entry if entry and entry.kind == "file" else None
+
+    def list(self, folder: str, most: int) -> FolderListing:  # noqa: ARG002
+        """List a folder, see `FileTree.list`."""
+        if folder not in self._folders:
+            raise FileNotFoundError(folder)
+        found = self._folders[folder]
+        return FolderListing({name: found[name] for name in sorted(found)}, len(found))
+
+    def read(self, file: str) -> bytes | None:
+        """Read a small file, see `FileTree.read`."""
+        entry = self.entry(file)
+        if entry is None or entry.size_bytes > MAX_READ_BYTES:
+            return None
+        self.read_files.add(file)
+        return self._read_blob(entry.blob)
+
+
+def _group(entries: Iterable[TreeEntry]) -> dict[str, dict[str, FolderEntry]]:
+    """Return the entries of each folder by its path."""
+    folders: dict[str, dict[str, FolderEntry]] = {"": {}}
+    for entry in entries:
+        folder, _, name = entry.file.rpartition("/")
+        stamp = Stamp(entry.size_bytes, 0, 0) if entry.kind == "file" else None
+        _open(folders, folder)[name] = FolderEntry(entry.kind, stamp)
+    return folders
+
+
+def _open(
+    folders: dict[str, dict[str, FolderEntry]], folder: str
+) -> dict[str, FolderEntry]:
+    """Return the entries of a folder; it is added, and so are those above it."""
+    entries = folders.get(folder)
+    if entries is not None:
+        return entries
+    opened = folders[folder] = {}
+    while folder:
+        folder, _, name = folder.rpartition("/")
+        is_known = folder in folders
+        folders.setdefault(folder, {})[name] = FolderEntry("folder")
+        if is_known:
+            break
+    return opened
+
+
+def select(tree: CommitTree, policy: SyncPolicy) -> TreeListing:
+    """Return the files of a commit that are served, and what is known of the others.
 
     Raises:
         LimitExceededError: There are too many files, or too many bytes.
-        DamagedStoreError: Git has lost a file of the commit.
     """
-    entries: list[TreeEntry] = []
-    left_out: list[LeftOut] = []
-    for number, record in enumerate(records):
-        if number == policy.max_files:
-            raise LimitExceededError(
-                f"the commit has more than {policy.max_files:,} files. {_REMEDY} "
-                "limits.max_files"
-            )
-        match _parse_record(record, policy.max_file_bytes):
-            case TreeEntry() as entry:
-                entries.append(entry)
-            case LeftOut() as other:
-                left_out.append(other)
-    entries, collisions = _separate(entries)
-    _check_total(entries, policy.max_total_bytes)
-    left_out = sorted((*left_out, *collisions), key=attrgetter("file"))
-    return TreeListing(tuple(entries), tuple(left_out))
+    files: set[str] = set()
+    surveyed: dict[Selection, SurveyedPart] = {}
+    limits = WalkLimits(
+        max_files=policy.max_files,
+        max_file_bytes=policy.max_file_bytes,
+        max_total_bytes=policy.max_total_bytes,
+    )
+    for selection in policy.selections:
+        survey = Survey(tree, selection, limits)
+        problems: list[Problem] = []
+        for home in survey.layout.homes:
+            files.add(home.below(CONFIG))
+            for found in survey.walk(home):
+                if isinstance(found, Problem):
+                    shown = replace(found, file=home.shown + found.file)
+                    problems.append(shown)
+                else:
+                    files.update(_files_of(home, found))
+        problems += survey.outside()
+        surveyed[selection] = SurveyedPart(survey.layout.homes, tuple(problems))
+    files |= {CONFIG, *tree.read_files}
+    safe = (file for file in sorted(files) if all(map(is_safe_name, file.split("/"))))
+    entries = tuple(filter(None, map(tree.entry, safe)))
+    return TreeListing(entries, surveyed)
 
 
-def _check_total(entries: Sequence[TreeEntry], max_total_bytes: int) -> None:
-    total = sum(entry.size_bytes for entry in entries)
-    if total > max_total_bytes:
-        raise LimitExceededError(
-            f"the commit has {total:,} bytes; the limit is {max_total_bytes:,}. "
-            f"{_REMEDY} limits.max_total_bytes"
-        )
-
-
-def _parse_record(record: bytes, max_file_bytes: int) -> TreeEntry | LeftOut:
-    header, _, file = record.decode("utf-8", "surrogateescape").partition("\t")
-    mode, _, blob, size = header.split()
-    if kind := _UNWRITTEN.get(mode):
-        return LeftOut(file, kind)
-    if not _is_safe(file):
-        return LeftOut(file, "name")
-    if size == _UNREADABLE:
-        raise DamagedStoreError(f"{file!r} is missing from Git's store")
-    if int(size) > max_file_bytes:
-        return LeftOut(file, "size")
-    return TreeEntry(file, blob, int(size), bool(int(mode, 8) & _EXECUTABLE))
-
-
-def _is_safe(file: str) -> bool:
-    return _PLAIN.fullmatch(file) is not None or _breaks_no_rule(file)
-
-
-def _breaks_no_rule(path: str) -> bool:
-    try:
-        parse_relative(path)
-    except InvalidPathError:
-        return False
-    return True
-
-
-def _separate(entries: Sequence[TreeEntry]) -> tuple[list[TreeEntry], list[LeftOut]]:
-    """Separate the files whose names collide on some file system.
-
-    None of those is written: which one a system would keep depends on the order.
-    """
-    colliding = _find_collisions(entries)
-    if not colliding:
-        return list(entries), []
-    kept, left_out = [], []
-    for entry in entries:
-        if any(_fold(path) in colliding for path in _find_steps(entry.file)):
-            left_out.append(LeftOut(entry.file, "collision"))
-        else:
-            kept.append(entry)
-    return kept, left_out
-
-
-def _find_collisions(entries: Iterable[TreeEntry]) -> frozenset[str]:
-    """Return the folded paths that several files or folders share."""
-    spellings: dict[str, str] = {}
-    folders: set[str] = set()
-    colliding: set[str] = set()
-    for entry in entries:
-        key = _fold(entry.file)
-        # A tree that was made by hand may name a file twice, or one like a folder.
-        if key in spellings:
-            colliding.add(key)
-        spellings[key] = entry.file
-        for folder in _find_steps(entry.file.rpartition("/")[0]):
-            if folder in folders:
-                break  # and so are those above it
-            folders.add(folder)
-            key = _fold(folder)
-            if spellings.setdefault(key, f"{folder}/") != f"{folder}/":
-                colliding.add(key)
-    return frozenset(colliding)
-
-
-def _find_steps(path: str) -> Iterator[str]:
-    """Iterate over a path and the folders above it.
-
-    >>> list(_find_steps("a/b/c"))
-    ['a/b/c', 'a/b', 'a']
-    """
-    while path:
-        yield path
-        path = path.rpartition("/")[0]
-
-
-def _fold(path: str) -> str:
-    """Return what a file system that ignores case and composition compares."""
-    if path.isascii():
-        return path.lower()
-    composed = unicodedata.normalize("NFC", path)
-    return unicodedata.normalize("NFC", composed.casefold())
+def _files_of(home: HomeFolder, found: RuleFile | Package) -> set[str]:
+    folder = home.below(found.folder)
+    inside = f"{folder}/" if folder else ""
+    return {home.below(found.file), *(inside + name for name in found.files)}

@@ -160,7 +160,7 @@ def checked_out(folder: Path, ref: str) -> Iterator[Path]:
             f"{ref} has no folder {inside} yet. Name a later commit as --baseline"
         )
     with TemporaryDirectory(prefix="skills-mcp-") as made:
-        export(repository.list_files(wanted), repository, Path(made))
+        export(repository.list_served(wanted), repository, Path(made))
         yield Path(made)
 
 

@@ -1,4 +1,4 @@
-"""The small JSON files of a store: the published commit, its left-out files, the state.
+"""The small JSON files of a store: the published commit, its survey, the state.
 
 Rule: other versions of this program read these files, and people edit them. A value
 that makes no sense is ignored, and a missing key has its default.
@@ -6,12 +6,13 @@ that makes no sense is ignored, and a missing key has its default.
 
 import json
 import re
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any, get_args
+from typing import Any
 
-from skills_mcp.content.source import Attempt, Hold, LeftOut, LeftOutKind
+from skills_mcp.content.source import Attempt, Hold, Surveyed, SurveyedPart
+from skills_mcp.skills.homes import HomeFolder, Selection
+from skills_mcp.skills.model import Problem
 
 # No other text in the pointer may become the name of a folder.
 _COMMIT = re.compile(r"[0-9a-f]{40,64}")
@@ -104,33 +105,31 @@ def parse_attempt(text: bytes | None) -> Attempt:
         return Attempt()
 
 
-def compose_left_out(left_out: Sequence[LeftOut]) -> str:
+def compose_surveyed(surveyed: Surveyed) -> str:
     """Return what is written beside a snapshot."""
-    return json.dumps([[each.file, each.kind] for each in left_out])
+    return json.dumps([[asdict(key), asdict(part)] for key, part in surveyed.items()])
 
 
-def parse_left_out(text: bytes | None) -> tuple[LeftOut, ...]:
-    """Return the files that a snapshot leaves out; none if the text makes no sense.
-
-    Older versions wrote no kinds; nearly always it was the name.
-
-    >>> parse_left_out(b'["a:b", ["c", "size"]]')
-    (LeftOut(file='a:b', kind='name'), LeftOut(file='c', kind='size'))
-    """
+def parse_surveyed(text: bytes | None) -> Surveyed:
+    """Return what is known of a snapshot; nothing if the text makes no sense."""
     try:
-        said = json.loads(text or b"")
-        return tuple(map(_parse_one_left_out, said if isinstance(said, list) else ()))
+        return dict(_parse_part(*each) for each in json.loads(text or b"[]"))
     except _NONSENSE:
-        return ()
+        return {}
 
 
-def _parse_one_left_out(value: Any) -> LeftOut:
-    if isinstance(value, str):
-        return LeftOut(value, "name")
-    file, kind = value
-    if kind not in get_args(LeftOutKind):
-        raise ValueError
-    return LeftOut(str(file), kind)
+def _parse_part(
+    selection: dict[str, Any], said: dict[str, Any]
+) -> tuple[Selection, SurveyedPart]:
+    plugins = tuple(selection.pop("plugins"))
+    homes = tuple(
+        HomeFolder(
+            **{**home, "only": tuple(home["only"]), "without": tuple(home["without"])}
+        )
+        for home in said["homes"]
+    )
+    problems = tuple(Problem(**problem) for problem in said["problems"])
+    return Selection(**selection, plugins=plugins), SurveyedPart(homes, problems)
 
 
 def _parse_commit(value: Any) -> str:

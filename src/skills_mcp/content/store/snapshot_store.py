@@ -5,7 +5,7 @@
   sync.lock              one writer at a time; Git's children hold it, too
   objects.git/           bare, never checked out
   snap/<commit>/         the files of one commit; never changes once it is there
-  snap/<commit>.left-out the files that are not in the folder, and why, if any
+  snap/<commit>.survey   where its skills begin, and what is not in the folder and why
   snap/<commit>.lease    locked, shared, by every reader of that commit
   current.json           which commit is published; replaced in one step
   state.json             how the last syncs went; replaced in one step
@@ -21,7 +21,7 @@ import shutil
 import stat
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -29,18 +29,18 @@ from typing import IO, Any
 from uuid import uuid4
 
 from skills_mcp.content.disk import explained
-from skills_mcp.content.source import Attempt, Checkout, LeftOut
+from skills_mcp.content.source import Attempt, Checkout, Surveyed
 from skills_mcp.content.store import leases
 from skills_mcp.content.store.export import flush_to_disk
 from skills_mcp.content.store.pointer import (
     Current,
     compose_attempt,
     compose_current,
-    compose_left_out,
+    compose_surveyed,
     is_commit,
     parse_attempt,
     parse_current,
-    parse_left_out,
+    parse_surveyed,
 )
 from skills_mcp.errors import SyncError
 from skills_mcp.files.durable import (
@@ -59,14 +59,16 @@ _STAGING_PREFIX = ".staging-"
 _LEFTOVERS = (_STAGING_PREFIX, DELETED_PREFIX, NEW_PREFIX, ".current-")
 """Names that a killed process leaves behind; the last one is of an older version."""
 _LEASE_SUFFIX = ".lease"
-_LEFT_OUT_SUFFIX = ".left-out"
+_SURVEY_SUFFIX = ".survey"
+_OLD_SUFFIX = ".left-out"
+"""What older versions wrote in its place."""
 
 # A pointer is rarely replaced between reading it and taking the lease; twice in a row
 # means that another program deletes snapshots.
 _LEASE_ATTEMPTS = 5
 
 # A hundred thousand files with long names.
-_MAX_LEFT_OUT_BYTES = 64 * 1024 * 1024
+_MAX_SURVEY_BYTES = 64 * 1024 * 1024
 
 
 class SnapshotStore:
@@ -129,10 +131,10 @@ class SnapshotStore:
             return ()
         return tuple(sorted(filter(self._is_complete, names)))
 
-    def stage(self, commit: str, write: Callable[[Path], Sequence[LeftOut]]) -> Path:
+    def stage(self, commit: str, write: Callable[[Path], Surveyed]) -> Path:
         """Make the folder of a commit; `write` fills it before it gets its name.
 
-        `write` returns the files that it left out. Call it only with the lock held.
+        `write` returns what is known of the commit. Call it only with the lock held.
 
         Raises:
             SyncError: There is no room, or no permission; nothing is left of it.
@@ -144,7 +146,7 @@ class SnapshotStore:
             delete(folder)  # it is no complete snapshot
             name = tempfile.mkdtemp(prefix=_STAGING_PREFIX, dir=self._snapshots)
             try:
-                self._write_left_out(commit, write(Path(name)))
+                self._write_survey(commit, write(Path(name)))
                 # Otherwise a power cut could leave the folder with empty files.
                 flush_to_disk(Path(name))
                 Path(name).rename(folder)
@@ -154,17 +156,17 @@ class SnapshotStore:
             sync_folder(self._snapshots)
         return folder
 
-    def revise(self, commit: str, left_out: Sequence[LeftOut]) -> None:
-        """Replace the list of files that a staged commit leaves out.
+    def revise(self, commit: str, surveyed: Surveyed) -> None:
+        """Replace what is known of a staged commit.
 
         Call it only with the lock held.
 
         Raises:
             SyncError: There is no room, or no permission.
         """
-        if self._read_left_out(commit) != tuple(left_out):
+        if self._read_survey(commit) != surveyed:
             with explained(self.directory):
-                self._write_left_out(commit, left_out)
+                self._write_survey(commit, surveyed)
 
     def publish(self, current: Current) -> None:
         """Make a staged commit the one that new readers get.
@@ -278,7 +280,7 @@ class SnapshotStore:
             self.folder(commit),
             commit,
             current.synced_at,
-            self._read_left_out(commit),
+            self._read_survey(commit),
             current.verified_by,
             current.hold,
             current.default_branch,
@@ -289,21 +291,22 @@ class SnapshotStore:
     def _lease_file(self, commit: str) -> Path:
         return self._snapshots / f"{commit}{_LEASE_SUFFIX}"
 
-    def _left_out_file(self, commit: str) -> Path:
-        return self._snapshots / f"{commit}{_LEFT_OUT_SUFFIX}"
+    def _survey_file(self, commit: str) -> Path:
+        return self._snapshots / f"{commit}{_SURVEY_SUFFIX}"
 
-    def _read_left_out(self, commit: str) -> tuple[LeftOut, ...]:
+    def _read_survey(self, commit: str) -> Surveyed:
         with explained(self.directory):
-            text = read_regular(self._left_out_file(commit), _MAX_LEFT_OUT_BYTES)
-        return parse_left_out(text)
+            text = read_regular(self._survey_file(commit), _MAX_SURVEY_BYTES)
+        return parse_surveyed(text)
 
-    def _write_left_out(self, commit: str, left_out: Sequence[LeftOut]) -> None:
-        replace_text(self._left_out_file(commit), compose_left_out(left_out))
+    def _write_survey(self, commit: str, surveyed: Surveyed) -> None:
+        replace_text(self._survey_file(commit), compose_surveyed(surveyed))
 
     def _find_strays(self) -> Iterator[Path]:
         """Yield leftovers among the snapshots, and files without a snapshot."""
         yield from _find_leftovers(self._snapshots)
-        for suffix in (_LEASE_SUFFIX, _LEFT_OUT_SUFFIX):
+        yield from self._snapshots.glob(f"*{_OLD_SUFFIX}")
+        for suffix in (_LEASE_SUFFIX, _SURVEY_SUFFIX):
             for path in self._snapshots.glob(f"*{suffix}"):
                 if not self._is_complete(path.name.removesuffix(suffix)):
                     yield path
@@ -315,7 +318,7 @@ class SnapshotStore:
             if is_free:
                 # In one step: a half-deleted folder must not look like a snapshot.
                 self.folder(commit).rename(deleted)
-                self._left_out_file(commit).unlink(missing_ok=True)
+                self._survey_file(commit).unlink(missing_ok=True)
                 lease.unlink()
         delete(deleted)
 

@@ -108,6 +108,8 @@ _UNSERVED = (
     ("bake a cake for the release party", 1),
 )
 
+_NEAR_TASKS = {_WRITTEN[0]: ["infra/kubernetes/rollout"]}
+
 _COMPLAINTS = (
     "The schema example uses an API that the library no longer has.",
     "Says nothing about forms with several steps.",
@@ -192,7 +194,8 @@ def _miss(month: _Month, call: _Call) -> None:
     if task == _WRITTEN[0] and month.release_at(call) >= _KEYWORDS_MERGED:
         _serve(month, call, task, "infra/kubernetes/resources", "memory")
     else:
-        month.add("no_match", call, context=task)
+        near = _NEAR_TASKS.get(task, [])
+        month.add("no_match", call, context=task, near=near)
 
 
 def _hesitate(month: _Month, call: _Call) -> None:

@@ -100,6 +100,7 @@ def test_programs_get_one_object(invoke: Run, tmp_path: Path) -> None:
             "count": 1,
             "people": 1,
             "last_seen": "2026-11-03",
+            "near": [],
             "today": [],
         }
     ]

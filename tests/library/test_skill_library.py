@@ -172,7 +172,25 @@ def test_a_task_that_no_skill_serves(content: Path, spool: Spool) -> None:
     decision = counting(content, spool).route("kubernetes")
 
     assert decision == NoMatch()
-    assert event_in(spool) == ("no_match", {"context": "kubernetes"})
+    assert event_in(spool) == ("no_match", {"context": "kubernetes", "near": []})
+
+
+@pytest.mark.spec("10.2")
+def test_near_misses_are_told_apart_from_a_clear_no(
+    content: Path, spool: Spool
+) -> None:
+    write_skill(content, "far.md", keywords=["alpha", "beta", "gamma", "delta", "eps"])
+    library = counting(content, spool, {"matching": {"min_score": 0.5}})
+
+    decision = library.route("alpha")
+    picked = library.route("alpha", "far")
+
+    assert isinstance(decision, NoMatch)
+    assert [each.skill.path for each in decision.near] == ["far"]
+    assert isinstance(picked, Guidance)
+    missed, served = spooled(spool)
+    assert missed["data"] == {"context": "alpha", "near": ["far"], "near_score": 0.2}
+    assert served["data"]["was_near"] is True
 
 
 @pytest.mark.spec("8.1")

@@ -191,7 +191,10 @@ def test_a_query_that_finds_nothing_is_counted(
 
     assert found == SearchResult((), 0)
     [event] = spooled(spool)
-    assert (event["type"], event["data"]) == ("no_match", {"context": query})
+    assert (event["type"], event["data"]) == (
+        "no_match",
+        {"context": query, "near": []},
+    )
 
 
 # Load

@@ -52,6 +52,20 @@ def test_no_candidate_is_no_match() -> None:
 
 
 @pytest.mark.spec("5.3")
+def test_no_match_names_the_best_three_that_have_a_quarter_of_the_least_score() -> None:
+    found = candidates(a="0.05", b="0.19", c="0.049", d="0.1", e="0.06")
+    a, b, _, d, e = found
+
+    assert decide(found, Matching(max_results=1)) == NoMatch((b, d, e))
+    assert decide(found[::2], Matching()) == NoMatch((e, a))
+
+
+def test_there_are_no_near_misses_beside_an_answer() -> None:
+    decision = decide(candidates(a="0.5", b="0.19"), Matching())
+
+    assert isinstance(decision, Match)
+
+
 def test_a_single_candidate_is_the_match() -> None:
     [only] = candidates(a="0.2")
 

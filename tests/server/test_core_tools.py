@@ -133,6 +133,29 @@ async def test_a_task_that_no_skill_serves_is_no_error(
     ]
 
 
+@pytest.mark.parametrize("algorithm, least", [("keyword", 0.7), ("ranked", 1)])
+async def test_a_task_without_a_match_gets_the_nearest_skills(
+    algorithm: str, least: float, era: str
+) -> None:
+    matching = {"algorithm": algorithm, "min_score": least, "max_results": 1}
+    library = open_library(SKILLS_CONTENT, settings={"matching": matching})
+
+    async with connected(library, era) as client:
+        reply = await ask(client, "get_skill", context="the auth of some tokens")
+        first = reply["near"][0]["skill_path"]
+        picked = await ask(client, "get_skill", context="auth", skill_path=first)
+
+    assert list(reply) == ["no_match", "near", "message"]
+    assert 1 < len(reply["near"]) <= 3
+    for near in reply["near"]:
+        assert list(near) == ["skill_path", "score", "description"]
+        assert least / 4 <= near["score"] < least
+        assert near["description"]
+    assert "skill_path" in reply["message"]
+    assert "go on without" in reply["message"]
+    assert picked["skill_path"] == first
+
+
 async def test_a_caller_picks_a_candidate_by_its_path(
     library: SkillLibrary, era: str
 ) -> None:

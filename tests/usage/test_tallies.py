@@ -217,6 +217,30 @@ def test_tasks_without_any_word_are_told_apart() -> None:
     assert [(gap.task, gap.count) for gap in report.gaps] == [("???", 2), ("the", 1)]
 
 
+def test_a_gap_names_the_near_misses_of_its_newest_time() -> None:
+    report = aggregate(
+        [
+            missed("bake a cake", 3, near=["new"]),
+            missed("bake a cake", 2, near=["old"]),
+            missed("post-mortem", 4, near=[]),
+            missed("before near misses", 4),
+        ]
+    )
+
+    assert {gap.task: gap.near for gap in report.gaps} == {
+        "bake a cake": ("new",),
+        "post-mortem": (),
+        "before near misses": (),
+    }
+
+
+def test_who_takes_a_near_miss_asks_no_second_task() -> None:
+    report = aggregate([missed("x", near=["a"]), served("a", was_near=True)])
+
+    assert (report.answers.tasks, report.answers.no_match) == (1, 1)
+    assert report.skills[0].served == 1
+
+
 def test_a_gap_says_what_its_task_would_get_today() -> None:
     offer = offering(translate=["i18n"], deploy=["a", "b"])
     tasks = ["translate it", "deploy it", "bake it", "hmac-sha256:12"]

@@ -286,11 +286,12 @@ def _tabulate_gaps(report: UsageReport) -> Table:
             f"{gap.count:,}",
             f"{gap.people:,}" if gap.people else _NONE,
             str(gap.last_seen),
+            "\n".join(gap.near) or _NONE,
             _describe_today(gap),
         )
         for gap in pick_gaps(report)
     ]
-    columns = ("Task", "Asked", "People", "Last asked", "Today")
+    columns = ("Task", "Asked", "People", "Last asked", "Near misses", "Today")
     return _table("Unmatched tasks: what to write next", columns, columns[1:3], rows)
 
 

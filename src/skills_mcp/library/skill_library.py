@@ -8,7 +8,7 @@ two commits.
 import logging
 from collections.abc import Callable
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skills_mcp.analytics.privacy import Text
 from skills_mcp.analytics.tracker import Tracker
@@ -43,6 +43,7 @@ from skills_mcp.routing.decision import (
     choose,
     find_candidate,
     is_listed,
+    is_near,
 )
 from skills_mcp.routing.search import SearchResult, search
 from skills_mcp.routing.tokens import tokenize
@@ -416,7 +417,8 @@ class SkillLibrary:
         )
         if not found.hits:
             commit = snapshot.content.commit
-            self._tracker.track("no_match", context=query, content_commit=commit)
+            # A search lists all that shares a word with it, so that nothing is near.
+            self._miss(query, NoMatch(), commit)
         return found
 
     def load_skill(self, name: str, *, known_digest: str | None = None) -> LoadedSkill:
@@ -621,7 +623,7 @@ class SkillLibrary:
         commit = snapshot.content.commit
         match choose(snapshot.matcher, context, matching, within=within):
             case NoMatch() as decision:
-                self._tracker.track("no_match", context=context, content_commit=commit)
+                self._miss(context, decision, commit)
                 return decision
             case Ambiguous(candidates) as decision:
                 self._tracker.track(
@@ -652,10 +654,26 @@ class SkillLibrary:
         matching = snapshot.config.matching
         decision = choose(snapshot.matcher, context, matching, within=within)
         guidance = guide(snapshot.content, snapshot.index, own, known_digest)
-        return self._serve(context, guidance, was_ambiguous=is_listed(skill, decision))
+        return self._serve(
+            context,
+            guidance,
+            was_ambiguous=is_listed(skill, decision),
+            was_near=is_near(skill, decision),
+        )
+
+    def _miss(self, context: str, decision: NoMatch, commit: str | None) -> None:
+        found: dict[str, Any] = {"near": [each.skill.path for each in decision.near]}
+        if decision.near:
+            found["near_score"] = float(decision.near[0].score)
+        self._tracker.track("no_match", context=context, content_commit=commit, **found)
 
     def _serve(
-        self, context: str, guidance: Guidance, *, was_ambiguous: bool
+        self,
+        context: str,
+        guidance: Guidance,
+        *,
+        was_ambiguous: bool,
+        was_near: bool = False,
     ) -> Guidance:
         self._tracker.track(
             "skill_served",
@@ -666,6 +684,7 @@ class SkillLibrary:
             was_ambiguous=was_ambiguous,
             unchanged=guidance.is_known,
             content_commit=guidance.provenance.commit,
+            **({"was_near": True} if was_near else {}),
         )
         return guidance
 

@@ -221,7 +221,8 @@ They take precedence over your general habits.
 1. get_skill(context="add login to the React app"). The reply is one of:
    - a match: follow "content" (general rules first, the specific ones last win);
    - "ambiguous": call get_skill again with the skill_path that fits;
-   - "no_match": go on without; do not retry with other words more than once.
+   - "no_match": take one under "near" by its skill_path if it fits, else go on \
+without; do not retry with other words more than once.
 2. Fetch the assets you need with get_asset instead of writing them from memory. \
 Scripts with execution "claude": fetch with get_asset and run them in your shell. \
 Scripts with execution "server": call run_script.

@@ -47,7 +47,7 @@ async def _get_skill(library: SkillLibrary, arguments: GetSkill) -> Reply:
 def _render(answer: Guidance | Ambiguous | NoMatch) -> Reply:
     match answer:
         case NoMatch():
-            return replies.no_match()
+            return replies.no_match(answer)
         case Ambiguous():
             return replies.ambiguous(answer)
         case Guidance():
@@ -103,7 +103,7 @@ CORE_TOOLS = (
             'Describe the task in "context" with the technologies involved. The '
             'reply is a match with "content" to follow; or "ambiguous" with '
             "candidates: call again with the skill_path that fits; or "
-            '"no_match": go on without a skill.'
+            '"no_match": go on without a skill, or look at one under "near".'
         ),
         arguments=GetSkill,
         handler=_get_skill,

@@ -31,7 +31,13 @@ from skills_mcp.server.arguments import (
     RunSkillEntry,
     SearchSkills,
 )
-from skills_mcp.server.replies import Reply, inventory, origin, reminder
+from skills_mcp.server.replies import (
+    Reply,
+    cut_description,
+    inventory,
+    origin,
+    reminder,
+)
 from skills_mcp.server.toolspec import (
     LARGE_RESULT,
     ONLY_READS,
@@ -209,8 +215,6 @@ COMMAND_TOOLS = (
 """Only if the operator has set `commands.enabled`."""
 
 
-_MAX_DESCRIPTION = 1024
-
 _SOURCE_PATH = "source_path"  # `path` is SkillHub's word for the folder
 
 
@@ -342,12 +346,6 @@ def _result(ran: RanScript) -> dict[str, Any]:
     }
 
 
-def _shorten(text: str) -> str:
-    """Cut a description that is longer than the standard allows."""
-    is_long = len(text) > _MAX_DESCRIPTION
-    return f"{text[: _MAX_DESCRIPTION - 1]}…" if is_long else text
-
-
 def _example(fitting: FittingExample) -> dict[str, Any]:
     example = fitting.example
     return {
@@ -364,7 +362,7 @@ def _example(fitting: FittingExample) -> dict[str, Any]:
 def _hit(hit: Hit) -> dict[str, Any]:
     return {
         "name": hit.skill.name,
-        "description": _shorten(hit.skill.description),
+        "description": cut_description(hit.skill.description),
         "score": round(hit.score, 4),
         "category": hit.skill.category or None,
         "skill_path": hit.skill.path,

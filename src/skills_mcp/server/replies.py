@@ -33,7 +33,7 @@ from skills_mcp.library import (
     render_error,
     render_state,
 )
-from skills_mcp.routing.decision import Ambiguous
+from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.skills.model import Asset, Inventory, Script, Skill
 from skills_mcp.skills.tree import TreeNode, render_node
@@ -44,6 +44,14 @@ if TYPE_CHECKING:
 
 MAX_LISTED_CHANGES = 50
 """The most skills of each list in a refresh; a first sync may bring thousands."""
+
+_NEAR = (
+    "The nearest ones are under near: call get_skill again with the skill_path of one "
+    "that fits, or go on without a skill."
+)
+
+# As many characters as the Agent Skills standard allows.
+_LONGEST_DESCRIPTION = 1024
 
 _LONGEST_PATH = 1024  # more than a path of a skill can have
 
@@ -72,9 +80,20 @@ def render(reply: Reply, style: Literal["json", "markdown"]) -> CallToolResult:
     return CallToolResult(content=list(blocks), is_error=reply.is_error)
 
 
-def no_match() -> Reply:
-    """Return the reply of `get_skill` if no skill matches."""
-    return Reply({"no_match": True, "message": "No skill matches the given context."})
+def no_match(decision: NoMatch) -> Reply:
+    """Return the reply of `get_skill` if no skill matches, with the near misses."""
+    said = "No skill matches the given context."
+    if not decision.near:
+        return Reply({"no_match": True, "message": said})
+    near = [
+        {
+            "skill_path": each.skill.path,
+            "score": float(each.score),
+            "description": cut_description(each.skill.description),
+        }
+        for each in decision.near
+    ]
+    return Reply({"no_match": True, "near": near, "message": f"{said} {_NEAR}"})
 
 
 def ambiguous(decision: Ambiguous) -> Reply:
@@ -278,9 +297,16 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
     return {
         "skill_path": candidate.skill.path,
         "score": float(candidate.score),
-        "description": candidate.skill.description,
+        "description": cut_description(candidate.skill.description),
         "matched_keywords": list(candidate.matched_keywords),
     }
+
+
+def cut_description(description: str) -> str:
+    """Cut a description that is longer than the standard allows."""
+    if len(description) <= _LONGEST_DESCRIPTION:
+        return description
+    return f"{description[: _LONGEST_DESCRIPTION - 1]}…"
 
 
 def _asset(asset: Asset) -> dict[str, Any]:

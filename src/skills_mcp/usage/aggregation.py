@@ -115,7 +115,7 @@ class Aggregation:
         self._feedback_tally.add_served(row)
         if row.is_set("was_ambiguous"):  # its task was counted as an ambiguous one
             self._rivalry_tally.add_pick(row)
-        else:
+        elif not row.is_set("was_near"):  # or as one without a match
             self._answers[row.moment.date()][row.kind] += 1
 
     def _add_no_match(self, row: UsageRow) -> None:

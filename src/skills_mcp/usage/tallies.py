@@ -310,6 +310,8 @@ class _TaskCounts:
     count: int = 0
     people: set[str] = field(default_factory=set)
     newest: Newest = field(default_factory=Newest)
+    near: tuple[datetime, tuple[str, ...]] = (_NEVER, ())
+    """When skills came near last, and which: the same for the same words."""
 
 
 class GapTally:
@@ -327,6 +329,7 @@ class GapTally:
         found.count += 1
         found.people |= {row.person} - {""}
         found.newest.add(row.moment, task.text)
+        found.near = max(found.near, (row.moment, row.texts("near")))
 
     def derive(self, answer: Answer | None) -> tuple[Gap, ...]:
         """Return the unmatched tasks, the most frequent first."""
@@ -340,6 +343,7 @@ class GapTally:
                 count=found.count,
                 people=len(found.people),
                 last_seen=found.newest.moment.date(),
+                near=found.near[1],
                 today=_ask(answer, found.newest.text, place),
             )
             for place, found in enumerate(order)

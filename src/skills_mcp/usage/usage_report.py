@@ -116,6 +116,8 @@ class Gap:
     count: int
     people: int
     last_seen: date
+    near: tuple[str, ...]
+    """The skills that came nearest to its newest wording; none if none was near."""
     today: tuple[str, ...] | None
     """The skills that would be the answer now; None if the skills are not known."""
 

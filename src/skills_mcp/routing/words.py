@@ -6,7 +6,7 @@ apart, because here a word is compared as a whole and never with a part of anoth
 
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -22,6 +22,9 @@ _TO_SPACES = bytes.maketrans(_BETWEEN, b" " * len(_BETWEEN))
 # Nearly all pieces are of these, and their words need no tokenizer to be found.
 _PLAIN = re.compile(r"(?!.*\.net)[a-z0-9._-]+", re.ASCII | re.IGNORECASE)
 _PLAIN_WORD = re.compile("[a-z0-9]+")
+
+# And most of these are one word, which has nothing to be taken apart at.
+_ONE_WORD = re.compile("[A-Za-z]?[a-z0-9]+")
 
 # Between the small and the capital letter, and before the last capital of a row that
 # begins a word: use|Effect, HTTP|Server, but neither HTTP nor APIs.
@@ -69,12 +72,23 @@ def derive_words(piece: str) -> tuple[Word, ...]:
     >>> [word.term for word in derive_words("認証画面")]
     ['認証', '証画', '画面']
     """
+    return tuple(Word(stem(part), part) for part in derive_parts(piece))
+
+
+def derive_parts(piece: str) -> Collection[str]:
+    """Return what the words of a piece are typed as, each once.
+
+    >>> [*derive_parts("useEffects")]
+    ['useeffects', 'effects']
+    """
+    if _ONE_WORD.fullmatch(piece):
+        word = piece.lower()
+        return () if word in SILENT_WORDS else (word,)
     apart = _CAMEL_CASE.sub(" ", piece)
     text = piece if apart == piece else f"{piece} {apart}"
     is_plain = _PLAIN.fullmatch(piece) is not None
-    found = _PLAIN_WORD.findall(text.lower()) if is_plain else _derive_parts(text)
-    parts = dict.fromkeys(found)
-    return tuple(Word(stem(part), part) for part in parts if part not in SILENT_WORDS)
+    found = _PLAIN_WORD.findall(text.lower()) if is_plain else _take_apart(text)
+    return [part for part in dict.fromkeys(found) if part not in SILENT_WORDS]
 
 
 def stem(word: str) -> str:
@@ -103,7 +117,7 @@ class _Stemmers(threading.local):
 _stemmers = _Stemmers()
 
 
-def _derive_parts(text: str) -> Iterator[str]:
+def _take_apart(text: str) -> Iterator[str]:
     """Iterate over the words of a text; in unspaced scripts every two characters."""
     for token in tokenize(text):
         for part in _PART.findall(token):

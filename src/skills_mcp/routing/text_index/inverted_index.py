@@ -28,7 +28,7 @@ from skills_mcp.routing.text_index.ragged import (
     expand,
     translate,
 )
-from skills_mcp.routing.words import derive_words, split_text
+from skills_mcp.routing.words import derive_parts, split_text, stem
 
 
 class IndexedDocument(NamedTuple):
@@ -53,8 +53,9 @@ FIELDS = IndexedDocument._fields[:-1]
 # Small enough to give way to other threads, large enough for numpy to pay.
 _PIECES_AT_ONCE = 200_000
 
-# Most text is made of the same few words. Some 15 MB.
-_REMEMBERED_PIECES = 100_000
+# Most text is made of the same few words, and the words of 20,000 skills fit. A piece
+# that is read again costs ten times as much as one that is remembered. Some 60 MB.
+_REMEMBERED_PIECES = 400_000
 
 
 class _Pieces(dict[bytes, int]):
@@ -62,16 +63,23 @@ class _Pieces(dict[bytes, int]):
 
     def __init__(self, terms: dict[str, int]) -> None:
         self._numbers = terms
+        self._known_parts: dict[str, int] = {}
         self._terms = array("I")
         self._ends = array("q", [0])
 
     def __missing__(self, piece: bytes) -> int:
         number = self[piece] = len(self)
-        for word in derive_words(piece.decode()):
-            term = self._numbers.setdefault(word.term, len(self._numbers))
-            self._terms.append(term)
+        for part in derive_parts(piece.decode()):
+            term = self._known_parts.get(part)
+            self._terms.append(self._find_term(part) if term is None else term)
         self._ends.append(len(self._terms))
         return number
+
+    def _find_term(self, part: str) -> int:
+        """Return the number of a word's term; to find a stem takes longest of all."""
+        term = self._numbers.setdefault(stem(part), len(self._numbers))
+        self._known_parts[part] = term
+        return term
 
     def spell_out(self, pieces: "array[int]", counts: "array[int]") -> Ragged:
         """Return the terms of rows of so many pieces each."""

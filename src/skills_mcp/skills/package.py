@@ -6,8 +6,7 @@ package without any text is not served. What authors should repair is said by
 """
 
 import re
-from collections.abc import Iterable, Mapping
-from pathlib import PurePosixPath
+from collections.abc import Mapping
 from typing import Any
 
 from skills_mcp.skills.document import (
@@ -35,6 +34,7 @@ from skills_mcp.skills.model import (
 
 MAIN = "SKILL.md"
 
+_SCRIPT = "script"
 _SCRIPTS = "scripts"
 _REFERENCE = "reference"
 _TEMPLATE = "template"
@@ -96,7 +96,8 @@ def parse_package(
     metadata = mapping_of(fields, "metadata")
     both = {**metadata, **fields}
     name = _name(fields, path, report)
-    others = [each for each in files if each != PurePosixPath(file).name]
+    main = file.rpartition("/")[2]
+    kinds = {each: classify(each) for each in files if each != main}
     skill = Skill(
         path=path or derive_slug(name),
         file=file,
@@ -106,15 +107,17 @@ def parse_package(
         body=document.body,
         inherit=flag_of(both, "inherit", report, default=True),
         priority=priority_of(both, report),
-        assets=tuple(_assets(others)),
-        scripts=tuple(_scripts(others)),
+        assets=tuple(Asset(f, "", k) for f, k in kinds.items() if k != _SCRIPT),
+        scripts=tuple(
+            Script(f, "", "claude", ()) for f, k in kinds.items() if k == _SCRIPT
+        ),
         directory=None,
         category=_category(fields),
         examples=examples_of(both.get("examples"), report),
         entry=entry_of(both, report),
         always_apply=always_apply_of(fields, report),
         files=files,
-        inventory=_take_inventory(others, files),
+        inventory=_take_inventory(kinds, files),
     )
     return skill, report.problems
 
@@ -135,11 +138,11 @@ def classify(file: str) -> str:
     >>> [classify(f) for f in ("scripts/run.py", "REFERENCE.md", "logo.png")]
     ['script', 'reference', 'other']
     """
-    parts = PurePosixPath(file).parts
-    suffix = PurePosixPath(file).suffix.lower()
-    folder = parts[0].casefold() if len(parts) > 1 else ""
+    first, slash, _ = file.partition("/")
+    suffix = _suffix_of(file)
+    folder = first.casefold() if slash else ""
     if folder == _SCRIPTS and suffix in _RUNNABLE:
-        return "script"
+        return _SCRIPT
     if folder in _KINDS:
         return _KINDS[folder]
     if suffix in _TEMPLATE_SUFFIXES:
@@ -149,7 +152,14 @@ def classify(file: str) -> str:
 
 def has_program_suffix(file: str) -> bool:
     """Whether a file is called like a program: `run.py`, but not `run`."""
-    return PurePosixPath(file).suffix.lower() in _RUNNABLE - {""}
+    return _suffix_of(file) in _RUNNABLE - {""}
+
+
+def _suffix_of(file: str) -> str:
+    """Return the same as `PurePosixPath`, at a tenth of the time: files are many."""
+    name = file.rpartition("/")[2]
+    place = name.rfind(".")
+    return name[place:].lower() if 0 < place < len(name) - 1 else ""
 
 
 def _name(fields: Mapping[str, Any], path: SkillPath, report: ProblemList) -> str:
@@ -226,25 +236,16 @@ def _category(fields: Mapping[str, Any]) -> str:
     return found.casefold()
 
 
-def _assets(files: Iterable[str]) -> Iterable[Asset]:
-    for file in files:
-        kind = classify(file)
-        if kind != "script":
-            yield Asset(file, "", kind)
+def _take_inventory(kinds: Mapping[str, str], files: Mapping[str, Stamp]) -> Inventory:
+    """Count the files, and list those of a kind."""
 
+    def select(wanted: str) -> tuple[str, ...]:
+        return tuple(file for file, kind in kinds.items() if kind == wanted)
 
-def _scripts(files: Iterable[str]) -> Iterable[Script]:
-    for file in files:
-        if classify(file) == "script":
-            yield Script(file, "", "claude", ())
-
-
-def _take_inventory(others: Iterable[str], files: Mapping[str, Stamp]) -> Inventory:
-    kinds = {file: classify(file) for file in others}
     return Inventory(
-        script_files=tuple(f for f, kind in kinds.items() if kind == "script"),
-        reference_files=tuple(f for f, kind in kinds.items() if kind == _REFERENCE),
-        template_files=tuple(f for f, kind in kinds.items() if kind == _TEMPLATE),
+        script_files=select(_SCRIPT),
+        reference_files=select(_REFERENCE),
+        template_files=select(_TEMPLATE),
         total_files=len(files),
         total_size_bytes=sum(stamp.size_bytes for stamp in files.values()),
     )

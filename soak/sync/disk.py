@@ -53,7 +53,7 @@ def grow(folder: Path, scale: Scale) -> Iterator[Figure]:
             largest = max(largest, measure(mirror.store))
             server.fault = None
             mirror.upstream.reset(served)
-            file = f"data/{number % _FILES}.bin"
+            file = f"skills/a/{number % _FILES}.bin"
             served = mirror.push(f"little {number}", {file: os.urandom(_FILE_BYTES)})
             errors += mirror.sync() is not None
         is_served = mirror.serves()
@@ -96,7 +96,7 @@ def lose_cache(folder: Path, _: Scale) -> Iterator[Figure]:
 def _invent(count: int) -> Iterator[tuple[str, bytes]]:
     """Yield files that cannot be packed any smaller."""
     for number in range(count):
-        yield f"data/{number}.bin", os.urandom(_FILE_BYTES)
+        yield f"skills/a/{number}.bin", os.urandom(_FILE_BYTES)
 
 
 SCENARIOS: tuple[tuple[str, Scenario], ...] = (

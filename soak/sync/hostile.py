@@ -329,7 +329,8 @@ def refuse_addresses(folder: Path, _: Scale) -> Iterator[Figure]:
         21, f"unsafe addresses fetched{_name(fetched)}", len(fetched), len(asked)
     )
     names = tuple(_invent_names(str(canary)))
-    named = [each for each in names if _parses(upstream.url, branch=each)]
+    # Without a name, `main` or the default branch is followed.
+    named = [each for each in names if each and _parses(upstream.url, branch=each)]
     named += [each for each in names if each and _parses(upstream.url, pin=each)]
     yield Figure.none(
         21, f"unsafe branches and tags configured{_name(named)}", len(named), len(names)

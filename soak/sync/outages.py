@@ -107,7 +107,7 @@ def survive_floods(folder: Path, scale: Scale) -> Iterator[Figure]:
         kept = [mirror.serves()]
         server.fault = None
         before = mirror.newest
-        mirror.push("too much", {"large.bin": os.urandom(2_000_000)})
+        mirror.push("too much", {"skills/a/large.bin": os.urandom(2_000_000)})
         exceeded = mirror.sync()
         kept.append(mirror.serves(before))
     yield Figure.every(12, f"{refs:,} refs: ended, typed", flooded is not None, 1)
@@ -190,7 +190,7 @@ def _try_hanging(folder: Path, fault: Fault) -> tuple[bool, bool, int, float]:
 
 
 def _push_much(mirror: Mirror, said: str) -> str:
-    return mirror.push(said, {"data.bin": os.urandom(_PACK_BYTES)})
+    return mirror.push(said, {"skills/a/data.bin": os.urandom(_PACK_BYTES)})
 
 
 def _count_processes(*names: str) -> int:

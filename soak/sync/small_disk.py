@@ -136,7 +136,8 @@ class _Trial:
     def _publish(self) -> str:
         number = len(self.mirror.commits)
         return self.mirror.push(
-            f"number {number}", {f"new-{number % 2}.bin": os.urandom(_CONTENT_BYTES)}
+            f"number {number}",
+            {f"skills/a/new-{number % 2}.bin": os.urandom(_CONTENT_BYTES)},
         )
 
     def _used(self) -> int:

@@ -643,7 +643,7 @@ def test_every_demand_of_the_file_reaches_the_repository(
         for field in fields(SyncPolicy)
         if getattr(policy, field.name) == getattr(SyncPolicy(), field.name)
     }
-    assert untouched == {"subfolders"}
+    assert untouched == {"selections"}
 
 
 def test_what_a_source_demands_wins_over_sync_and_only_for_itself(

@@ -1,7 +1,6 @@
 """How long older commits stay on the disk, and which sources have a timer."""
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
-from skills_mcp.skills.walk import Found, Walk
+from skills_mcp.skills.file_tree import FolderListing, FolderTree
 from skills_mcp.snapshots.current import CurrentSnapshot
 from tests.packages import package_text
 from tests.support import Upstream, open_library
@@ -64,25 +63,25 @@ def test_a_repository_is_synced_by_a_timer_and_a_folder_is_not(
     assert mixed._interval_minutes() == minutes
 
 
-def test_a_new_commit_is_walked_once(
+def test_the_files_of_a_new_commit_are_walked_once(
     upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     upstream.commit({"pdf/SKILL.md": package_text(body="One.")})
     branch = RemoteBranch(Remote.parse(upstream.url, "main"), tmp_path / "cache")
     library = open_library(branch)
     upstream.commit({"pdf/SKILL.md": package_text(body="Two.")})
-    walks: list[Walk] = []
-    run = Walk.run
+    listed: list[str] = []
+    list_folder = FolderTree.list
 
-    def noting(walk: Walk) -> Iterator[Found]:
-        walks.append(walk)
-        return run(walk)
+    def noting(tree: FolderTree, folder: str, most: int) -> FolderListing:
+        listed.append(folder)
+        return list_folder(tree, folder, most)
 
-    monkeypatch.setattr(Walk, "run", noting)
+    monkeypatch.setattr(FolderTree, "list", noting)
 
     library.sync()
 
-    assert len(walks) == 1
+    assert listed.count("pdf") == 1
     assert library.snapshot.index.require("pdf").body.strip() == "Two."
 
 

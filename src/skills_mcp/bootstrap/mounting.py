@@ -187,6 +187,12 @@ def _short_form(
         policy = demands.derive_policy(Source(), (options.selection,))
         branch = _open_branch(remote, policy, cache, "SKILLS_REF")
         return (Mount(source=branch, selection=options.selection),)
+    if options.selection != WHOLE and demands.config.sources:
+        raise ConfigError(
+            "SKILLS_SUBFOLDER, SKILLS_PLUGINS and SKILLS_EVERYWHERE belong to "
+            "SKILLS_REPO or SKILLS_DIR, and there is none. Write subfolder, plugins or "
+            "everywhere into the sources of config.yaml"
+        )
     if options.pin and demands.config.sources:
         # A pin must not be lost because another variable is missing.
         raise ConfigError(

@@ -19,7 +19,15 @@ from skills_mcp.bootstrap import (
 )
 from skills_mcp.cli.logs import LEVELS, configure_logging, shared_level
 from skills_mcp.config.values import AlgorithmSetting
-from skills_mcp.errors import ConfigError, ContentError, SkillsError
+from skills_mcp.errors import (
+    ConfigError,
+    ContentError,
+    InvalidPathError,
+    SkillsError,
+)
+from skills_mcp.files.paths import parse_relative
+from skills_mcp.skills.homes import TOP, Selection
+from skills_mcp.text.rendering import shorten
 
 Command = Callable[..., None]
 
@@ -68,6 +76,27 @@ def content_options(*, log_level: str) -> Callable[[Command], Command]:
             metavar="NAME",
             default="",
             help="Pin to a tag or full commit SHA.",
+        ),
+        click.option(
+            "--subfolder",
+            envvar="SKILLS_SUBFOLDER",
+            metavar="FOLDER",
+            default="",
+            help="Serve only this folder of it; . for all of it as one tree.",
+        ),
+        click.option(
+            "--plugins",
+            envvar="SKILLS_PLUGINS",
+            metavar="NAMES",
+            default="",
+            help="Serve only these of its plugins, with commas between the names.",
+        ),
+        click.option(
+            "--everywhere/--usual-folders",
+            cls=_Switch,
+            envvar="SKILLS_EVERYWHERE",
+            default=False,
+            help="Serve skills outside of the usual folders, too.",
         ),
         click.option(
             "--discover/--no-discover",
@@ -220,7 +249,25 @@ def read_options(*, log_level: str, **given: Any) -> tuple[Options, Mapping[str,
     if _only_repo_is_typed():
         given["skills_dir"] = None
     _hint_at_url(given["repo"])
-    return Options(**given), environment
+    selection = _parse_selection(**{name: given.pop(name) for name in _SELECTION})
+    return Options(selection=selection, **given), environment
+
+
+_SELECTION = ("subfolder", "plugins", "everywhere")
+
+
+def _parse_selection(*, subfolder: str, plugins: str, everywhere: bool) -> Selection:
+    folder = subfolder.strip().rstrip("/")
+    try:
+        parts = () if folder in {"", TOP} else parse_relative(folder)
+    except InvalidPathError as error:
+        raise ConfigError(
+            f"SKILLS_SUBFOLDER is {shorten(subfolder)}, which is no folder inside of a "
+            "source. Write a relative path with forward slashes, such as teams/web"
+        ) from error
+    names = (name.strip() for name in plugins.split(","))
+    picked = tuple(name for name in names if name)
+    return Selection("/".join(parts) or folder, everywhere, picked)
 
 
 def _is_given(name: str) -> bool:

@@ -194,7 +194,7 @@ def test_a_download_is_ended_as_soon_as_it_is_too_large(
     assert store.size() < 100_000
 
 
-def test_too_many_files_end_the_listing_at_once(
+def test_too_many_files_are_refused_before_any_is_written(
     upstream: Upstream, tmp_path: Path
 ) -> None:
     commit = upstream.commit({f"{number}.md": "x" for number in range(20)})
@@ -202,7 +202,7 @@ def test_too_many_files_end_the_listing_at_once(
     store.fetch()
 
     with pytest.raises(LimitExceededError, match=r"limits\.max_files"):
-        store.repository.list_files(commit)
+        store.repository.list_served(commit)
 
 
 @pytest.mark.spec("9.2")

@@ -489,9 +489,11 @@ def test_a_commit_is_known_by_its_hash(work: Path) -> None:
         assert contents(folder) == {"one.md": b"old"}
 
 
-def test_the_top_of_a_work_tree_is_a_folder_like_any_other(work: Path) -> None:
+def test_of_a_whole_work_tree_only_what_can_be_served_is_written(
+    work: Path,
+) -> None:
     with checked_out(work, "HEAD~1") as folder:
-        assert set(contents(folder)) == {"skills/one.md", "other.md"}
+        assert set(contents(folder)) == {"skills/one.md"}
 
 
 def test_what_is_not_committed_is_no_part_of_a_commit(work: Path) -> None:

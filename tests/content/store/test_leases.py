@@ -201,7 +201,7 @@ from skills_mcp.errors import SyncError
 store = SnapshotStore(Path(sys.argv[2]))
 def publish(commit):
     with store.exclusive(timeout_seconds=5):
-        store.stage(commit, lambda folder: ())
+        store.stage(commit, lambda folder: {})
         store.publish(Current(commit, 1.0))
         store.collect()
 """
@@ -220,7 +220,7 @@ def test_what_is_ours_and_closed_is_opened_again(store: SnapshotStore) -> None:
         "sync.lock",
         "current.json",
         f"snap/{ONE}.lease",
-        f"snap/{ONE}.left-out",
+        f"snap/{ONE}.survey",
     ):
         (store.directory / name).chmod(0)
     write(store.folder(ONE) / "inner/file.md")

@@ -169,7 +169,7 @@ def test_a_staging_folder_that_was_left_over_disappears_and_is_never_served(
         "snap",
         f"snap/{ONE}",
         f"snap/{ONE}.lease",
-        f"snap/{ONE}.left-out",
+        f"snap/{ONE}.survey",
         f"snap/{ONE}/a.md",
         "sync.lock",
     ]
@@ -547,7 +547,7 @@ from skills_mcp.content.store.pointer import Current
 two = "{TWO}"
 def write(folder):
     (folder / "a.md").write_text(two)
-    return ()
+    return {{}}
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
 with store.exclusive(timeout_seconds=20):
@@ -599,7 +599,7 @@ from skills_mcp.content.store.pointer import Current
 from skills_mcp.errors import SyncError
 try:
     with store.exclusive(timeout_seconds=20):
-        store.stage("{TWO}", lambda folder: ())
+        store.stage("{TWO}", lambda folder: {{}})
         store.publish(Current("{TWO}", 1.0))
 except SyncError as error:
     print(error)
@@ -631,7 +631,7 @@ def test_nothing_gets_its_name_before_it_is_on_the_disk(
     code = f"""{OTHER_PROCESS}
 from skills_mcp.content.store.pointer import Current
 with store.exclusive(timeout_seconds=20):
-    store.stage("{ONE}", lambda folder: ())
+    store.stage("{ONE}", lambda folder: {{}})
     store.publish(Current("{ONE}", 1.0))
 """
     calls = "trace=syncfs,sync,rename,renameat,renameat2,fsync"

@@ -76,6 +76,9 @@ def _summary(snapshot: Snapshot, states: Sequence[SourceState], *, hint: bool) -
         where = f"at {states[0].commit or states[0].name}"
     hidden = snapshot.index.hidden_count
     aside = f", {hidden} hidden by visibility" if hidden else ""
+    if copies := snapshot.index.copy_count:
+        noun = "identical copy" if copies == 1 else "identical copies"
+        aside += f", {copies} {noun}"
     lines = [f"{served} served {where}{aside}, {found}{more}"]
     if len(states) > 1:
         lines += map(_line, states)

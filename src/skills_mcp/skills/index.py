@@ -105,6 +105,11 @@ class SkillIndex:
         """How many skills the operator does not offer."""
         return len(self._rows) - len(self.offered) - len(self._kept)
 
+    @property
+    def copy_count(self) -> int:
+        """How many skills are copies of others, which stand for them."""
+        return len(self._kept)
+
     def other_places(self, path: SkillPath) -> tuple[SkillPath, ...]:
         """Return the paths of the copies that a skill stands for."""
         return self._places.get(path, ())

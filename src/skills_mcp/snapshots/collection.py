@@ -342,7 +342,7 @@ class _Reading:
             KeyedProblem(problem, record.key, part)
             if record and owners.get(record.key) == home
             else KeyedProblem(problem, part=part)
-            for part, home, record, problem in self.findings
+            for part, home, record, problem in sorted(self.findings, key=_place_of)
         )
         origins = tuple(map(Origin.of, content.parts))
         copies = tuple(sorted(self.copies))
@@ -359,6 +359,12 @@ class _Reading:
             copies=copies,
             package_parts=frozenset(self.package_parts),
         )
+
+
+def _place_of(finding: tuple[int, int, object, Problem]) -> tuple[int, str]:
+    """Return where a finding stands in the list: a commit has those of a folder."""
+    part, _, _, problem = finding
+    return part, problem.file
 
 
 def _is_denied(record: ContentRecord, home: Home, rules: Visibility) -> bool:

@@ -8,7 +8,7 @@ import json
 import os
 import resource
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -48,8 +48,16 @@ def tell(snapshot: Snapshot) -> Told:
     skills = {
         _place(skill, top): tuple(_files_of(skill, top)) for skill in snapshot.index
     }
-    copies = getattr(snapshot.state.collection, "copies", ())
-    return Told(skills, tuple(copies), tuple(map(_tell_problem, snapshot.problems)))
+    copies = tuple(_find_copies(snapshot, top))
+    return Told(skills, copies, tuple(map(_tell_problem, snapshot.problems)))
+
+
+def _find_copies(snapshot: Snapshot, top: Path) -> Iterator[str]:
+    """Yield the files of packages for which an identical one is served."""
+    for skill in snapshot.state.collection.table:
+        kept = snapshot.index.get(skill.path)
+        if kept is not None and kept.path != skill.path:
+            yield _place(skill, top)
 
 
 def visit(options: Options, environment: Mapping[str, str]) -> Visit:
@@ -100,7 +108,7 @@ def _tell_problem(problem: Problem) -> ToldProblem:
         problem.level,
         problem.reason,
         problem.hint,
-        getattr(problem, "count", 0),
+        problem.count,
     )
 
 

@@ -101,7 +101,7 @@ class HomeFolder:
 
         Nothing for a home without a prefix: its files are called as its skills are.
         """
-        return f"{self.folder}/" if self.prefix else ""
+        return f"{self.folder}/" if self.prefix and self.folder else ""
 
     def below(self, path: str) -> str:
         """Return the path of something in this home from the top of the source."""
@@ -320,10 +320,8 @@ class _Manifests:
     def _open(self, folder: str, name: str, skills: object) -> _Plugin:
         """Return a plugin; what the marketplace says of it wins."""
         own = self._read(f"{folder}/{PLUGIN}") if folder else {}
-        said = skills if skills is not None else own.get("skills")
-        texts = said if isinstance(said, list) else [said]
-        listed = [_parse_folder(f"{folder}/{t}") for t in texts if isinstance(t, str)]
-        named = [f for f in listed if f is not None and lies_in(f, folder)]
+        said, file = (skills, MARKETPLACE) if skills else (own.get("skills"), PLUGIN)
+        named = [*self._find_named(folder, said, file)]
         # What a manifest names is in addition to the usual folder.
         usual = f"{folder}/{SKILLS}" if folder else SKILLS
         if (folder or not named) and has_folder(self.tree, usual):
@@ -335,6 +333,25 @@ class _Manifests:
             name = folder.rpartition("/")[2] or SKILLS
         homes = [self._home(each, folder, name) for each in dict.fromkeys(named)]
         return _Plugin(name, folder, tuple(homes))
+
+    def _find_named(self, plugin: str, said: object, file: str) -> Iterator[str]:
+        """Yield the folders that a manifest names; a plugin has no others."""
+        texts = said if isinstance(said, list) else [said] if said else []
+        for text in texts:
+            folder = _parse_folder(f"{plugin}/{text}")
+            if folder is None or not self._has(plugin, folder):
+                where = printable(plugin) or "this repository"
+                reason = (
+                    f"names {printable(str(text))!r}, which is no folder in {where}"
+                )
+                shown = f"{plugin}/{file}" if file == PLUGIN else file
+                self._warn(reason, "correct skills", shown)
+                continue
+            yield folder
+
+    def _has(self, plugin: str, folder: str) -> bool:
+        is_top = not folder
+        return lies_in(folder, plugin) and (is_top or has_folder(self.tree, folder))
 
     def _home(self, folder: str, plugin: str, name: str) -> HomeFolder:
         if not self._is_package(folder) or not folder:
@@ -359,8 +376,8 @@ class _Manifests:
         self.problems.append(Problem(file, reason, hint, "warning", rule="manifest"))
         return {}
 
-    def _warn(self, reason: str, hint: str) -> None:
-        problem = Problem(MARKETPLACE, reason, hint, "warning", rule="manifest")
+    def _warn(self, reason: str, hint: str, file: str = MARKETPLACE) -> None:
+        problem = Problem(file, reason, hint, "warning", rule="manifest")
         self.problems.append(problem)
 
 

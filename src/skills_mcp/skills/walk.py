@@ -254,16 +254,16 @@ class _Aside:
     def problems(self) -> Iterator[Problem]:
         """Yield one problem for all files of a kind."""
         if self.markdown:
-            reason = "of Markdown lie outside of the folders where skills begin"
+            reason = "outside of the folders where skills begin"
             yield _summary(
                 self.markdown,
-                "file",
+                "file of Markdown",
                 reason,
                 "if they are rules, set everywhere: true for this source",
                 rule="outside-homes",
             )
         if self.installed:
-            reason = "were filled by a program, so nothing in them is served"
+            reason = "filled by a program, of which nothing is served"
             hint = "take them out of the content"
             yield _summary(
                 self.installed, "folder", reason, hint, rule="installed-folder"
@@ -281,8 +281,9 @@ def _summary(
     ordered = sorted(files)
     named = ", ".join(map(printable, ordered[:_MOST_NAMED]))
     more = ", …" if len(files) > _MOST_NAMED else ""
-    nouns = noun if len(files) == 1 else f"{noun}s"
-    reason = f"{len(files):,} {nouns} {reason}: {named}{more}"
+    kind, _, rest = noun.partition(" ")
+    nouns = noun if len(files) == 1 else f"{kind}s {rest}".rstrip()
+    reason = f"holds {len(files):,} {nouns} {reason}: {named}{more}"
     return Problem(".", reason, hint, "warning", rule=rule, count=len(files))
 
 
@@ -356,6 +357,9 @@ class Walk:
         is_owned = owner is not None and owner.kind == "file" and not packages_only
         if not self._leads_to_wanted(folder):
             return
+        # A file that is too large to be served owns nothing.
+        if owner and self._fault_of_size(folder, owner, "error"):
+            is_owned = False
         if is_owned and self._is_wanted(folder) and not self._is_package(folder):
             return  # `_owner` looks into it
         if folder.count("/") >= MAX_DEPTH:
@@ -378,19 +382,20 @@ class Walk:
 
     def _owner(self, file: str, entry: FolderEntry) -> Iterator[Found]:
         """Yield the packages in the folder of a rule file, then the rule file."""
-        owns = True
         folder = file.removesuffix(".md")
         files: dict[str, Stamp] = {}
+        markdown: list[str] = []
         for found in self._inside(folder, ""):
             if isinstance(found, _Stamped):
                 files[found.file] = found.stamp
+                markdown += [found.file] if found.file.endswith(".md") else []
                 continue
             if isinstance(found, Package):
                 files.update(_files_of(found, folder))
             yield found
-        markdown = tuple(n for n in files if n.endswith(".md"))
         ordered = {name: files[name] for name in sorted(files)}
-        yield RuleFile(file, owns, markdown, entry.stamp, ordered)
+        owns = True
+        yield RuleFile(file, owns, tuple(markdown), entry.stamp, ordered)
 
     def _inside(self, folder: str, below: str) -> Iterator["Found | _Stamped"]:
         """Yield the files of a folder that belongs to a rule file, and packages.
@@ -497,8 +502,19 @@ class Walk:
 
     def _too_deep(self, folder: str) -> Problem:
         reason = f"is not served: it is more than {MAX_DEPTH} folders deep"
-        count = count_packages(self._tree, self._home.below(folder))
+        count = self._count(self._home.below(folder))
         return Problem(folder, reason, "move it further up", rule="depth", count=count)
+
+    def _count(self, folder: str, depth: int = 0) -> int:
+        """Return the number of packages in a folder, at any depth that a disk has."""
+        entries = list_quietly(self._tree, folder) if depth < 4 * MAX_DEPTH else {}
+        self._aside.skip(folder, entries)
+        count = int(any(_is_main_file(*each) for each in entries.items()))
+        return count + sum(
+            self._count(f"{folder}/{name}", depth + 1)
+            for name, entry in entries.items()
+            if entry.kind == "folder" and name not in _NEVER_SERVED
+        )
 
     def _open(
         self, prefix: str, *, packages_only: bool = False, is_owned: bool = False
@@ -523,14 +539,18 @@ class Walk:
             return entries
         is_owned = is_owned or any(_is_main_file(*each) for each in entries.items())
         for name, (reason, hint, rule) in refused.items():
+            if not self._leads_to_wanted(prefix + name):
+                continue
             entry, path = entries[name], self._home.below(prefix + name)
-            count = count_packages(self._tree, path) if entry.kind == "folder" else 0
+            count = self._count(path) if entry.kind == "folder" else 0
             is_skill = is_main(name) or (name.endswith(".md") and not packages_only)
             if count or is_owned or entry.kind == "folder" or is_skill:
                 is_error = count or is_main(name) or not is_owned
                 level: Level = "error" if is_error else "warning"
                 shown = printable(prefix + name)
                 yield Problem(shown, reason, hint, level, rule=rule, count=count)
+            else:
+                self._aside.add(path, entry)
         return {n: entry for n, entry in entries.items() if n not in refused}
 
     def _list(self, prefix: str) -> _Entries:
@@ -557,17 +577,6 @@ class Walk:
             f"limits.max_files is {self._limits.max_files:,}. Serve a part of them "
             "with subfolder, or raise limits.max_files"
         )
-
-
-def count_packages(tree: FileTree, folder: str, depth: int = 0) -> int:
-    """Return the number of packages in a folder, at any depth that a disk has."""
-    entries = list_quietly(tree, folder) if depth < 4 * MAX_DEPTH else {}
-    count = int(any(_is_main_file(*each) for each in entries.items()))
-    return count + sum(
-        count_packages(tree, f"{folder}/{name}", depth + 1)
-        for name, entry in entries.items()
-        if entry.kind == "folder" and name not in _NEVER_SERVED
-    )
 
 
 _Refusal = tuple[str, str, str]

@@ -267,7 +267,7 @@ def _summarise(
     plain: dict[int, dict[str, None]] = defaultdict(dict)
     for each in findings:
         file = each.problem.file
-        if each.part in package_parts and _is_plain(rules[each.part, file]):
+        if each.part in package_parts and _is_plain(file, rules[each.part, file]):
             plain[each.part][file] = None
         else:
             yield each.problem
@@ -275,7 +275,9 @@ def _summarise(
         yield _plain_markdown(list(files))
 
 
-def _is_plain(rules: AbstractSet[str]) -> bool:
+def _is_plain(file: str, rules: AbstractSet[str]) -> bool:
+    if is_main(file.rpartition("/")[2]):
+        return False  # it was meant to be a skill
     return not rules.isdisjoint(_NO_SKILL) and rules <= _PLAIN
 
 

@@ -17,7 +17,7 @@ from skills_mcp.skills.file_tree import (
     FolderEntry,
     FolderListing,
 )
-from skills_mcp.skills.homes import HomeFolder, Selection
+from skills_mcp.skills.homes import HomeFolder, Selection, lies_in
 from skills_mcp.skills.model import Problem, Stamp
 from skills_mcp.skills.walk import Package, RuleFile, Survey, WalkLimits
 
@@ -166,7 +166,15 @@ def select(tree: CommitTree, policy: SyncPolicy) -> TreeListing:
     files |= {CONFIG, *tree.read_files}
     safe = (file for file in sorted(files) if all(map(is_safe_name, file.split("/"))))
     entries = tuple(filter(None, map(tree.entry, safe)))
-    return TreeListing(entries, surveyed)
+    return TreeListing(
+        entries, {s: _without_empty(p, entries) for s, p in surveyed.items()}
+    )
+
+
+def _without_empty(part: SurveyedPart, entries: Sequence[TreeEntry]) -> SurveyedPart:
+    """Return the part without homes of which nothing is written to the disk."""
+    homes = (h for h in part.homes if any(lies_in(e.file, h.folder) for e in entries))
+    return replace(part, homes=tuple(homes))
 
 
 def _files_of(home: HomeFolder, found: RuleFile | Package) -> set[str]:

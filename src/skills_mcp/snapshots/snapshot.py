@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Literal
 
 from skills_mcp.config import Config, Settings, Visibility, read_layer
 from skills_mcp.content.source import Content, Part
-from skills_mcp.errors import ConfigError, MissingFileError, UnreadableContentError
+from skills_mcp.errors import (
+    ConfigError,
+    LimitExceededError,
+    MissingFileError,
+    UnreadableContentError,
+)
 from skills_mcp.files.opening import open_inside
 from skills_mcp.processes.memory import garbage_collector_paused
 from skills_mcp.routing.matcher import Matcher
@@ -136,6 +141,9 @@ def take_snapshot(
         inspected: Commits that were read before they were published.
         looks_again: Whether a commit that is known is walked all the same, because its
             files may have been edited in place.
+
+    Raises:
+        LimitExceededError: There is no skill, because a source has more than it may.
     """
     # Late: the first answer may not wait for NumPy.
     from skills_mcp.snapshots.collection import collect
@@ -147,6 +155,7 @@ def take_snapshot(
     collection = next(iter(whole), None) or collect(
         content, config.limits, config.visibility, collections
     )
+    _require_within_limits(content, collection)
     table = collection.table
     index = SkillIndex(
         table, config.visibility, rows=table.listed, copies=collection.copies
@@ -179,12 +188,14 @@ def inspect_commit(
 
     Raises:
         UnreadableContentError: It has skills, and none of them can be read.
+        LimitExceededError: It has more than it may have.
     """
     from skills_mcp.snapshots.collection import collect
 
     config = load_config(content, settings)
     collections = [known.collection] if known else []
     collection = collect(content, config.limits, config.visibility, collections)
+    _require_within_limits(content, collection)
     broken = [each for each in collection.problems if each.level == "error"]
     if broken and not len(collection.table):
         part = content.parts[0]
@@ -194,6 +205,17 @@ def inspect_commit(
             f"{broken[0]}. `skills-mcp validate` shows all of them in a clone"
         )
     return collection
+
+
+def _require_within_limits(content: Content, collection: "Collection") -> None:
+    """Refuse to serve nothing where a limit is the reason: it looks like no skills."""
+    if len(collection.table):
+        return
+    for problem in collection.problems:
+        if problem.rule == "limit":
+            name = content.parts[0].mount.source.name
+            reason = problem.reason.removeprefix("is not served: ")
+            raise LimitExceededError(f"{name}: {reason}. {problem.hint}.")
 
 
 def load_config(content: Content, settings: Settings) -> Config:

@@ -277,7 +277,9 @@ def test_the_tree_holds_every_skill(content: Path) -> None:
 
     assert [child.name for child in tree.children] == ["api", "ui"]
     [auth] = tree.children[1].children
-    assert (auth.path, auth.asset_count, auth.script_count) == ("ui/auth", 2, 2)
+    assert auth.path == "ui/auth"
+    assert auth.skill is not None
+    assert (len(auth.skill.assets), len(auth.skill.scripts)) == (2, 2)
 
 
 @pytest.mark.spec("8.2")

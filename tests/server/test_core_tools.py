@@ -324,7 +324,7 @@ async def test_the_whole_tree_is_listed(library: SkillLibrary, era: str) -> None
     async with connected(library, era) as client:
         reply = await ask(client, "list_skills")
 
-    assert list(reply) == ["tree", "algorithm", "sources"]
+    assert list(reply) == ["tree", "algorithm", "sources", "total"]
     assert reply["algorithm"] == "keyword"
     tree = reply["tree"]
     assert list(tree) == [

@@ -41,14 +41,15 @@ from skills_mcp.skills.model import (
     Skill,
     SkillPath,
 )
-from skills_mcp.skills.tree import TreeNode
 from skills_mcp.snapshots.changes import Refreshed, SkillChanges
 from tests.clients import ERAS, ask, connected
 from tests.support import make_skill
 
+LIMIT = 40_000
+
 
 def _texts(reply: Reply, style: str) -> list[str]:
-    result = render(reply, "markdown" if style == "markdown" else "json")
+    result = render(reply, "markdown" if style == "markdown" else "json", LIMIT)
     return [block.text for block in result.content if isinstance(block, TextContent)]
 
 
@@ -71,7 +72,7 @@ def test_markdown_takes_the_prose_out_of_the_metadata() -> None:
 
 
 def test_an_error_is_marked_as_one() -> None:
-    result = render(Reply({"error": {}}, is_error=True), "json")
+    result = render(Reply({"error": {}}, is_error=True), "json", LIMIT)
 
     assert result.is_error
     assert result.structured_content is None
@@ -342,7 +343,7 @@ def test_a_source_says_all_that_is_known_of_its_age_and_its_gates() -> None:
     )
     moment = "2026-02-18T14:30:00.000Z"
 
-    [source] = replies.tree(_NODE, "ranked", [state]).data["sources"]
+    [source] = replies.beside_tree("ranked", [state], (), LIMIT)["sources"]
 
     assert list(source.items()) == [
         ("mount", ""),
@@ -363,9 +364,9 @@ def test_a_source_says_all_that_is_known_of_its_age_and_its_gates() -> None:
 def test_an_error_of_a_source_holds_no_secret() -> None:
     said = SyncError("fatal: https://ada:hunter2@git.example.com/x.git not found")
 
-    reply = replies.tree(_NODE, "ranked", [source_state("", error=said)])
+    data = replies.beside_tree("ranked", [source_state("", error=said)], (), LIMIT)
 
-    assert "hunter2" not in json.dumps(reply.data)
+    assert "hunter2" not in json.dumps(data)
 
 
 @pytest.mark.parametrize("total", [50, 51])
@@ -390,17 +391,6 @@ def test_a_refresh_names_fifty_skills_of_a_kind_and_counts_the_rest(
     counts = {key: value for key, value in data.items() if key.endswith("_count")}
     cut = {"added_count": 51, "removed_count": 51}
     assert counts == (cut if total > 50 else {})
-
-
-_NODE = TreeNode(
-    name="root",
-    path="",
-    description="",
-    keywords=(),
-    asset_count=0,
-    script_count=0,
-    children=(),
-)
 
 
 def test_the_commits_of_inherited_rules_are_there_if_they_differ() -> None:

@@ -58,12 +58,12 @@ def _branch(node: TreeNode) -> Tree:
 
 def _label(node: TreeNode) -> str:
     parts = [f"[bold]{escape(node.name)}[/]"]
-    if node.description:
-        parts.append(escape(node.description))
-    if node.keywords:
-        parts.append(f"[cyan]{escape(', '.join(node.keywords))}[/]")
-    counts = ((node.asset_count, "asset"), (node.script_count, "script"))
-    parts += [_plural(number, noun) for number, noun in counts if number]
+    if skill := node.skill:
+        parts.append(escape(skill.description))
+        if skill.keywords:
+            parts.append(f"[cyan]{escape(', '.join(skill.keywords))}[/]")
+        counts = ((len(skill.assets), "asset"), (len(skill.scripts), "script"))
+        parts += [_plural(number, noun) for number, noun in counts if number]
     return "  ".join(parts)
 
 

@@ -29,6 +29,7 @@ from skills_mcp.config.values import (
     Patience,
     ProgramName,
     Ratio,
+    ReplyCharacters,
     Root,
     SandboxDemand,
     Seconds,
@@ -442,11 +443,16 @@ class Files(Section):  # 000 §3.4, 003
 
 
 class Responses(Section):  # DESIGN §3.14
-    """The format of replies."""
+    """The format and the length of replies."""
 
     format: Literal["json", "markdown"] = Field(
         default="json",
         description="json: one block. markdown: the text in a block of its own.",
+    )
+    max_characters: ReplyCharacters = Field(
+        default=40_000,
+        description="The maximum number of characters of a reply, unless one text is "
+        "longer; lists are cut, and say how to go on.",
     )
 
 

@@ -21,6 +21,8 @@ Seconds = Annotated[int, Field(ge=1, le=24 * 60 * 60)]
 Bytes = Annotated[int, Field(ge=1, le=1 << 30)]
 BytesOnDisk = Annotated[int, Field(ge=1, le=1 << 40)]
 Patience = Annotated[float, Field(ge=0.1, le=60, allow_inf_nan=False)]
+# Less would not hold a few skills with long paths; hosts cut what is longer.
+ReplyCharacters = Annotated[int, Field(ge=10_000, le=500_000)]
 SpoolBytes = Annotated[int, Field(ge=65_536, le=1 << 30)]  # a few events, at least
 KeptDays = Annotated[int, Field(ge=0, le=3650)]
 Dimensions = Annotated[int, Field(ge=0, le=8192)]

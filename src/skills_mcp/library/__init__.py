@@ -21,6 +21,7 @@ from skills_mcp.library.answers import (
     render_error,
     render_state,
 )
+from skills_mcp.library.listing import MAX_DEPTH, Listing
 from skills_mcp.library.skill_library import (
     MAX_EXAMPLES,
     MAX_LISTED_FILES,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HOLDING",
+    "MAX_DEPTH",
     "MAX_EXAMPLES",
     "MAX_LISTED_FILES",
     "Choice",
@@ -43,6 +45,7 @@ __all__ = [
     "EntryRequest",
     "FoundFiles",
     "Guidance",
+    "Listing",
     "LoadedSkill",
     "Provenance",
     "RanScript",

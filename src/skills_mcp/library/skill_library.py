@@ -36,6 +36,7 @@ from skills_mcp.library.answers import (
     guide,
     load_answer,
 )
+from skills_mcp.library.listing import Listing, compose_listing
 from skills_mcp.routing.decision import (
     Ambiguous,
     Match,
@@ -59,7 +60,7 @@ from skills_mcp.skills.assets import (
 from skills_mcp.skills.inheritance import files_in_chain, find_in_chain
 from skills_mcp.skills.model import Asset, Scope, Skill, SkillPath
 from skills_mcp.skills.scoping import EVERYWHERE, Scoping, narrow
-from skills_mcp.skills.tree import TreeNode, build_tree, find_node
+from skills_mcp.skills.tree import TreeNode, find_node
 from skills_mcp.snapshots.changes import Refreshed
 from skills_mcp.snapshots.current import CurrentSnapshot
 from skills_mcp.snapshots.snapshot import Snapshot
@@ -320,11 +321,49 @@ class SkillLibrary:
         Raises:
             SkillNotFoundError: There is nothing at `path`.
         """
-        index = self.snapshot.index
-        node = find_node(build_tree(index), path or "")
+        snapshot = self.snapshot
+        node = find_node(snapshot.indexes.tree, path or "")
         if node is None:
-            raise index.not_found(path or "")
+            raise snapshot.index.not_found(path or "")
         return node
+
+    def list_skills(
+        self,
+        path: str | None = None,
+        *,
+        depth: int | None = None,
+        cursor: str | None = None,
+        max_characters: int | None = None,
+    ) -> Listing:
+        """Return as much of the tree as fits into a reply.
+
+        Args:
+            path: Only what is below this folder.
+            depth: How many levels; without it, as many as fit.
+            cursor: The `next_cursor` of the part before.
+            max_characters: The most characters as JSON; without it,
+                `responses.max_characters`.
+
+        Raises:
+            SkillNotFoundError: There is nothing at `path`.
+            InvalidArgumentsError: The cursor is unknown, or that of another listing.
+        """
+        snapshot = self.snapshot
+        limit = self.config.responses.max_characters
+        listing = compose_listing(
+            snapshot.indexes.tree,
+            path=path or "",
+            depth=depth,
+            cursor=cursor,
+            max_characters=limit if max_characters is None else max_characters,
+        )
+        if listing is None:
+            raise snapshot.index.not_found(path or "")
+        return listing
+
+    def core_skills(self) -> tuple[SkillPath, ...]:
+        """Return the paths of the skills that say `alwaysApply`, in path order."""
+        return tuple(row.path for row in self.snapshot.index.listed if row.always_apply)
 
     def read_asset(self, skill_path: str, file: str) -> ServedFile:
         """Read a declared file of a skill or of its ancestors.  Blocking.

@@ -116,7 +116,8 @@ class _Tools:
                 message=f"Unknown tool: {params.name}. There are: {known}",
             )
         reply = await _call(self._library, spec, context, params.arguments or {})
-        return render(reply, self._library.config.responses.format)
+        rules = self._library.config.responses
+        return render(reply, rules.format, rules.max_characters)
 
 
 class _Server(Server[Any]):

@@ -8,6 +8,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails
 
 from skills_mcp.errors import InvalidArgumentsError
+from skills_mcp.library import MAX_DEPTH
 from skills_mcp.text.rendering import shorten
 
 # Long enough for a pasted ticket, short enough that routing stays instant.
@@ -77,6 +78,12 @@ class ListSkills(Arguments):
 
     path: OptionalText = Field(
         default=None, description='Only this part of the tree: "ui" or "api/_index".'
+    )
+    depth: Annotated[int, Field(ge=1, le=MAX_DEPTH)] | SkipJsonSchema[None] = Field(
+        default=None, description="How many levels to show."
+    )
+    cursor: OptionalText = Field(
+        default=None, description="The next_cursor of the reply before."
     )
 
 

@@ -57,8 +57,17 @@ def _render(answer: Guidance | Ambiguous | NoMatch) -> Reply:
 
 async def _list_skills(library: SkillLibrary, arguments: ListSkills) -> Reply:
     def browse() -> Reply:
-        tree = library.tree(arguments.path)
-        return replies.tree(tree, library.snapshot.algorithm, library.states())
+        limit = library.config.responses.max_characters
+        beside = replies.beside_tree(
+            library.snapshot.algorithm, library.states(), library.core_skills(), limit
+        )
+        part = library.list_skills(
+            arguments.path,
+            depth=arguments.depth,
+            cursor=arguments.cursor,
+            max_characters=replies.room_for_tree(beside, limit),
+        )
+        return replies.listing(part, beside)
 
     return await anyio.to_thread.run_sync(browse)
 
@@ -124,7 +133,8 @@ CORE_TOOLS = (
             "Show the tree of all skills with description, keywords and the number "
             "of assets and scripts, and how new each source is. Use it to see what "
             "exists or to find a skill_path; to work on a task, call get_skill "
-            'instead. With "path", only that part of the tree.'
+            "instead. A large tree comes in parts: open a folder that has "
+            '"skillCount" with path, and go on with cursor.'
         ),
         arguments=ListSkills,
         handler=_list_skills,

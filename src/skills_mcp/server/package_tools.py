@@ -35,6 +35,7 @@ from skills_mcp.server.replies import (
     Reply,
     cut_description,
     inventory,
+    inventory_lists,
     origin,
     reminder,
 )
@@ -227,7 +228,7 @@ def found_skills(found: SearchResult) -> Reply:
     }
     if not found.hits:
         data["message"] = "No skill fits. Go on without one, or try other words once."
-    return Reply(data)
+    return Reply(data, lists=("skills",), cut_key="truncated")
 
 
 def loaded_skill(loaded: LoadedSkill) -> Reply:
@@ -257,7 +258,12 @@ def loaded_skill(loaded: LoadedSkill) -> Reply:
         "sha256": derive_sha256(loaded.instructions),
         **origin(loaded.provenance, _SOURCE_PATH),
     }
-    return Reply(data, prose="instructions")
+    return Reply(
+        data,
+        prose="instructions",
+        lists=("files", *inventory_lists(skill.inventory)),
+        cut_key="files_truncated",
+    )
 
 
 def read_file(read: ReadFile) -> Reply:
@@ -300,7 +306,9 @@ def found_files(found: FoundFiles) -> Reply:
             "truncated": found.truncated,
             "digest": found.digest,
             **origin(found.provenance),
-        }
+        },
+        lists=("files",),
+        cut_key="truncated",
     )
 
 
@@ -314,7 +322,8 @@ def loaded_examples(served: ServedExamples) -> Reply:
     }
     if loaded.notes:
         data["notes"] = list(loaded.notes)
-    return Reply(data | origin(served.provenance))
+    lists = ("notes",) if loaded.notes else ()
+    return Reply(data | origin(served.provenance), lists=lists)
 
 
 def command_result(ran: RanScript) -> Reply:

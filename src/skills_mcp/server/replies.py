@@ -2,10 +2,12 @@
 
 import base64
 import json
-from collections.abc import Awaitable, Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, TextContent
@@ -23,6 +25,7 @@ from skills_mcp.errors import (
 from skills_mcp.library import (
     MAX_LISTED_FILES,
     Guidance,
+    Listing,
     Provenance,
     RanScript,
     Refreshed,
@@ -36,11 +39,12 @@ from skills_mcp.library import (
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.skills.model import Asset, Inventory, Script, Skill
-from skills_mcp.skills.tree import TreeNode, render_node
-from skills_mcp.text.rendering import render_time, shorten
+from skills_mcp.text.rendering import cut_text, render_time, shorten
 
 if TYPE_CHECKING:
     from skills_mcp.routing.explanation import Explanation
+
+Format = Literal["json", "markdown"]
 
 MAX_LISTED_CHANGES = 50
 """The most skills of each list in a refresh; a first sync may bring thousands."""
@@ -55,6 +59,15 @@ _LONGEST_DESCRIPTION = 1024
 
 _LONGEST_PATH = 1024  # more than a path of a skill can have
 
+_LEAST_PART = 8  # of a reply: what lists have beside a text that is as long as itself
+_COUNT = 40  # characters of `"scriptFiles_count": 5000, `
+
+# Of what says how to go on, and of the paths of core skills in one reply.
+_MESSAGE_CHARACTERS = 700
+_CORE_CHARACTERS = 2_000
+
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Reply:
@@ -64,20 +77,74 @@ class Reply:
     prose: str | None = None
     """The key of the text that `responses.format: markdown` puts into a block."""
     is_error: bool = False
+    lists: tuple[str, ...] = ()
+    """The keys of the lists that may be cut; `a.b` is the key `b` of the object `a`."""
+    cut_key: str = ""
+    """The key that becomes true if one of them is cut, besides `<list>_count`."""
 
 
-def render(reply: Reply, style: Literal["json", "markdown"]) -> CallToolResult:
+def render(reply: Reply, style: Format, max_characters: int) -> CallToolResult:
     """Return the reply in the format that a host gets.
 
     Without `structuredContent`, because hosts show it instead of the text.
     """
-    data = dict(reply.data)
+    data = _fit(reply, max_characters)
     texts = []
     if style == "markdown" and reply.prose:
         texts.append(data.pop(reply.prose))
-    texts.insert(0, json.dumps(data, ensure_ascii=False))
+    texts.insert(0, _to_json(data))
     blocks = [TextContent(type="text", text=text) for text in texts]
     return CallToolResult(content=list(blocks), is_error=reply.is_error)
+
+
+def _fit(reply: Reply, max_characters: int) -> dict[str, Any]:
+    """Return the data of a reply, with lists cut so that all of it has room.
+
+    Beside a text that takes all the room, an eighth of it is left for the lists.
+    """
+    data = _copy(reply.data)
+    if measure(data) <= max_characters:
+        return data
+    places = [_find_list(data, key) for key in reply.lists]
+    sizes = {n: measure(inner[key]) for n, (inner, key) in enumerate(places)}
+    room = max_characters - measure(data) + sum(sizes.values())
+    room = max(room, max_characters // _LEAST_PART)
+    is_cut = False
+    for done, number in enumerate(sorted(sizes, key=sizes.__getitem__)):
+        inner, key = places[number]
+        kept = take_fitting(inner[key], room // (len(places) - done) - _COUNT)
+        if len(kept) < len(inner[key]):
+            inner.setdefault(f"{key}_count", len(inner[key]))
+            inner[key] = kept
+            is_cut = True
+        room -= measure(kept)
+    if is_cut and reply.cut_key:
+        data[reply.cut_key] = True
+    return data
+
+
+def take_fitting(items: Sequence[T], max_characters: int) -> list[T]:
+    """Return the first of some items, as many as have room in a reply."""
+    ends = accumulate(map(measure, items))
+    return list(items[: bisect_right(list(ends), max_characters)])
+
+
+def measure(value: object) -> int:
+    """Return the number of characters that a value takes up in a reply."""
+    return len(_to_json(value)) + len(", ")
+
+
+def _to_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _copy(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: dict(v) if isinstance(v, dict) else v for k, v in data.items()}
+
+
+def _find_list(data: dict[str, Any], key: str) -> tuple[dict[str, Any], str]:
+    above, _, key = key.rpartition(".")
+    return (data[above] if above else data), key
 
 
 def no_match(decision: NoMatch) -> Reply:
@@ -103,8 +170,12 @@ def ambiguous(decision: Ambiguous) -> Reply:
             "ambiguous": True,
             "candidates": [_candidate(each) for each in decision.candidates],
             "message": "Multiple skills match. Specify your need or pick a skill_path.",
-        }
+        },
+        lists=("candidates",),
     )
+
+
+_GUIDANCE_LISTS = ("assets", "scripts", "inherited_assets", "inherited_scripts")
 
 
 def match(guidance: Guidance) -> Reply:
@@ -136,7 +207,12 @@ def match(guidance: Guidance) -> Reply:
     }
     if max(len(skill.assets), len(skill.scripts)) > MAX_LISTED_FILES:
         data["files_truncated"] = True
-    return Reply(data | origin(guidance.provenance), prose="content")
+    return Reply(
+        data | origin(guidance.provenance),
+        prose="content",
+        lists=(*_GUIDANCE_LISTS, *inventory_lists(skill.inventory)),
+        cut_key="files_truncated",
+    )
 
 
 def explained(reply: Reply, explanation: "Explanation") -> Reply:
@@ -147,15 +223,66 @@ def explained(reply: Reply, explanation: "Explanation") -> Reply:
     return replace(reply, data=data)
 
 
-def tree(node: TreeNode, algorithm: str, states: Iterable[SourceState]) -> Reply:
-    """Return the reply of `list_skills`: tree, algorithm, and state of the sources."""
-    return Reply(
-        {
-            "tree": render_node(node),
-            "algorithm": algorithm,
-            "sources": list(map(render_state, states)),
-        }
-    )
+def beside_tree(
+    algorithm: str,
+    states: Iterable[SourceState],
+    core_skills: Sequence[str],
+    max_characters: int,
+) -> dict[str, Any]:
+    """Return what `list_skills` says besides the tree: algorithm, sources, core skills.
+
+    Sources and core skills that have no room are counted.
+    """
+    sources = list(map(render_state, states))
+    data: dict[str, Any] = {
+        "algorithm": algorithm,
+        "sources": take_fitting(sources, max_characters // 4),
+    }
+    if len(data["sources"]) < len(sources):
+        data["sources_count"] = len(sources)
+    if core_skills:
+        data["core_skills"] = take_fitting(core_skills, _CORE_CHARACTERS)
+        if len(data["core_skills"]) < len(core_skills):
+            data["core_skills_count"] = len(core_skills)
+    return data
+
+
+def room_for_tree(beside: Mapping[str, Any], max_characters: int) -> int:
+    """Return how many characters the tree of `list_skills` may have."""
+    return max_characters - measure(beside) - _MESSAGE_CHARACTERS
+
+
+def listing(part: Listing, beside: Mapping[str, Any]) -> Reply:
+    """Return the reply of `list_skills`.
+
+    A host may cut a long text, so the way on stands in front of the tree.
+    """
+    whole = {"tree": part.tree, **beside, "total": part.total}
+    if part.depth is None:
+        return Reply(whole)
+    data: dict[str, Any] = {
+        "message": " ".join(_describe_part(part)),
+        "total": part.total,
+        "shown": part.shown,
+        "depth": part.depth,
+    }
+    if part.next_cursor is not None:
+        data["next_cursor"] = part.next_cursor
+    return Reply(data | whole)
+
+
+def _describe_part(part: Listing) -> Iterator[str]:
+    yield f"This reply shows {part.shown:,} of {part.total:,} skills."
+    if part.areas:
+        yield (
+            "A folder with skillCount is closed, and that many skills are in it: "
+            "call list_skills with its path to open it."
+        )
+    if part.next_cursor is not None:
+        yield "For the next part, call list_skills with next_cursor as cursor."
+    if part.is_shortened:
+        yield "Long descriptions and keywords are shortened."
+    yield "To find the skill for a task, call get_skill instead."
 
 
 def asset(served: ServedFile, inline_text_max_bytes: int) -> Reply:
@@ -209,6 +336,9 @@ def feedback(skill_path: str) -> Reply:
     return Reply({"recorded": True, "message": f"Feedback recorded for {shown}"})
 
 
+_CHANGE_LISTS = ("added", "changed", "removed", "broken", "sources")
+
+
 def refreshed(result: Refreshed) -> Reply:
     """Return the reply of `refresh_skills`; after a failure, what is served on."""
     if result.mode == "git":
@@ -231,7 +361,17 @@ def refreshed(result: Refreshed) -> Reply:
     data["sources"] = list(map(render_state, result.sources))
     if result.error:
         data["error"] = render_error(result.error)
-    return Reply(data, is_error=result.error is not None)
+    return Reply(
+        data,
+        is_error=result.error is not None,
+        lists=tuple(key for key in _CHANGE_LISTS if key in data),
+    )
+
+
+def inventory_lists(found: Inventory | None) -> tuple[str, ...]:
+    """Return the lists of an inventory that may be cut."""
+    names = ("scriptFiles", "referenceFiles", "templateFiles")
+    return tuple(f"file_inventory.{name}" for name in names) if found else ()
 
 
 def inventory(found: Inventory | None) -> dict[str, Any]:
@@ -304,9 +444,7 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
 
 def cut_description(description: str) -> str:
     """Cut a description that is longer than the standard allows."""
-    if len(description) <= _LONGEST_DESCRIPTION:
-        return description
-    return f"{description[: _LONGEST_DESCRIPTION - 1]}…"
+    return cut_text(description, _LONGEST_DESCRIPTION)
 
 
 def _asset(asset: Asset) -> dict[str, Any]:

@@ -42,7 +42,7 @@ from skills_mcp.library import (
     derive_provenance,
     derive_sha256,
 )
-from skills_mcp.server.replies import derive_protocol_error
+from skills_mcp.server.replies import cut_description, derive_protocol_error
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Skill
 from skills_mcp.text.rendering import shorten
@@ -56,7 +56,6 @@ _SCHEME = "skill://"
 _MARKDOWN = "text/markdown"
 _PLAIN = "text/plain"
 _MAX_NAMES = 2 * MAX_PARTS  # of folders above a skill, and of those below it
-_MAX_DESCRIPTION = 1024  # of the standard for skills
 
 _Context = ServerRequestContext[Any, Any]
 
@@ -195,12 +194,10 @@ def _list_page(snapshot: Snapshot, cursor: str | None) -> ListResourcesResult:
 
 
 def _describe(snapshot: Snapshot, skill: Skill) -> Resource:
-    about = skill.description
-    is_long = len(about) > _MAX_DESCRIPTION
     return Resource(
         uri=derive_uri(skill),
         name=skill.name,
-        description=f"{about[: _MAX_DESCRIPTION - 1]}…" if is_long else about,
+        description=cut_description(skill.description),
         mime_type=_MARKDOWN,
         _meta=_meta(derive_provenance(snapshot.content, snapshot.index, skill)),
     )

@@ -19,6 +19,7 @@ from skills_mcp.routing.names import Names
 from skills_mcp.routing.ranked import RankedMatcher, derive_document
 from skills_mcp.routing.text_index.inverted_index import IndexedDocument, TextIndex
 from skills_mcp.skills.index import SkillIndex
+from skills_mcp.skills.tree import TreeNode, build_tree
 from skills_mcp.snapshots.collection import Collection
 from skills_mcp.snapshots.records import NO_KEY
 
@@ -107,6 +108,11 @@ class Indexes:
             [row.name for row in listed],
             [row.scope for row in listed],
         )
+
+    @cached_property
+    def tree(self) -> TreeNode:
+        """The folders of the skills that are offered."""
+        return build_tree(self._index)
 
     def forget_known(self) -> None:
         """Free the earlier state; an index that is built later reads everything."""

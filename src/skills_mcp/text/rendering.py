@@ -18,6 +18,15 @@ def shorten(value: object) -> str:
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 3]}..."
 
 
+def cut_text(text: str, most: int) -> str:
+    """Return a text of at most so many characters; one that was cut ends in `…`.
+
+    >>> cut_text("a long description", 7)
+    'a long…'
+    """
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
 def render_time(moment: datetime) -> str:
     """Return ISO 8601 in UTC with milliseconds.
 

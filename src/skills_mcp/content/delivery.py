@@ -248,7 +248,8 @@ class Delivery:
         if served is None or self._is_gone(served):
             return None
         try:
-            return self._list(served), self._store.folder(served)
+            entries = self._repository.list_files(served)
+            return TreeListing(entries), self._store.folder(served)
         except SyncError:
             return None  # Git has deleted it
 

@@ -6,7 +6,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha1
 from pathlib import Path
 
@@ -214,7 +214,7 @@ def test_a_file_whose_mode_differs_is_not_the_same(
     blobs: Blobs, listing: TreeListing, folder: Path, tmp_path: Path
 ) -> None:
     flipped = tuple(
-        replace(entry, is_executable=not entry.is_executable)
+        entry._replace(is_executable=not entry.is_executable)
         for entry in listing.entries
     )
 

@@ -6,6 +6,7 @@ the same skills and the same problems.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from skills_mcp.content.git.failures import DamagedStoreError
 from skills_mcp.content.source import Surveyed, SurveyedPart
@@ -31,8 +32,7 @@ _EXECUTABLE = 0o100
 _UNREADABLE = "BAD"
 
 
-@dataclass(frozen=True, slots=True)
-class TreeEntry:
+class TreeEntry(NamedTuple):
     """A file in a commit, or a link or submodule in its place."""
 
     file: str

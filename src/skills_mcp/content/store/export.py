@@ -309,12 +309,13 @@ def _walk(
 
     Folders without permission get it, and are added to `opened`.
     """
-    with os.scandir(folder / prefix) as entries:
+    with os.scandir(f"{folder}/{prefix}") as entries:
         found = list(entries)
     for each in found:
         path = f"{prefix}{each.name}"
         if path in folders and each.is_dir(follow_symlinks=False):
-            if open_up(folder / path):
+            mode = each.stat(follow_symlinks=False).st_mode
+            if mode & stat.S_IRWXU != stat.S_IRWXU and open_up(folder / path):
                 opened.add(path)
             yield from _walk(folder, f"{path}/", folders, opened)
         else:

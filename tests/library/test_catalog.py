@@ -403,3 +403,48 @@ def test_the_same_skills_give_the_same_bytes() -> None:
     }
 
     assert len(texts) == 1
+
+
+# Core skills, and what is left out
+
+
+@both_formats
+def test_core_skills_are_marked_and_come_first(render: Render) -> None:
+    core = make_skill("z", always_apply=True, scope="user")
+
+    catalog = build_catalog(SkillIndex([make_skill("a"), core]), render=render)
+    [first, second] = parse(catalog.text).iter("skill")
+
+    assert names(catalog) == ["z", "a"]
+    assert "load them before you begin" in catalog.text
+    for skill, said in ((first, "true"), (second, None)):
+        assert skill.get("always_apply", skill.findtext("always_apply")) == said
+
+
+def test_nothing_is_said_of_core_skills_where_there_are_none() -> None:
+    assert "always_apply" not in build_catalog(index("a")).text
+
+
+@both_formats
+def test_areas_that_are_left_out_are_named_the_largest_first(render: Render) -> None:
+    paths = [*(f"acme/api/s{n}" for n in range(9)), "acme/ui/forms", "acme/ui/views"]
+
+    catalog = build_catalog(
+        index(*paths, "acme/one"), render=render, max_entries=6, max_bytes=9000
+    )
+
+    assert catalog.left_out == (("acme/api", 3), ("acme/ui", 2), ("acme", 1))
+    said = "Left out are skills of: acme/api (3), acme/ui (2), acme (1)."
+    assert said in catalog.text
+
+
+@both_formats
+def test_a_long_list_of_areas_is_cut_and_keeps_the_limit(render: Render) -> None:
+    paths = [f"area-{n}<&>/skill" for n in range(500)]
+
+    catalog = build_catalog(index(*paths), render=render, max_bytes=9000)
+
+    assert len(catalog.left_out) == 500 - len(catalog.entries)
+    assert "Left out are skills of: area-" in catalog.text.replace("&lt;", "<")
+    assert " more areas." in catalog.text
+    assert len(catalog.text.encode()) <= 9000

@@ -641,3 +641,68 @@ async def test_no_tool_promises_structured_output(era: str) -> None:
     tools = await listed(_EVERYTHING, era)
 
     assert [tool.output_schema for tool in tools] == [None] * 13
+
+
+# Core skills
+
+
+def test_instructions_name_as_many_core_skills_as_have_room() -> None:
+    few, many = ("ui/a", "b"), [f"area-{n}/skill" for n in range(400)]
+
+    for settings in (
+        {},
+        {"toolsets": ["core", "packages"]},
+        {"toolsets": ["packages"]},
+    ):
+        config = parsed(settings)
+        text = instructions_for(config, many)
+
+        assert instructions_for(config, few).endswith(": ui/a, b.\n")
+        assert len(text.encode()) <= 2048
+        assert "area-0/skill, area-1/skill, " in text
+        named = text.count("/skill, ") + 1
+        assert text.endswith(f" and {400 - named} more.\n")
+
+
+async def test_core_skills_are_named_at_once_where_they_are_known(
+    tmp_path: Path, era: str
+) -> None:
+    write_skill(tmp_path, "ui/forms.md", alwaysApply=True)
+    write_skill(tmp_path, "api.md")
+
+    async with connected(open_library(tmp_path), era) as client:
+        instructions = client.instructions or ""
+        listed = await ask(client, "list_skills")
+        routed = await ask(client, "get_skill", context="example")
+
+    assert instructions.endswith("get_skill and its skill_path: ui/forms.\n")
+    assert listed["core_skills"] == ["ui/forms"]
+    assert "core_skills" not in routed
+
+
+async def test_the_first_answer_names_them_where_the_instructions_could_not(
+    tmp_path: Path, era: str
+) -> None:
+    write_skill(tmp_path, "ui/forms.md", alwaysApply=True)
+
+    async with connected(open_library(tmp_path, load=False), era) as client:
+        instructions = client.instructions or ""
+        first = await ask(client, "get_skill", context="example")
+        second = await ask(client, "get_skill", context="example")
+
+    assert "Core skills" not in instructions
+    assert first["core_skills"] == ["ui/forms"]
+    assert "core_skills" not in second
+
+
+def test_later_sessions_are_told_what_was_not_known_at_first(tmp_path: Path) -> None:
+    write_skill(tmp_path, "ui/forms.md", alwaysApply=True)
+    library = open_library(tmp_path, load=False)
+    server = create_server(library)
+    before = server.instructions
+
+    library.sync()
+
+    assert before is not None
+    assert server.instructions is not None
+    assert server.instructions.removeprefix(before).endswith(": ui/forms.\n")

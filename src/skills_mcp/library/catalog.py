@@ -12,10 +12,10 @@ The same skills give the same bytes, so a prompt cache holds.
 
 import re
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import PurePosixPath
 from typing import Literal
 from xml.sax.saxutils import escape, quoteattr
@@ -29,7 +29,13 @@ from skills_mcp.text.unicode import HIDING
 CatalogStyle = Literal["skills_context", "available_skills"]
 """The form of the list: places of files, or folders with what is in them."""
 
+_CORE = "The skills with always_apply hold for every task: load them before you begin."
+
 _LIMITS = Limits()
+
+# For the areas that are left out: a long sentence. A shorter list is better without it.
+_AREAS_BYTES = 300
+_ROOM_FOR_AREAS = 4096
 
 _MAX_NAMED_FILES = 10  # of one skill; it is a hint at what there is, not the list
 
@@ -72,6 +78,8 @@ class SkillCatalog:
     entries: tuple[CatalogEntry, ...]
     total: int
     """The number of skills without any limit."""
+    left_out: tuple[tuple[str, int], ...] = ()
+    """The areas that are missing because of the limits, and how many skills of each."""
     text: str = ""
     """What goes into the prompt."""
 
@@ -91,9 +99,9 @@ def build_catalog(
 ) -> SkillCatalog:
     """Choose the skills for a prompt: the organisation's, the project's, the user's.
 
-    Within a scope they are in the order of their paths. `_root` and `_index` are
-    left out, because each skill below them brings their text; one that no listed
-    skill inherits from is listed.
+    Core skills stand in front of all. Within a scope they are in the order of their
+    paths. `_root` and `_index` are left out, because each skill below them brings their
+    text; one that no listed skill inherits from is listed.
 
     Whole skills are dropped from the end until the text fits. One that would not
     fit even alone is dropped first, so that it does not cost all others. If not
@@ -109,16 +117,22 @@ def build_catalog(
     draw = render or render_skills_context
     entries = tuple(_entries(index, scope))
 
+    reserved = _AREAS_BYTES if max_bytes >= _ROOM_FOR_AREAS else 0
+
     def fits(chosen: Sequence[CatalogEntry]) -> bool:
         text = draw(SkillCatalog(tuple(chosen), len(entries)))
-        return len(text.encode("utf-8")) <= max_bytes
+        room = max_bytes - (reserved if len(chosen) < len(entries) else 0)
+        return len(text.encode("utf-8")) <= room
 
     chosen = entries[:max_entries]
     if not fits(chosen):
         chosen = tuple(islice((e for e in entries if fits([e])), max_entries))
         counts = range(1, len(chosen) + 1)
         chosen = chosen[: bisect_right(counts, 0, key=lambda n: not fits(chosen[:n]))]
-    catalog = SkillCatalog(chosen, len(entries))
+    listed = {entry.skill.path for entry in chosen}
+    missing = [e.skill.path for e in entries if e.skill.path not in listed]
+    areas = tuple(_count_areas(missing)) if reserved else ()
+    catalog = SkillCatalog(chosen, len(entries), areas)
     return replace(catalog, text=draw(catalog))
 
 
@@ -137,8 +151,9 @@ def render_available_skills(catalog: SkillCatalog) -> str:
     """Return the `<available_skills>`, with their files, and how to use them."""
     skills = "".join(map(_render_available, catalog.entries))
     listed = f"<available_skills>\n{skills}</available_skills>\n"
+    core = f"{_CORE}\n" if _has_core(catalog) else ""
     more = f"{_count(catalog)}\n" if catalog.truncated else ""
-    return f"{listed}\n{_USAGE}{more}"
+    return f"{listed}\n{_USAGE}{core}{more}"
 
 
 RENDERERS: dict[CatalogStyle, Callable[[SkillCatalog], str]] = {
@@ -186,12 +201,23 @@ def _folders(path: str) -> Iterator[str]:
         yield path
 
 
-def _order(skill: Skill) -> tuple[int, str]:
-    return SCOPES.index(skill.scope), skill.path
+def _order(skill: Skill) -> tuple[bool, int, str]:
+    return not skill.always_apply, SCOPES.index(skill.scope), skill.path
+
+
+def _count_areas(paths: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Iterate over the folders that differ, those with most skills first."""
+    folders = [path.split("/")[:-1] for path in paths]
+    levels = zip(*folders, strict=False)
+    same = sum(1 for _ in takewhile(lambda names: len(set(names)) == 1, levels))
+    areas = Counter("/".join(names[: same + 1]) for names in folders)
+    yield from sorted(areas.items(), key=lambda area: (-area[1], area[0]))
 
 
 def _rules(catalog: SkillCatalog) -> Iterator[str]:
     yield from _RULES.splitlines()
+    if _has_core(catalog):
+        yield _CORE
     if catalog.truncated:
         yield _count(catalog)
 
@@ -199,8 +225,26 @@ def _rules(catalog: SkillCatalog) -> Iterator[str]:
 def _count(catalog: SkillCatalog) -> str:
     return (
         f"The list is not complete: it has {len(catalog.entries)} of {catalog.total} "
-        "skills. Find the others with search_skills."
+        f"skills. Find the others with search_skills.{_name_areas(catalog.left_out)}"
     )
+
+
+def _name_areas(areas: Sequence[tuple[str, int]]) -> str:
+    """Return a sentence with the largest areas; it has its place in the limit."""
+    if len(areas) < 2:  # noqa: PLR2004 - a single one tells nothing
+        return ""
+    shown = [f"{_line(path) or 'the top'} ({count})" for path, count in areas]
+    for number in range(len(shown), 0, -1):
+        rest = len(shown) - number
+        others = f" and {rest} more areas" if rest else ""
+        text = f" Left out are skills of: {', '.join(shown[:number])}{others}."
+        if len(escape(text).encode()) <= _AREAS_BYTES:
+            return text
+    return ""
+
+
+def _has_core(catalog: SkillCatalog) -> bool:
+    return any(entry.skill.always_apply for entry in catalog.entries)
 
 
 def _flag(value: bool) -> str:  # noqa: FBT001 - it is the value, not a choice
@@ -210,12 +254,14 @@ def _flag(value: bool) -> str:  # noqa: FBT001 - it is the value, not a choice
 def _render_skill(entry: CatalogEntry) -> str:
     skill = entry.skill
     path = str(skill.location or skill.path)
+    core = "    <always_apply>true</always_apply>\n" if skill.always_apply else ""
     return (
         "  <skill>\n"
         f"    <name>{escape(_line(entry.name))}</name>\n"
         f"    <description>{escape(_line(skill.description))}</description>\n"
         f"    <path>{escape(_UNFIT.sub('', path), {chr(13): '&#13;'})}</path>\n"
         f"    <scope>{skill.scope}</scope>\n"
+        f"{core}"
         "  </skill>\n"
     )
 
@@ -228,6 +274,7 @@ def _render_available(entry: CatalogEntry) -> str:
     lines = (_line(skill.description), f"Files: {_line(files)}" if files else "")
     text = "".join(f"    {escape(line)}\n" for line in lines if line)
     head = f"name={quoteattr(_line(entry.name))} path={quoteattr(path)}"
+    head += ' always_apply="true"' if skill.always_apply else ""
     return f"  <skill {head}>\n{text}  </skill>\n"
 
 

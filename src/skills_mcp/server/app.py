@@ -5,7 +5,7 @@ texts. The descriptions stay below 6 KB together, the instructions below 2 KB.
 """
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -31,7 +31,7 @@ from skills_mcp.library import SkillLibrary
 from skills_mcp.server.arguments import NOT_AN_OBJECT, parse
 from skills_mcp.server.core_tools import CORE_TOOLS
 from skills_mcp.server.notices import Notices
-from skills_mcp.server.replies import Reply, answered, render
+from skills_mcp.server.replies import Reply, answered, render, with_core_skills
 from skills_mcp.server.resources import Resources
 from skills_mcp.server.toolspec import ToolSpec
 
@@ -74,7 +74,7 @@ def create_server(library: SkillLibrary) -> Server[Any]:
         "skills-mcp",
         version=__version__,
         title="Skills of this organisation",
-        instructions=instructions_for(library.config),
+        instructions=_instruct(library),
         lifespan=notices.telling,
         cache_hints=dict.fromkeys(_STATIC_METHODS, _STATIC),
         on_list_tools=tools.list_tools,
@@ -84,6 +84,11 @@ def create_server(library: SkillLibrary) -> Server[Any]:
         on_read_resource=resources.read,
         on_subscriptions_listen=notices.listen,
     )
+
+    def instruct_later_sessions() -> None:
+        server.instructions = _instruct(library)
+
+    library.watch(instruct_later_sessions)
     server.middleware += [
         wake_after_the_first_answer,
         _keep_arguments_readable,
@@ -93,12 +98,17 @@ def create_server(library: SkillLibrary) -> Server[Any]:
 
 
 class _Tools:
-    """The tools of the tool sets that are on; content cannot add one."""
+    """The tools of the tool sets that are on; content cannot add one.
+
+    Instructions that went out before there was content name no core skill, so the first
+    answer to a task does.
+    """
 
     def __init__(self, library: SkillLibrary) -> None:
         self._library = library
         self._specs = {spec.name: spec for spec in tools_for(library.config)}
         self._advertised = [spec.advertise() for spec in self._specs.values()]
+        self._owes_core_skills = not library.is_ready
 
     async def list_tools(
         self, _: _Context, __: PaginatedRequestParams | None
@@ -116,6 +126,13 @@ class _Tools:
                 message=f"Unknown tool: {params.name}. There are: {known}",
             )
         reply = await _call(self._library, spec, context, params.arguments or {})
+        if (
+            self._owes_core_skills
+            and params.name in _FIRST_TOOLS
+            and not reply.is_error
+        ):
+            self._owes_core_skills = False
+            reply = with_core_skills(reply, self._library.core_skills())
         rules = self._library.config.responses
         return render(reply, rules.format, rules.max_characters)
 
@@ -258,6 +275,12 @@ Call refresh_skills only when the user says that skills have just changed, or a 
 reply says so.
 """
 
+# What some hosts show of the instructions.
+_MAX_BYTES = 2048
+
+# The tools that a task begins with.
+_FIRST_TOOLS = frozenset({"get_skill", "search_skills"})
+
 # Every tool set needs it: a folder is read again on request only.
 _ALWAYS = tuple(spec for spec in CORE_TOOLS if spec.name == "refresh_skills")
 
@@ -275,11 +298,35 @@ def tools_for(config: Config) -> tuple[ToolSpec, ...]:
     return chosen if "core" in config.toolsets else (*chosen, *_ALWAYS)
 
 
-def instructions_for(config: Config) -> str:
-    """Return the instructions for the tool sets that are on."""
-    if "packages" not in config.toolsets:
-        return _CORE_INSTRUCTIONS
+def instructions_for(config: Config, core_skills: Sequence[str] = ()) -> str:
+    """Return the instructions for the tool sets that are on.
+
+    Core skills are named as long as there is room, and the others are counted.
+    """
     more = _COMMANDS if config.commands.enabled else ""
-    if "core" not in config.toolsets:
-        return _PACKAGES_INSTRUCTIONS + more
-    return _CORE_INSTRUCTIONS + _BESIDE + more
+    if "packages" not in config.toolsets:
+        text, tool = _CORE_INSTRUCTIONS, "get_skill and its skill_path"
+    elif "core" not in config.toolsets:
+        text, tool = _PACKAGES_INSTRUCTIONS + more, "load_skill"
+    else:
+        text, tool = _CORE_INSTRUCTIONS + _BESIDE + more, "get_skill and its skill_path"
+    return text + _name_core_skills(core_skills, tool, _MAX_BYTES - len(text.encode()))
+
+
+def _instruct(library: SkillLibrary) -> str:
+    core_skills = library.core_skills() if library.is_ready else ()
+    return instructions_for(library.config, core_skills)
+
+
+def _name_core_skills(paths: Sequence[str], tool: str, room_bytes: int) -> str:
+    """Return the sentence that names as many core skills as have room."""
+    for number in range(len(paths), 0, -1):
+        rest = len(paths) - number
+        others = f" and {rest:,} more" if rest else ""
+        text = (
+            f"\nCore skills hold for every task. Read them first, with {tool}: "
+            f"{', '.join(paths[:number])}{others}.\n"
+        )
+        if len(text.encode()) <= room_bytes:
+            return text
+    return ""

@@ -223,6 +223,23 @@ def explained(reply: Reply, explanation: "Explanation") -> Reply:
     return replace(reply, data=data)
 
 
+def with_core_skills(reply: Reply, paths: Sequence[str]) -> Reply:
+    """Return a reply that names the core skills, too, if there are any."""
+    if not paths:
+        return reply
+    hint = "The core_skills hold for every task: read them, too, unless you have."
+    named = {**_name_core_skills(paths), "core_skills_hint": hint}
+    return replace(reply, data={**reply.data, **named})
+
+
+def _name_core_skills(paths: Sequence[str]) -> dict[str, Any]:
+    shown = take_fitting(paths, _CORE_CHARACTERS)
+    data: dict[str, Any] = {"core_skills": shown}
+    if len(shown) < len(paths):
+        data["core_skills_count"] = len(paths)
+    return data
+
+
 def beside_tree(
     algorithm: str,
     states: Iterable[SourceState],
@@ -240,11 +257,7 @@ def beside_tree(
     }
     if len(data["sources"]) < len(sources):
         data["sources_count"] = len(sources)
-    if core_skills:
-        data["core_skills"] = take_fitting(core_skills, _CORE_CHARACTERS)
-        if len(data["core_skills"]) < len(core_skills):
-            data["core_skills_count"] = len(core_skills)
-    return data
+    return data | (_name_core_skills(core_skills) if core_skills else {})
 
 
 def room_for_tree(beside: Mapping[str, Any], max_characters: int) -> int:

@@ -128,6 +128,28 @@ def test_a_long_text_takes_no_longer_for_its_letters(
     assert hidden(key_file, "redacted", context=text)["context"]
 
 
+@pytest.mark.parametrize("disclosure", ["full", "redacted"])
+def test_of_a_long_task_both_ends_are_kept_without_their_secrets(
+    key_file: Path, disclosure: Disclosure
+) -> None:
+    secret = "c0ffee-" * 5
+    remember_secret(secret)
+    text = f"first {'x ' * 2_480}{secret}{'y ' * 95_000} last"
+
+    kept = hidden(key_file, disclosure, context=text)["context"]
+
+    assert len(kept) <= 10_000
+    assert kept.startswith("first x")
+    assert kept.endswith("y  last")
+    assert "[…]" in kept
+    assert "c0ffee" not in kept
+    hashes = {
+        hidden(key_file, "hashed", context=task)["context"]
+        for task in (text, text.replace("y y", "y z", 1))
+    }
+    assert len(hashes) == 2
+
+
 def test_hashed_tells_tasks_apart_and_counts_their_words(key_file: Path) -> None:
     one = hidden(key_file, "hashed", context="add a login", comment="of no use")
     same = hidden(key_file, "hashed", context="add a login")

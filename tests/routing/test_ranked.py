@@ -349,6 +349,19 @@ def test_words_are_not_taken_together_or_apart_by_chance(text: str, task: str) -
     assert ranking([silent("a", description=text)], task) == []
 
 
+def test_of_many_words_those_count_that_say_most_wherever_they_stand() -> None:
+    noise = [f"noise{number}" for number in range(600)]
+    skills = [
+        silent("kafka", description="Kafka topics."),
+        *(silent(f"s{n}", description="Some service.") for n in range(9)),
+    ]
+
+    found = matcher_of(skills).score(" ".join((*noise, "service", "kafka", "topics")))
+
+    assert found[0].skill.path == "kafka"
+    assert found[0].matched_keywords == ("kafka", "topics")
+
+
 def test_those_who_only_get_a_first_look_stand_behind_the_others() -> None:
     skills = [silent(f"s{n:03}", description=f"kafka {'x' * n}") for n in range(99)]
 

@@ -36,8 +36,18 @@ _NAME = {"skill_name": "a"}
         ("get_skill", {"context": "a", "limit": 3}, "limit is unknown"),
         (
             "get_skill",
-            {"context": "x" * 10_001},
-            "context must have at most 10,000 characters",
+            {"context": "x" * 200_001},
+            "context must have at most 200,000 characters",
+        ),
+        (
+            "search_skills",
+            {"query": "x" * 200_001},
+            "query must have at most 200,000 characters",
+        ),
+        (
+            "get_skill",
+            {"context": "x", "skill_path": "x" * 10_001},
+            "skill_path must have at most 10,000 characters",
         ),
         (
             "find_skill_files",
@@ -184,9 +194,9 @@ def test_what_is_optional_is_marked() -> None:
 
 
 def test_the_longest_text_is_taken() -> None:
-    arguments = parse(GetSkill, "get_skill", {"context": "x" * 10_000})
+    arguments = parse(GetSkill, "get_skill", {"context": "x" * 200_000})
 
-    assert len(arguments.context) == 10_000
+    assert len(arguments.context) == 200_000
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,24 @@ async def test_a_task_without_a_match_gets_the_nearest_skills(
     assert picked["skill_path"] == first
 
 
+async def test_a_task_with_a_long_log_is_answered_and_explained_in_few_words(
+    library: SkillLibrary, era: str
+) -> None:
+    noise = "".join(f"{number:x}/{number * 7919:012x} ok\n" for number in range(9_000))
+    task = f"add a login to the React app\n\n{noise}"[:199_900]
+    token = "x" * 200_000
+
+    async with connected(library, era) as client:
+        reply = await ask(client, "get_skill", context=task)
+        explained = await ask(client, "get_skill", context=task, explain=True)
+        nothing = await ask(client, "get_skill", context=token, explain=True)
+
+    assert reply["skill_path"] == explained["skill_path"] == "ui/react/auth"
+    assert "add a login to the React app" in explained["explanation"]["notes"][0]
+    assert nothing["no_match"] is True
+    assert len(json.dumps(nothing)) < 40_000
+
+
 async def test_a_caller_picks_a_candidate_by_its_path(
     library: SkillLibrary, era: str
 ) -> None:

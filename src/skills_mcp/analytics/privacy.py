@@ -39,6 +39,10 @@ _NAMED = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 
+# Of a text in an event; people paste logs into a task, and it is at both ends.
+_MOST_CHARACTERS = 10_000
+_LEFT_OUT = "\n[…]\n"
+
 _SHORTEST_HOME = 3  # to take `/` out of a text would take every path apart
 
 
@@ -96,9 +100,9 @@ class Privacy:
     def _hide_text(self, text: str, rules: Analytics) -> str:
         match rules.context:
             case "full":
-                return redact_remembered(str(text))
+                return _cut(redact_remembered(str(text)))
             case "redacted":
-                return self._redact(text)
+                return _cut(self._redact(text))
             case "hashed":
                 return f"{HASH_PREFIX}{self._digest('context', text)}" if text else ""
             case "none":
@@ -118,6 +122,17 @@ class Privacy:
         self._key = self._key or load_key(self._key_file)
         message = f"{purpose}\0{text}".encode("utf-8", "surrogatepass")
         return hmac.digest(self._key, message, "sha256").hex()
+
+
+def _cut(text: str) -> str:
+    """Return the beginning and the end of a long text.
+
+    Secrets are taken out before: half of one could not be recognised.
+    """
+    if len(text) <= _MOST_CHARACTERS:
+        return text
+    half = (_MOST_CHARACTERS - len(_LEFT_OUT)) // 2
+    return f"{text[:half]}{_LEFT_OUT}{text[-half:]}"
 
 
 def _hide_named(found: re.Match[str]) -> str:

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from skills_mcp.config import Matching
+from skills_mcp.routing.excerpt import focus
 from skills_mcp.routing.matcher import Candidate, Mask, Matcher
 from skills_mcp.skills.index import INDEX, ROOT
 from skills_mcp.skills.model import Skill
@@ -67,12 +68,12 @@ def choose(
 
     Args:
         matcher: Knows the skills.
-        context: The task, in free text.
+        context: The task, in free text of any length.
         matching: The settings in force.
         within: The skills that may be found; None for all.
     """
     candidates = matcher.score(
-        context,
+        focus(matcher, context, within=within),
         least=_least_near(matching),
         # The runner-up decides whether the best one stands alone, listed or not.
         most=max(matching.max_results, MOST_NEAR),
@@ -112,6 +113,7 @@ def find_candidate(
         skill: The skill.
         alone: The mask of this skill.
     """
+    context = focus(matcher, context)
     near = matcher.score(context, most=_NEAR)
     found = (*near, *matcher.score(context, within=alone))
     unmatched = Candidate(skill, Fraction(0), ())

@@ -8,6 +8,7 @@ from typing import Any
 
 from skills_mcp.config import Matching
 from skills_mcp.routing.decision import Decision, choose
+from skills_mcp.routing.excerpt import focus
 from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher, WordEvidence
 from skills_mcp.routing.remedies import Contender, find_remedies
 from skills_mcp.skills.model import Skill
@@ -19,6 +20,9 @@ _SHOWN = 3
 _MOST_WORDS = 30
 _MOST_REASONS = 10
 _MOST_IGNORED = 50
+
+# Of what was typed: a word of 10,000 letters is none, and a part only a reminder.
+_MOST_SHOWN = 200
 
 _TYPED = re.compile(r"[^\W_]+(?:['\N{RIGHT SINGLE QUOTATION MARK}][^\W_]+)*")
 
@@ -53,11 +57,12 @@ def explain(
 
     Args:
         matcher: Knows the skills.
-        context: The task, in free text.
+        context: The task, in free text of any length.
         matching: The settings in force.
         skill: One to look into although it may be far behind: why not this one?
         within: The skills that may be found; None for all.
     """
+    whole, context = context, focus(matcher, context, within=within)
     decision = choose(matcher, context, matching, within=within)
     words = matcher.weigh(context)
     best = matcher.score(context, most=_SHOWN, within=within)
@@ -73,6 +78,10 @@ def explain(
         else:
             asked = None
             notes.append(f"{skill.path} is outside of the part that was chosen from")
+    if context != whole:
+        notes.append(
+            f"of this long text a part was taken for the task: {_cut(context)}"
+        )
     notes += find_remedies(
         decision, contenders, words, matching, matcher.algorithm, asked=asked
     )
@@ -134,17 +143,24 @@ def _look_for(
     return Contender(skill, Fraction(0), None, ())
 
 
+def _cut(text: str) -> str:
+    """Return a text in one line that is short enough to be shown."""
+    line = " ".join(text[: _MOST_SHOWN + 1].split())
+    return line if len(line) <= _MOST_SHOWN else f"{line[: _MOST_SHOWN - 1]}…"
+
+
 def _find_ignored(matcher: Matcher, context: str) -> tuple[str, ...]:
     """Return the words that the matcher takes for nothing, each alone."""
     typed = dict.fromkeys(word.casefold() for word in _TYPED.findall(context))
     ignored = (word for word in typed if not matcher.weigh(word))
-    return tuple(word for word, _ in zip(ignored, range(_MOST_IGNORED), strict=False))
+    few = zip(ignored, range(_MOST_IGNORED), strict=False)
+    return tuple(_cut(word) for word, _ in few)
 
 
 def _render_word(word: WordEvidence) -> dict[str, Any]:
     return {
-        "word": word.typed,
-        "term": word.term,
+        "word": _cut(word.typed),
+        "term": _cut(word.term),
         "weight": round(word.weight, _DIGITS),
         "skills": word.skills,
     }
@@ -161,8 +177,8 @@ def _render_contender(contender: Contender) -> dict[str, Any]:
 
 def _render_evidence(evidence: Evidence) -> dict[str, Any]:
     return {
-        "word": evidence.word,
+        "word": _cut(evidence.word),
         "where": evidence.where,
-        "found": evidence.found,
+        "found": _cut(evidence.found),
         "worth": round(evidence.worth, _DIGITS),
     }

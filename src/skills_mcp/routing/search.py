@@ -10,6 +10,7 @@ from heapq import nsmallest
 from typing import Literal
 
 from skills_mcp.routing.decision import exact
+from skills_mcp.routing.excerpt import focus
 from skills_mcp.routing.matcher import Candidate, Mask, Matcher
 from skills_mcp.routing.names import Names, clean, comparable
 from skills_mcp.skills.index import SCOPES
@@ -94,7 +95,7 @@ def search(  # noqa: PLR0913 - each of them is a setting or an argument of the t
             to reach.
         within: The skills that may be found; None for all.
     """
-    text = clean(query)
+    text = clean(focus(matcher, query, within=within))
     if not text:
         return SearchResult((), 0)
     most = limit * _CANDIDATES_PER_HIT

@@ -7,7 +7,7 @@ the task does each of them explain?
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from math import sqrt
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ UNKNOWN = -1
 
 _REACH = 2  # terms of a task that are further apart are no pair
 
-_MOST_TERMS = 512  # what a longer task is about has been said by then
+_MOST_TERMS = 512  # of more, those that say most are what a task is about
 
 # What stands for the other words of a long task finds nothing more.
 _MOST_RELATED = 24
@@ -99,18 +99,24 @@ class TaskReader:
 
     def read(self, context: str) -> Task:
         """Return the terms of a text, and what they say about the skills."""
+        sequence = list(_derive_all(context))
         words: dict[str, Word] = {}
-        sequence: list[Word] = []
-        for word in _derive_all(context):
-            if len(words) == _MOST_TERMS and word.term not in words:
-                break
+        for word in sequence:
             words.setdefault(word.term, word)
-            sequence.append(word)
         found = map(self._index.vocabulary.find, words)
         numbers = np.array([UNKNOWN if n is None else n for n in found], np.int64)
         holders = self._index.postings.count_holders(numbers)
         ordinary = np.array([lexicon.weight_of(term) for term in words], np.float64)
         information = (inform(holders, len(self._index)) * ordinary) ** _POWER
+        if len(words) > _MOST_TERMS:
+            # What no skill has says most, but it finds nothing.
+            order = np.lexsort((-information, numbers == UNKNOWN))
+            kept = np.sort(order[:_MOST_TERMS])
+            terms = list(words)
+            words = {terms[place]: words[terms[place]] for place in kept.tolist()}
+            sequence = [word for word in sequence if word.term in words]
+            numbers, holders = numbers[kept], holders[kept]
+            information = information[kept]
         places = {term: place for place, term in enumerate(words)}
         nearness = dict(_find_pairs([places[word.term] for word in sequence]))
         relatives = self._relate(sequence, words, information.tolist())
@@ -294,7 +300,12 @@ class Shares:
         """Return for each term of a task who holds it or one of its relatives."""
         order = np.argsort(-task.information, kind="stable").tolist()
         found: list[list[Holders]] = [[] for _ in order]
-        for term in order[:_MOST_SEARCHED_TERMS]:
+        can_find = (
+            term
+            for term in order
+            if task.numbers[term] != UNKNOWN or task.relatives[term]
+        )
+        for term in islice(can_find, _MOST_SEARCHED_TERMS):
             found[term] += self._find_own(task, term)
             found[term] += self._find_relatives(task, term)
         return found

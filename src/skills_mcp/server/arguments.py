@@ -11,7 +11,8 @@ from skills_mcp.errors import InvalidArgumentsError
 from skills_mcp.library import MAX_DEPTH
 from skills_mcp.text.rendering import shorten
 
-# Long enough for a pasted ticket, short enough that routing stays instant.
+# Of a task, into which people paste tickets and logs, and of any other text.
+_MAX_TASK = 200_000
 _MAX_TEXT = 10_000
 _MAX_PATTERN = 1024  # as long as a path; ten times as many take seconds to understand
 
@@ -26,6 +27,7 @@ _MAX_LINES = 10_000
 LineNumber = Annotated[int, Field(ge=1)]
 LineCount = Annotated[int, Field(ge=1, le=_MAX_LINES)]
 Text = Annotated[str, Field(max_length=_MAX_TEXT)]
+Task = Annotated[str, Field(max_length=_MAX_TASK)]
 Pattern = Annotated[str, Field(max_length=_MAX_PATTERN)]
 # A host may send null for what it leaves out; the schema need not say so.
 OptionalText = Text | SkipJsonSchema[None]
@@ -52,7 +54,7 @@ class Arguments(BaseModel):
 class GetSkill(Arguments):
     """Arguments of `get_skill`."""
 
-    context: Text = Field(
+    context: Task = Field(
         description="The task in your own words, with the technologies involved: "
         '"add login to the React app".'
     )
@@ -125,7 +127,7 @@ class RefreshSkills(Arguments):
 class SearchSkills(Arguments):
     """Arguments of `search_skills`."""
 
-    query: Text = Field(
+    query: Task = Field(
         description="The task or question in your own words, or a skill's name."
     )
     limit: Annotated[int, Field(ge=1, le=_MAX_HITS)] | SkipJsonSchema[None] = Field(

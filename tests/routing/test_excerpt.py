@@ -1,0 +1,207 @@
+"""What counts of a long text: both ends and what stands out, and never all of it."""
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from skills_mcp.config import Matching
+from skills_mcp.routing import task
+from skills_mcp.routing.decision import choose, find_candidate, list_answers
+from skills_mcp.routing.excerpt import LONGEST_WHOLE, derive_views, focus
+from skills_mcp.routing.explanation import explain, render_explanation
+from skills_mcp.routing.matcher import Algorithm, Candidate, Mask, Matcher
+from skills_mcp.routing.names import Names
+from skills_mcp.routing.search import search
+from skills_mcp.routing.words import Word
+from skills_mcp.skills.model import Skill
+from tests.authoring.evaluation.matching import PlainMatcher
+from tests.routing.matchers import keyword_matcher, ranked_matcher
+from tests.support import make_skill
+
+LONGEST = 200_000
+"""The longest context that a tool takes."""
+
+SKILLS = (
+    make_skill("api/errors", keywords=("error", "exception"), description="Errors."),
+    make_skill("invoices", keywords=("invoice", "vat"), description="Write invoices."),
+    make_skill(
+        "release-notes",
+        keywords=("release", "notes", "changelog"),
+        description="Write the release notes from the commits of a release.",
+    ),
+)
+TASK = "Please write the release notes of this release for the changelog."
+MATCHERS: list[Matcher] = [keyword_matcher(SKILLS), ranked_matcher(SKILLS)]
+
+_WORDS = ("worker", "pool", "queue", "broker", "retry", "socket", "shard", "router")
+
+
+def log(characters: int) -> str:
+    """Return lines as a service writes them; every line is another one."""
+    chance = Random(3)  # noqa: S311 - the same lines in every run
+    lines: list[str] = []
+    while sum(map(len, lines)) < characters:
+        one, other, third = chance.choices(_WORDS, k=3)
+        lines.append(
+            f"2026-11-22T10:00:00.{len(lines):06d}Z INFO [{one}-{len(lines) % 16}] com"
+            f".acme.{other}.{third} id={chance.getrandbits(48):012x} in 35 ms\n"
+        )
+    return "".join(lines)[:characters]
+
+
+LOG = log(100_000)
+
+
+class Recorder(PlainMatcher):
+    """A matcher that knows what it was asked, and finds nothing."""
+
+    def __init__(self, algorithm: Algorithm) -> None:
+        super().__init__()
+        self.algorithm = algorithm
+        self.asked: list[str] = []
+
+    def score(
+        self, context: str, *, within: Mask = None, **_: object
+    ) -> tuple[Candidate, ...]:
+        assert within is None
+        self.asked.append(context)
+        return ()
+
+
+def answers(matcher: Matcher, context: str) -> list[str]:
+    decision = choose(matcher, context, Matching())
+    return [each.skill.path for each in list_answers(decision)]
+
+
+@pytest.mark.parametrize("matcher", MATCHERS, ids=["keyword", "ranked"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{TASK}\n\n{LOG}",
+        f"{LOG}\n\n{TASK}",
+        f"{TASK}\n{LOG}",
+        f"{LOG}\n{TASK}\n",
+        f"{LOG}\n\n{'release notes changelog ' * 400}\n\n{LOG}"[:LONGEST],
+    ],
+    ids=["first", "last", "first line", "last line", "most of it"],
+)
+def test_a_task_beside_a_long_log_finds_its_skill(matcher: Matcher, text: str) -> None:
+    assert answers(matcher, LOG) == []
+    assert answers(matcher, text) == ["release-notes"]
+
+
+@pytest.mark.parametrize("matcher", MATCHERS, ids=["keyword", "ranked"])
+def test_everything_that_scores_a_long_text_takes_the_same_part_of_it(
+    matcher: Matcher,
+) -> None:
+    text = f"{LOG}\n\n{TASK}"
+    skill = SKILLS[2]
+
+    [alone] = matcher.score(TASK, most=1)
+    picked = find_candidate(matcher, text, skill, None)
+    explanation = explain(matcher, text, Matching())
+
+    assert focus(matcher, text) == TASK
+    assert picked == alone
+    assert explanation.contenders[0].score == alone.score
+    assert f"a part was taken for the task: {TASK}" in explanation.notes[0]
+
+
+def test_a_long_query_is_searched_by_the_same_part() -> None:
+    ranked = ranked_matcher(SKILLS)
+    names = Names([each.path for each in SKILLS], [each.name for each in SKILLS])
+
+    def found(query: str) -> Sequence[Skill]:
+        result = search(query, SKILLS, names, ranked, limit=3, threshold=0.2)
+        return [hit.skill for hit in result.hits]
+
+    assert found(f"{LOG}\n\n{TASK}") == found(TASK)
+
+
+@pytest.mark.parametrize("algorithm", ["keyword", "ranked"])
+def test_what_is_not_long_is_scored_as_it_is(algorithm: Algorithm) -> None:
+    text = (f"{TASK}\n\n" * 1_000)[: LONGEST_WHOLE[algorithm]]
+
+    assert focus(Recorder(algorithm), text) is text
+    assert focus(Recorder(algorithm), f"{text}.") != text
+
+
+def _long_texts() -> dict[str, str]:
+    chance = Random(5)  # noqa: S311 - the same text in every run
+    every = "".join(chr(chance.randrange(0xD800)) for _ in range(LONGEST))
+    return {
+        "one word": "release " * (LONGEST // 8),
+        "letters": "a " * (LONGEST // 2),
+        "other words": " ".join(f"word{n}" for n in range(LONGEST))[:LONGEST],
+        "one token": "release" * (LONGEST // 7),
+        "hyphens": "re-" * (LONGEST // 3),
+        "any characters": every,
+        "Chinese": "数据库迁移" * (LONGEST // 5),
+        "Chinese sentences": "数据库迁移。" * (LONGEST // 6),
+        "lines": "\n" * LONGEST,
+        "blank lines": " \n" * (LONGEST // 2),
+        "surrogates": "\ud800" * LONGEST,
+    }
+
+
+LONG_TEXTS = _long_texts()
+
+
+@pytest.mark.parametrize("algorithm", ["keyword", "ranked"])
+@pytest.mark.parametrize("text", LONG_TEXTS.values(), ids=LONG_TEXTS)
+def test_of_no_text_more_is_scored_than_three_short_ones(
+    text: str, algorithm: Algorithm
+) -> None:
+    matcher = Recorder(algorithm)
+
+    choose(matcher, text, Matching())
+
+    assert len(matcher.asked) == 4  # the parts, and the best of them again
+    assert max(map(len, matcher.asked)) <= 2_000
+
+
+@pytest.mark.parametrize("text", LONG_TEXTS.values(), ids=LONG_TEXTS)
+def test_no_text_makes_routing_look_at_many_terms(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[Word] = []
+    derive = task._derive_all
+
+    def count(context: str) -> list[Word]:
+        looked.extend(derive(context))
+        return list(derive(context))
+
+    monkeypatch.setattr(task, "_derive_all", count)
+
+    for matcher in MATCHERS:
+        explanation = explain(matcher, text, Matching())
+        rendered = render_explanation(explanation)
+        assert len(str(rendered)) < 40_000
+    assert len(looked) < 60_000  # by a dozen looks at three parts
+    assert len(set(looked)) < 4_000
+
+
+@pytest.mark.parametrize(
+    "text, beginning, end",
+    [
+        ("one\n\ntwo\n\nthree", "one", "three"),
+        ("one\ntwo\n \t\nthree\nfour", "one\ntwo", "three\nfour"),
+        ("\n\n one \n\n\n", "one", "one"),
+        ("", "", ""),
+        (f"one\n{'x ' * 600}\ntwo", "one", "two"),
+        ("x" * 1_001, "x" * 1_000, "x" * 1_000),
+    ],
+)
+def test_an_end_is_a_paragraph_or_a_line_or_a_thousand_characters(
+    text: str, beginning: str, end: str
+) -> None:
+    assert derive_views(text)[:2] == (beginning, end)
+
+
+def test_the_words_that_stand_out_are_frequent_and_not_ordinary() -> None:
+    text = (
+        "Kafka kafka KAFKA the the the the really really really topic topic 12ab 12ab"
+    )
+
+    assert derive_views(text)[2] == "kafka topic really"

@@ -8,7 +8,7 @@ list of known findings beside the content, and take `password: string` for a sec
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 
@@ -63,6 +63,18 @@ TOKEN = re.compile(
     rf"\b(?:{'|'.join(f'(?P<k{n}>{k.pattern})' for n, k in enumerate(TOKEN_KINDS))})"
 )
 
+_TOKEN_MARKS = (
+    *("ghp_", "gho_", "ghr_", "ghs_", "ghu_", "github_pat_"),
+    *("glpat-", "gldt-", "glrt-", "glft-", "glsoat-", "glptt-", "glcbt-", "glimt-"),
+    *("glagent-", "gloas-", "glffct-", "xox", "xapp-", "hooks.slack.com/services/"),
+    *("AKIA", "ASIA", "ABIA", "ACCA", "A3T", "AIza", "ya29.", "GOCSPX-"),
+    *("sk_live_", "sk_test_", "rk_live_", "rk_test_", "whsec_", "npm_", "pypi-", "sk-"),
+    *("hf_", "AccountKey=", "SG.", "doo_v1_", "dop_v1_", "dor_v1_", "dot_v1_"),
+    *("dckr_", "hvb.", "hvs.", "hvr.", "dapi", "shpat_", "shpca_", "shppa_", "shpss_"),
+    *("glsa_", "glc_", "AGE-SECRET-KEY-1", "eyJ"),
+)
+"""Each token has one of these in it: most texts have none, and need no pattern."""
+
 # A dash may stand in the head of a key, but never five of them, so this ends in time.
 PRIVATE_KEY = re.compile(
     r"-----BEGIN (?:[A-Z0-9]{1,10} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
@@ -75,6 +87,9 @@ ADDRESS = re.compile(
     r":(?P<value>[^\s/?#@\"'`]{1,200})@(?P<host>[\w.-]{1,200})"
 )
 """An address with a user and a password."""
+
+# What every such address has in it; a pattern that begins with a text is quick.
+_ADDRESS_MARK = re.compile(r"://[^\s/?#:@\"'`]{0,100}:[^\s/?#@\"'`]{1,200}@")
 
 AUTHORIZATION = re.compile(
     r"""authorization["']?\s{0,4}[:=]\s{0,4}["']?
@@ -91,6 +106,15 @@ ASSIGNMENT = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 """A name such as `password`, and the value that is assigned to it."""
+
+_NAMES = (
+    *(b"passw", b"passphrase", b"pwd", b"secret", b"token", b"credential", b"api"),
+    *(b"access", b"private", b"account", b"auth", b"signing", b"encryption"),
+)
+"""How each match of `ASSIGNMENT` begins, in small letters."""
+
+# The only letters beyond ASCII that are one of its letters where case is ignored.
+_UNUSUAL = re.compile("[\u0130\u0131\u017f\u212a]")
 
 # English has about 4 bits in each of its letters, and `xxxxxxxx` none.
 _FEWEST_BITS = 3.0
@@ -192,7 +216,8 @@ def _find_all(text: str) -> Iterator[FoundSecret]:
     for found in PRIVATE_KEY.finditer(text):
         if len(found["key"]) >= _SHORTEST_KEY and is_random(found["key"]):
             yield FoundSecret(*found.span(), "private key", "")
-    for found in TOKEN.finditer(text):
+    has_token = any(mark in text for mark in _TOKEN_MARKS)
+    for found in TOKEN.finditer(text) if has_token else ():
         kind = _kind_of(found)
         if len(found[0]) >= kind.shortest and is_random(found[0]):
             yield FoundSecret(*found.span(), kind.name, found[0][:_SHOWN])
@@ -201,15 +226,39 @@ def _find_all(text: str) -> Iterator[FoundSecret]:
 
 def _find_values(text: str) -> Iterator[FoundSecret]:
     """Iterate over texts that only the text around them calls a secret."""
-    for found in ADDRESS.finditer(text):
+    for found in ADDRESS.finditer(text) if _ADDRESS_MARK.search(text) else ():
         if is_password_for(found["value"], found["user"], found["host"]):
             yield _hold(found, "password in an address")
-    for found in AUTHORIZATION.finditer(text):
+    # As long as the text, so that places are the same.
+    small = text.encode("ascii", "replace").lower()
+    is_unusual = _UNUSUAL.search(text) is not None
+    has_header = is_unusual or b"authorization" in small
+    for found in AUTHORIZATION.finditer(text) if has_header else ():
         if is_random(found["value"]) and re.search(r"\d", found["value"]):
             yield _hold(found, "authorization header")
-    for found in ASSIGNMENT.finditer(text):
+    places = range(len(text)) if is_unusual else sorted(_find_names(small))
+    for found in _match_assignments(text, places):
         if is_password(found["value"], is_quoted=found["quote"] is not None):
             yield _hold(found, "password or key")
+
+
+def _find_names(small: bytes) -> Iterator[int]:
+    """Iterate over the places where a match of `ASSIGNMENT` may begin."""
+    for name in _NAMES:
+        place = small.find(name)
+        while place >= 0:
+            yield place
+            place = small.find(name, place + 1)
+
+
+def _match_assignments(text: str, places: Iterable[int]) -> Iterator[re.Match[str]]:
+    """Iterate over what `ASSIGNMENT.finditer` finds, looking only at some places."""
+    end = 0
+    for place in places:
+        found = ASSIGNMENT.match(text, place) if place >= end else None
+        if found:
+            yield found
+            end = found.end()
 
 
 def _hold(found: re.Match[str], kind: str) -> FoundSecret:

@@ -74,6 +74,23 @@ def test_what_only_looks_like_a_file_is_ignored(tmp_path: Path, body: str) -> No
 
 
 @pytest.mark.parametrize(
+    "link",
+    [
+        "[a]( gone.md)",
+        "[a](<gone.md>)",
+        "[a](\ngone.md)",
+        "![a](gone.md 'b')",
+        "[a](C:/x)",
+    ],
+)
+def test_a_wrong_link_is_found_however_it_is_written(tmp_path: Path, link: str) -> None:
+    assert check(tmp_path, f"[b](https://example.com) {link}") in (
+        ["link-broken"],
+        ["link-absolute"],
+    )
+
+
+@pytest.mark.parametrize(
     "body, rule",
     [
         ("[a](gone.md)", "link-broken"),

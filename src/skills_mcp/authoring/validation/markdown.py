@@ -101,6 +101,10 @@ MAX_FINDINGS = 100
 
 _BREAKS = frozenset({"softbreak", "hardbreak"})
 _ELSEWHERE = re.compile(r"[a-z][a-z0-9+.-]+:|//|#|\?|$", re.IGNORECASE)
+# A link that does not lead to another site at first sight, or a definition of one.
+_MAY_BE_LOCAL = re.compile(
+    r"\](?::|\(\s*+<?+(?![a-z][a-z0-9+.-]+:|//|#|\?))", re.IGNORECASE
+)
 _ABSOLUTE = re.compile(r"/(?!/)|~/|[a-z]:[\\/]", re.IGNORECASE)
 _PLACEHOLDER = re.compile(r"[<>{}$*|]|\.\.\.|…")
 
@@ -155,6 +159,8 @@ def check_links(markdown: Markdown, context: LinkContext) -> Iterator[RuleFindin
 
 
 def _check_all(markdown: Markdown, context: LinkContext) -> Iterator[RuleFinding]:
+    if not _MAY_BE_LOCAL.search(markdown.body):
+        return  # most texts: to parse them takes longest of all
     for target, line in find_links(markdown):
         if not _ELSEWHERE.match(target) and not _PLACEHOLDER.search(target):
             yield from _check(target, line, context)

@@ -99,7 +99,7 @@ class Limits(Section):  # DESIGN §9
     """How much content is read."""
 
     max_files: FileCount = Field(
-        default=100_000,
+        default=200_000,
         description="The maximum number of files and folders read from one source.",
     )
     max_characters: Bytes = Field(
@@ -112,11 +112,11 @@ class Limits(Section):  # DESIGN §9
         "left out.",
     )
     max_total_bytes: BytesOnDisk = Field(
-        default=268_435_456,
-        description="The maximum size of all files of a commit together.",
+        default=1_073_741_824,
+        description="The maximum size of all files of a source together.",
     )
     max_download_bytes: BytesOnDisk = Field(
-        default=1_073_741_824,
+        default=2_147_483_648,
         description="The maximum size of one fetch.",
     )
 

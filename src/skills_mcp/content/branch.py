@@ -32,6 +32,10 @@ logger = logging.getLogger(__name__)
 
 _DEFAULT_POLICY = SyncPolicy()
 
+# Older versions wrote every file of a repository into a folder of format 1; they would
+# bring back what this one leaves out.
+_FORMAT = "2"
+
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
@@ -300,7 +304,7 @@ def _store_name(remote: Remote, policy: SyncPolicy) -> str:
     """
     followed = f"\0{remote.wanted}" if remote.pin else remote.branch
     parts = sorted(_name(part) for part in policy.selections if part != WHOLE)
-    identity = "\0".join((remote.url, followed, *parts))
+    identity = "\0".join((_FORMAT, remote.url, followed, *parts))
     return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
 

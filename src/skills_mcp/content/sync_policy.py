@@ -3,8 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from skills_mcp.config import Limits
 from skills_mcp.config.values import Verify
 from skills_mcp.skills.homes import WHOLE, Selection
+
+_LIMITS = Limits.model_construct()  # without building what checks values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +28,12 @@ class SyncPolicy:
 
     selections: tuple[Selection, ...] = (WHOLE,)
     """The parts of the repository that are served."""
-    max_files: int = 100_000
-    max_file_bytes: int = 8 * 1024 * 1024
+    max_files: int = _LIMITS.max_files
+    max_file_bytes: int = _LIMITS.max_file_bytes
     """Larger files are left out."""
-    max_total_bytes: int = 256 * 1024 * 1024
+    max_total_bytes: int = _LIMITS.max_total_bytes
     """The limit of all files together, as they are written."""
-    max_download_bytes: int = 1024 * 1024 * 1024
+    max_download_bytes: int = _LIMITS.max_download_bytes
     """The limit of a fetch, as Git stores it."""
     timeout_seconds: float = 120.0
     """The limit of one sync, from taking the lock to the new pointer."""

@@ -36,6 +36,8 @@ _COUNTED_TIMES = 2
 _MOST_NAMED = 3
 """As many files are named of those that one problem stands for."""
 
+_LIMITS = Limits.model_construct()
+
 
 @dataclass(frozen=True, slots=True)
 class RuleFile:
@@ -83,9 +85,9 @@ Found = RuleFile | Package | Problem
 class WalkLimits:
     """How much is looked at in one source.  The defaults are those of `Config`."""
 
-    max_files: int = 200_000
-    max_file_bytes: int = 8 * 1024 * 1024
-    max_total_bytes: int = 256 * 1024 * 1024
+    max_files: int = _LIMITS.max_files
+    max_file_bytes: int = _LIMITS.max_file_bytes
+    max_total_bytes: int = _LIMITS.max_total_bytes
 
     @classmethod
     def of(cls, limits: Limits) -> "WalkLimits":

@@ -56,8 +56,8 @@ class GitStore:
             self.repository.refs.keep(commits, lock)
 
     def files(self, commit: str) -> dict[str, bytes]:
-        """Return the content of every file."""
-        entries = self.repository.list_files(commit)
+        """Return the content of every file that is served."""
+        entries = self.repository.list_served(commit).entries
         blobs = (entry.blob for entry in entries)
         with self.repository.read_blobs(blobs) as contents:
             return {e.file: data for e, data in zip(entries, contents)}  # noqa: B905

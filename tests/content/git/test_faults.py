@@ -92,7 +92,7 @@ def test_a_host_that_is_well_every_other_time_is_used_then(
     commit = upstream.commit({"a.md": "A"})
 
     with serving(tmp_path) as server:
-        server.fault = alternate(answer(500), answer(502), answer(503), None)
+        server.fault = alternate(answer(500), answer(502), answer(503), None, None)
         store = GitStore.create(tmp_path / "s", f"{server.url}/upstream.git")
         errors = [store.fail() for _ in range(3)]
         fetched = store.fetch()

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -37,7 +38,8 @@ def test_what_is_kept_can_be_read_and_the_rest_is_forgotten_in_time(
     assert store.files(commits[-2])["a.md"] == b"10"
     with pytest.raises(SyncError):
         store.repository.list_files(commits[0])
-    git("fsck", "--full", "--strict", cwd=store.objects)
+    packs = (store.objects / "objects/pack").glob("*.idx")
+    git("verify-pack", *map(str, packs), cwd=store.objects)
 
 
 def test_what_is_not_there_cannot_be_kept_and_is_left_out(
@@ -88,6 +90,88 @@ def test_the_size_of_a_store_follows_its_content(
 
     assert store is not None
     assert store.size() <= 3 * content
+
+
+@pytest.fixture
+def narrow(upstream: Upstream, tmp_path: Path) -> GitStore:
+    """A store that follows a repository, of which it serves one folder."""
+    return GitStore.create(tmp_path / "narrow", upstream.url)
+
+
+def has_object(store: GitStore, name: str) -> bool:
+    try:
+        git("cat-file", "-e", name, cwd=store.objects)
+    except subprocess.CalledProcessError:
+        return False
+    return True
+
+
+def test_what_is_not_served_is_not_kept(upstream: Upstream, narrow: GitStore) -> None:
+    write(upstream.work / "docs/large.bin", os.urandom(1_000_000))
+    commit = upstream.commit({"skills/a.md": "A", "docs/b.md": "B"})
+    unserved = git("rev-parse", "HEAD:docs/b.md", cwd=upstream.work)
+
+    narrow.fetch()
+    narrow.keep(commit)
+
+    assert narrow.size() < 100_000
+    assert not has_object(narrow, unserved)
+    [entry] = narrow.repository.list_served(commit).entries
+    assert entry.file == "skills/a.md"
+    with narrow.repository.read_blobs([entry.blob]) as contents:
+        assert list(contents) == [b"A"]
+
+
+def test_a_store_without_the_rest_follows_on(
+    upstream: Upstream, narrow: GitStore
+) -> None:
+    large = os.urandom(200_000)
+    write(upstream.work / "docs/large.bin", large)
+    first = upstream.commit({"skills/a.md": "A"})
+    narrow.fetch()
+    narrow.keep(first)
+
+    second = upstream.commit({"skills/a.md": "B"})
+    narrow.fetch()
+    narrow.keep(first, second)
+
+    assert not has_object(narrow, f"{second}:docs/large.bin")
+    for commit, text in ((first, b"A"), (second, b"B")):
+        [entry] = narrow.repository.list_served(commit).entries
+        with narrow.repository.read_blobs([entry.blob]) as contents:
+            assert list(contents) == [text]
+
+
+def test_a_collection_forgets_where_history_was_cut_before(
+    upstream: Upstream, narrow: GitStore
+) -> None:
+    commits = []
+    for number in range(12):
+        commits.append(upstream.commit({"skills/a.md": str(number)}))
+        narrow.fetch()
+        narrow.keep(commits[-1])
+
+    cut = (narrow.objects / "shallow").read_text().split()
+
+    assert commits[-1] in cut
+    assert commits[1] not in cut
+    assert narrow.repository.is_ancestor(commits[-1], commits[-1])
+
+
+def test_a_tag_outlives_a_collection(upstream: Upstream, tmp_path: Path) -> None:
+    write(upstream.work / "large.bin", os.urandom(200_000))
+    commit = upstream.commit({"skills/a.md": "A"})
+    git("tag", "-a", "-m", "One", "v1", cwd=upstream.work)
+    git("push", "-q", "origin", "v1", cwd=upstream.work)
+    remote = Remote(upstream.url, "main", pin="v1")
+    store = GitStore.create(tmp_path / "s", remote)
+
+    marked = store.fetch().object
+    store.keep(commit)
+
+    assert marked != commit
+    assert has_object(store, marked)
+    assert store.repository.refs.find_object(commit) == marked
 
 
 LOCKS = [
@@ -268,7 +352,7 @@ def test_an_object_that_is_missing_is_an_error_and_not_an_empty_file(
     ):
         next(contents)
     with pytest.raises(DamagedStoreError):
-        repository.list_files(commit)
+        repository.list_served(commit)
 
 
 @pytest.mark.skipif(

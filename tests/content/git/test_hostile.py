@@ -194,15 +194,17 @@ def test_a_download_is_ended_as_soon_as_it_is_too_large(
     assert store.size() < 100_000
 
 
-def test_too_many_files_are_refused_before_any_is_written(
+def test_too_many_files_are_refused_with_their_number(
     upstream: Upstream, tmp_path: Path
 ) -> None:
-    commit = upstream.commit({f"{number}.md": "x" for number in range(20)})
+    upstream.commit({f"{number}.md": "x" for number in range(20)})
     store = GitStore.create(tmp_path / "store", upstream.url, max_files=10)
-    store.fetch()
 
-    with pytest.raises(LimitExceededError, match=r"limits\.max_files"):
-        store.repository.list_served(commit)
+    error = store.fail()
+
+    assert isinstance(error, LimitExceededError)
+    assert "20 files and folders, and limits.max_files is 10" in str(error)
+    assert store.size() < 100_000  # nothing of it is kept
 
 
 @pytest.mark.spec("9.2")

@@ -36,6 +36,8 @@ def test_a_branch_is_fetched_with_the_bytes_that_it_has(
     upstream: Upstream, store: GitStore
 ) -> None:
     files = {"empty.md": b"", "all.bin": bytes(range(256)) * 300, "crlf.md": b"a\r\nb"}
+    files = {f"skills/pdf/{name}": data for name, data in files.items()}
+    write(upstream.work / "skills/pdf/SKILL.md")
     for name, data in files.items():
         write(upstream.work / name, data)
     commit = upstream.commit({".gitattributes": "* filter=evil ident\n"})

@@ -297,4 +297,20 @@ def test_a_file_that_git_has_lost_is_a_damage_of_its_store(upstream: Upstream) -
     (upstream.work / ".git/objects" / blob[:2] / blob[2:]).unlink()
 
     with pytest.raises(DamagedStoreError, match=r"a\.md"):
-        parse_listing(ls_tree(commit, upstream.work))
+        chosen(ls_tree(commit, upstream.work))
+
+
+def test_a_file_that_is_not_served_need_not_be_in_the_store() -> None:
+    records = [record("a.md"), record("b.py", size="BAD")]
+
+    assert names(chosen(records)) == ["a.md"]
+
+
+def test_a_file_that_was_too_large_to_be_kept_is_told_from_one_that_is_lost() -> None:
+    records = [record("p/SKILL.md"), record("p/large.bin", size="BAD", blob="b" * 40)]
+    entries = parse_listing(records, {"b" * 40: 11})
+
+    listing = select(CommitTree(entries, refuse), SyncPolicy(max_file_bytes=10))
+
+    assert names(listing) == ["p/SKILL.md"]
+    assert told(listing) == [("p/large.bin", "file-size")]

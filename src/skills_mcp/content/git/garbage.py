@@ -1,12 +1,15 @@
 """Which commits Git's store keeps, by refs of ours, and garbage collection of the rest.
 
+Of a kept commit the store has all trees, and the content of the files that are served.
+
 Rule 1: the size of a store follows its content, after any number of fetches, failed
 ones included.
 Rule 2: the caller of all that writes holds the store's lock, which Git's children hold,
 too. So an unfinished file belongs to no running process.
 """
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -14,7 +17,8 @@ from typing import IO, Any
 
 from skills_mcp.content.git.command import find_objects, measure_objects
 from skills_mcp.content.git.git_runner import Git
-from skills_mcp.files.durable import delete
+from skills_mcp.content.git.tree_listing import TreeListing
+from skills_mcp.files.durable import delete, replace_text
 
 PUBLISHED_REF = "refs/skills/published"
 """The ref that a fetch writes."""
@@ -31,9 +35,15 @@ _GROWTH_ALLOWANCE_BYTES = 64 * 1024
 # A large store is written anew; if that takes longer, the next sync tries again.
 _COLLECTION_TIMEOUT_SECONDS = 300.0
 
+# All that a commit leads to, without its history and without the content of files.
+_WITH_TREES = ("--objects", "--no-object-names", "--no-walk", "--filter=blob:none")
+
 _SIZE_FILE = "skills-size"
 """The file with the size of the store after the last collection, in bytes."""
 
+
+FindBlobs = Callable[[str], Iterable[str]]
+"""Returns the blobs of a commit whose content is kept."""
 
 # Files of an unfinished garbage collection of Git's own.
 _UNFINISHED = ("gc.pid", "gc.log")
@@ -46,8 +56,10 @@ _HALVES = frozenset({".pack", ".idx"})
 class KeptRefs:
     """The refs of ours in one store."""
 
-    def __init__(self, git: Git) -> None:
+    def __init__(self, git: Git, find_blobs: FindBlobs | None) -> None:
+        """Keep the blobs that `find_blobs` returns; without it, all of them."""
         self._git = git
+        self._find_blobs = find_blobs
 
     def find_object(self, commit: str) -> str:
         """Return the annotated tag of a commit, or the commit if it has none.
@@ -87,6 +99,28 @@ class KeptRefs:
             return
         if marked := self._read_marks(commit).get(PUBLISHED_REF):
             self._change_refs(f"update {ref} {marked}", lock=lock)
+
+    @property
+    def published(self) -> str:
+        """The commit or tag of the last fetch; empty if there is none."""
+        return self._read_refs(PUBLISHED_REF).get(PUBLISHED_REF, "")
+
+    def take(
+        self, incoming: Git, fetched: str, listing: TreeListing, lock: IO[Any]
+    ) -> None:
+        """Take the commit and the listed files of another store, and publish it.
+
+        Args:
+            incoming: The store that they were fetched into.
+            fetched: The commit, or the tag that marks it.
+            listing: The files whose content is taken.
+            lock: The store's.
+        """
+        trees = _list_commits(incoming, (fetched,), *_WITH_TREES)
+        names = dict.fromkeys((*trees, *(entry.blob for entry in listing.entries)))
+        self._pack(incoming, names, lock)
+        _join_history(incoming.directory, self._git.directory)
+        self._change_refs(f"update {PUBLISHED_REF} {fetched}", lock=lock)
 
     def collect(self, lock: IO[Any]) -> None:
         """Collect what no ref of ours leads to, if there is enough garbage."""
@@ -131,16 +165,46 @@ class KeptRefs:
         return packs > _MAX_PACKS or loose > _MAX_LOOSE_OBJECTS or size > most
 
     def _repack(self, lock: IO[Any]) -> None:
-        for words in (("repack", "-a", "-d", "-q"), ("prune", "--expire=now")):
-            self._git.run(
-                *words,
-                lock=lock,
-                timeout_seconds=_COLLECTION_TIMEOUT_SECONDS,
-                settings=("pack.windowMemory=100m", "repack.writeBitmaps=false"),
-            )
+        if self._find_blobs is None:
+            for words in (("repack", "-a", "-d", "-q"), ("prune", "--expire=now")):
+                self._run_long(self._git, *words, lock=lock)
+        else:
+            self._narrow(self._find_blobs, lock)
         size = measure_objects(self._git.directory)
         with suppress(OSError):  # then the next collection is too early
             (self._git.directory / _SIZE_FILE).write_text(str(size), "ascii")
+
+    def _narrow(self, find_blobs: FindBlobs, lock: IO[Any]) -> None:
+        """Write one pack of what is needed, and delete all other objects.
+
+        `git repack` would keep every file of the repository.
+        """
+        store, marked = self._git.directory, self._read_refs(_OUR_REFS).values()
+        commits = _list_commits(self._git, marked)
+        trees = _list_commits(self._git, marked, *_WITH_TREES)
+        heads = _list_commits(self._git, marked, "--no-walk")
+        blobs = chain.from_iterable(map(find_blobs, heads))
+        name = self._pack(self._git, dict.fromkeys((*commits, *trees, *blobs)), lock)
+        _keep_pack(store, name)
+        _cut_history(store, frozenset(commits))
+
+    def _pack(self, git: Git, names: Iterable[str], lock: IO[Any]) -> str:
+        """Write objects of a store into one pack of ours; return its name."""
+        pack = self._git.directory / "objects" / "pack" / "pack"
+        words = ("pack-objects", "-q", "--delta-base-offset", os.fspath(pack))
+        lines = "".join(f"{name}\n" for name in names)
+        return self._run_long(git, *words, stdin=lines.encode(), lock=lock)
+
+    def _run_long(
+        self, git: Git, *words: str, lock: IO[Any], stdin: bytes = b""
+    ) -> str:
+        return git.run(
+            *words,
+            stdin=stdin,
+            lock=lock,
+            timeout_seconds=_COLLECTION_TIMEOUT_SECONDS,
+            settings=("pack.windowMemory=100m", "repack.writeBitmaps=false"),
+        ).text
 
     def _read_size(self) -> int:
         try:
@@ -164,6 +228,53 @@ def delete_leftovers(store: Path, ref: str) -> None:
     place = store / ref
     if place.is_dir() or _is_blank(place):
         delete(place)
+
+
+def _list_commits(git: Git, marked: Collection[str], *words: str) -> list[str]:
+    """Return the commits that these objects lead to, or what the options say."""
+    return git.run("rev-list", *words, *marked).text.split() if marked else []
+
+
+def _keep_pack(store: Path, name: str) -> None:
+    """Delete all objects but those of one pack, which other processes may read.
+
+    The index goes first: without it Git does not look for the pack.
+    """
+    files = sorted((store / "objects" / "pack").iterdir(), key=_is_no_index)
+    for path in files:
+        if not path.name.startswith(f"pack-{name}."):
+            delete(path)
+    for folder in (store / "objects").glob("[0-9a-f][0-9a-f]"):
+        delete(folder)
+
+
+def _is_no_index(path: Path) -> bool:
+    return path.suffix != ".idx"
+
+
+def _cut_history(store: Path, commits: Collection[str]) -> None:
+    """Let the list of commits without parents name only those that are there."""
+    lines = _read_cut(store)
+    kept = [line for line in lines if line in commits]
+    if kept != lines:
+        _write_cut(store, kept)
+
+
+def _join_history(incoming: Path, store: Path) -> None:
+    """Add where the history of one store is cut to that of another one."""
+    if cut := _read_cut(incoming):
+        _write_cut(store, sorted({*cut, *_read_cut(store)}))
+
+
+def _read_cut(store: Path) -> list[str]:
+    try:
+        return (store / "shallow").read_text("ascii").split()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return []
+
+
+def _write_cut(store: Path, commits: Iterable[str]) -> None:
+    replace_text(store / "shallow", "".join(f"{commit}\n" for commit in commits))
 
 
 def _count_objects(store: Path) -> tuple[int, int]:

@@ -12,6 +12,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -80,10 +81,16 @@ class Git:
         self.directory = directory
         self._remote = remote
         self._policy = policy
-        self._closed = False
+        self._closed = threading.Event()
         self._is_new_enough = False
         self._running: set[int] = set()
         self._gate = threading.Lock()  # nothing starts while `close` runs
+
+    def beside(self, directory: Path) -> "Git":
+        """Return Git with another store, for the same remote; `close` ends both."""
+        other = copy(self)
+        other.directory = directory
+        return other
 
     def run(  # noqa: PLR0913 - each of them is a fact about the one command
         self,
@@ -171,7 +178,7 @@ class Git:
     def close(self) -> None:
         """Kill the commands that are running; later ones fail."""
         with self._gate:
-            self._closed = True
+            self._closed.set()
             for pid in self._running:
                 kill_group(pid)
 
@@ -236,7 +243,7 @@ class Git:
         lock = setup.lock if _CAN_PASS_FILES else None
         start = load_starter()
         with _open_input(setup.stdin) as stdin, self._gate:
-            if self._closed:
+            if self._closed.is_set():
                 raise SyncError(_ENDING)
             try:
                 process: subprocess.Popen[bytes] = start(
@@ -277,7 +284,7 @@ class Git:
         self, command: GitCommand, name: str, timeout_seconds: float
     ) -> None:
         """Raise an error unless the command has ended by itself."""
-        if self._closed:
+        if self._closed.is_set():
             raise SyncError(_ENDING)
         if command.is_late:
             raise SyncError(

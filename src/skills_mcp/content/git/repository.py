@@ -7,18 +7,14 @@ exactly.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
 from skills_mcp.content.disk import explained
-from skills_mcp.content.git.failures import (
-    PIN_ADVICE,
-    DamagedStoreError,
-    RefMissingError,
-)
+from skills_mcp.content.git.failures import PIN_ADVICE, DamagedStoreError
 from skills_mcp.content.git.garbage import PUBLISHED_REF, KeptRefs, delete_leftovers
 from skills_mcp.content.git.git_environment import Access
 from skills_mcp.content.git.git_runner import Git
@@ -32,7 +28,7 @@ from skills_mcp.content.git.tree_listing import (
 )
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import LimitExceededError, RemoteMissingError, SyncError
-from skills_mcp.files.durable import delete
+from skills_mcp.files.durable import delete, replace_text
 from skills_mcp.text.rendering import shorten
 
 _FETCH_OPTIONS = (
@@ -42,6 +38,17 @@ _FETCH_OPTIONS = (
     "--no-write-fetch-head",
     "--no-auto-maintenance",
 )
+
+_NEWEST = "--depth=1"
+
+_INCOMING = "skills-incoming"
+"""The store of a fetch that is running; it is deleted at its end."""
+
+_SIZES = "skills-sizes"
+"""The file with the sizes of files that are too large to be served, and not kept.
+
+Without it, nothing could tell them from files that are lost.
+"""
 
 _CONDEMNED = "skills-damaged"
 """The file that marks a store as damaged."""
@@ -65,6 +72,29 @@ class Fetched:
     """The remote's default branch, if that was fetched because there is no `main`."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What every command of one fetch needs."""
+
+    lock: IO[Any]
+    access: Access
+    deadline: float
+    on_progress: Callable[[str, float], None] | None
+
+    @property
+    def remaining_seconds(self) -> float:
+        return max(self.deadline - time.monotonic(), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a remote has: the ref to fetch, and the object that it leads to."""
+
+    ref: str
+    object: str
+    default_branch: str = ""
+
+
 class GitRepository:
     """A bare repository that follows one branch, tag or commit of one remote."""
 
@@ -73,7 +103,7 @@ class GitRepository:
         self._directory = directory
         self._remote = remote
         self._policy = policy
-        self.refs = KeptRefs(self.git)
+        self.refs = KeptRefs(self.git, self._find_blobs if self._is_narrow else None)
 
     def fetch(
         self,
@@ -101,43 +131,67 @@ class GitRepository:
             SyncError: The fetch failed; the message says what to do.
             DamagedStoreError: The cause is Git's store, not the remote.
         """
-        deadline = time.monotonic() + timeout_seconds
         access = self.git.open_access()
         if (self._directory / _CONDEMNED).exists():
             raise DamagedStoreError("Git could not clean it")
         self._prepare(lock)
         if served:
             self.refs.secure(served, lock)
+        call = _Call(lock, access, time.monotonic() + timeout_seconds, on_progress)
+        asked = self._ask(call)
+        if known or not self._is_narrow:
+            self._fetch_whole(call, asked.ref, known)
+        elif asked.object != self.refs.published:
+            self._fetch_served(call, asked)
+        return replace(self._read_published(), default_branch=asked.default_branch)
 
-        wanted, default = self._remote.wanted, ""
-
-        def fetch(*depth: str) -> None:
-            self.git.run(
-                *("fetch", *_FETCH_OPTIONS, *depth, *access.options),
-                *("--end-of-options", self._remote.url),
-                f"+{wanted}:{PUBLISHED_REF}",
-                lock=lock,
-                access=access,
-                timeout_seconds=max(deadline - time.monotonic(), 0.0),
-                on_progress=on_progress,
-                max_growth_bytes=self._policy.max_download_bytes,
-            )
-
-        # The check of the descent needs the history since `known`, or all of it.
-        depth = () if known else ("--depth=1",)
+    def _fetch_whole(self, call: "_Call", ref: str, known: str | None) -> None:
+        """Fetch all files of a commit, and its history if that is needed."""
         try:
-            try:
-                fetch(*depth)
-            except RefMissingError as error:
-                default = self._find_default(access, deadline, error)
-                wanted = f"refs/heads/{default}"
-                fetch(*depth)
+            # The check of the descent needs the history since `known`, or all of it.
+            self._run_fetch(self.git, call, ref, *(() if known else (_NEWEST,)))
             if known and self._is_cut(known):
-                fetch("--unshallow")
+                self._run_fetch(self.git, call, ref, "--unshallow")
         except LimitExceededError:
-            self.refs.forget_published(lock)
+            self.refs.forget_published(call.lock)
             raise
-        return replace(self._read_published(), default_branch=default)
+
+    def _fetch_served(self, call: "_Call", asked: "_Asked") -> None:
+        """Fetch a commit into a store of its own, and keep what is served.
+
+        So a repository may be much larger than its skills, and a commit beyond a limit
+        leaves nothing behind.
+        """
+        incoming = self.git.beside(self._directory / _INCOMING)
+        try:
+            incoming.run("init", "--quiet", "--bare", "--template=", lock=call.lock)
+            self._run_fetch(incoming, call, asked.ref, _NEWEST)
+            found = self._read_published(incoming)
+            entries = self._list(found.commit, incoming)
+            listing = self._select(entries, incoming)
+            self._remember_sizes(entries)
+            self.refs.take(incoming, found.object, listing, call.lock)
+        finally:
+            delete(incoming.directory)
+
+    def _run_fetch(self, git: Git, call: "_Call", ref: str, *options: str) -> None:
+        git.run(
+            *("fetch", *_FETCH_OPTIONS, *options, *call.access.options),
+            *("--end-of-options", self._remote.url, f"+{ref}:{PUBLISHED_REF}"),
+            lock=call.lock,
+            access=call.access,
+            timeout_seconds=call.remaining_seconds,
+            on_progress=call.on_progress,
+            max_growth_bytes=self._policy.max_download_bytes,
+        )
+
+    @property
+    def _is_narrow(self) -> bool:
+        """Whether only files that are served are kept.
+
+        To prove that a history goes on, Git compares it with a whole store.
+        """
+        return self._policy.allow_non_fast_forward
 
     def list_files(self, commit: str) -> tuple[TreeEntry, ...]:
         """Return all files of a commit, served or not.
@@ -145,28 +199,16 @@ class GitRepository:
         Raises:
             DamagedStoreError: The commit is not in the store.
         """
-        with self.git.stream(
-            *("ls-tree", "-r", "-z", "-l", "--full-tree", commit),
-        ) as output:
-            return parse_listing(_split_records(output))
+        return self._list(commit, self.git)
 
     def list_served(self, commit: str) -> TreeListing:
         """Return the files of a commit that are served, by the policy.
 
         Raises:
-            DamagedStoreError: The commit is not in the store.
+            DamagedStoreError: The commit, or one of the files, is not in the store.
             LimitExceededError: There are more files than the policy allows.
         """
-        return select(CommitTree(self.list_files(commit), self.read_blob), self._policy)
-
-    def read_blob(self, blob: str) -> bytes:
-        """Return the content of one blob.
-
-        Raises:
-            DamagedStoreError: It is missing or damaged.
-        """
-        with self.read_blobs((blob,)) as blobs:
-            return next(blobs)
+        return self._select(self.list_files(commit), self.git)
 
     @contextmanager
     def read_blobs(self, blobs: Iterable[str]) -> Iterator[Iterator[bytes]]:
@@ -175,13 +217,8 @@ class GitRepository:
         Raises:
             DamagedStoreError: One is missing or damaged.
         """
-        wanted = tuple(blobs)
-        with self.git.stream(
-            "cat-file",
-            "--batch",
-            stdin="".join(f"{blob}\n" for blob in wanted).encode(),
-        ) as output:
-            yield (_read_blob(output) for _ in wanted)
+        with _read_blobs(self.git, blobs) as contents:
+            yield contents
 
     def is_ancestor(self, old: str, new: str) -> bool:
         """Whether `new` descends from `old`; False if that is not certain."""
@@ -190,6 +227,37 @@ class GitRepository:
             return self.git.run(*words, is_ok=(0, 1)).returncode == 0
         except SyncError:
             return False
+
+    def _list(self, commit: str, git: Git) -> tuple[TreeEntry, ...]:
+        words = ("ls-tree", "-r", "-z", "-l", "--full-tree", commit)
+        with git.stream(*words) as output:
+            return parse_listing(_split_records(output), self._read_sizes())
+
+    def _select(self, entries: Sequence[TreeEntry], git: Git) -> TreeListing:
+        def read(blob: str) -> bytes:
+            with _read_blobs(git, (blob,)) as contents:
+                return next(contents)
+
+        return select(CommitTree(entries, read), self._policy)
+
+    def _find_blobs(self, commit: str) -> Iterator[str]:
+        return (entry.blob for entry in self.list_served(commit).entries)
+
+    def _read_sizes(self) -> dict[str, int]:
+        """Return the sizes of files that were too large to be kept, by their blobs."""
+        with suppress(OSError, ValueError):
+            rows = (self._directory / _SIZES).read_text("ascii").splitlines()
+            return {blob: int(size) for blob, _, size in map(_partition, rows)}
+        return {}
+
+    def _remember_sizes(self, entries: Iterable[TreeEntry]) -> None:
+        most = self._policy.max_file_bytes
+        large = {each.blob: each.size_bytes for each in entries}
+        large = {blob: size for blob, size in large.items() if size > most}
+        known = self._read_sizes()
+        if large.keys() - known.keys():
+            rows = (f"{blob} {size}\n" for blob, size in {**known, **large}.items())
+            replace_text(self._directory / _SIZES, "".join(rows))
 
     def condemn(self) -> None:
         """Mark the store as damaged, so that the next fetch makes a new one."""
@@ -205,13 +273,14 @@ class GitRepository:
             delete(self._directory)
         with explained(self._directory.parent):
             self._directory.mkdir(parents=True, exist_ok=True)
+            delete(self._directory / _INCOMING)
             delete_leftovers(self._directory, PUBLISHED_REF)
         if not (self._directory / "HEAD").is_file():
             self.git.run("init", "--quiet", "--bare", "--template=", lock=lock)
 
-    def _read_published(self) -> Fetched:
+    def _read_published(self, git: Git | None = None) -> Fetched:
         names = (PUBLISHED_REF, f"{PUBLISHED_REF}^{{commit}}")
-        found = self.git.run("rev-parse", *names, is_ok=(0, 128))
+        found = (git or self.git).run("rev-parse", *names, is_ok=(0, 128))
         if found.returncode == 0:
             marked, commit = found.text.split()
             return Fetched(commit, marked)
@@ -234,43 +303,45 @@ class GitRepository:
         except (OSError, UnicodeDecodeError) as error:
             raise DamagedStoreError(f"Git's store cannot be read: {error}") from error
 
-    def _find_default(
-        self, access: Access, deadline: float, missing: RefMissingError
-    ) -> str:
-        """Return the remote's default branch, to be followed instead of `main`.
+    def _ask(self, call: "_Call") -> "_Asked":
+        """Ask the remote which commit is newest, and on which branch.
 
         Raises:
-            RemoteMissingError: A branch was named, or there is no default branch.
+            RemoteMissingError: There is no such branch or tag.
             SyncError: The remote does not answer.
         """
-        try:
-            listed = self._list_branches(access, deadline)
-        except SyncError as error:
-            if not self._remote.is_named:
-                raise
-            name = f"{self._remote}: the repository"
-            said = f"{name} has no such branch. Check its name"
-            raise RemoteMissingError(said) from error
+        remote = self._remote
+        if remote.commit:
+            return _Asked(remote.commit, remote.commit)
+        listed = self._list_refs(call, call.remaining_seconds, "HEAD", remote.wanted)
+        objects = _parse_refs(listed)
+        if found := objects.get(remote.wanted):
+            return _Asked(remote.wanted, found)
+        if remote.pin:
+            raise RemoteMissingError(f"{remote}: {PIN_ADVICE}")
         default = _parse_default(listed)
-        if self._remote.is_named or not is_ref_name(default):
-            raise self._explain_missing(listed) from missing
-        return default
+        if remote.is_named or not is_ref_name(default):
+            raise self._explain_missing(call)
+        return _Asked(f"refs/heads/{default}", objects["HEAD"], default)
 
-    def _list_branches(self, access: Access, deadline: float) -> str:
-        """Return what `git ls-remote --symref` prints about the branches."""
-        seconds = max(deadline - time.monotonic(), 0.0)
-        if self._remote.is_named:  # it is for the message only
-            seconds = min(seconds, _HINT_TIMEOUT_SECONDS)
+    def _list_refs(self, call: "_Call", seconds: float, *refs: str) -> str:
+        """Return what `git ls-remote --symref` prints."""
         return self.git.run(
-            *("ls-remote", "--symref", *access.options, "--end-of-options"),
-            *(self._remote.url, "HEAD", "refs/heads/*"),
-            access=access,
+            *("ls-remote", "--symref", *call.access.options, "--end-of-options"),
+            *(self._remote.url, *refs),
+            lock=call.lock,
+            access=call.access,
             timeout_seconds=seconds,
         ).text
 
-    def _explain_missing(self, listed: str) -> SyncError:
+    def _explain_missing(self, call: "_Call") -> SyncError:
         """Return the error for a missing branch, with the names of those there are."""
         name = f"{self._remote}: the repository"
+        branches = ("HEAD", "refs/heads/*")
+        try:
+            listed = self._list_refs(call, _HINT_TIMEOUT_SECONDS, *branches)
+        except SyncError:
+            return RemoteMissingError(f"{name} has no such branch. Check its name")
         if not listed:
             return RemoteMissingError(f"{name} is empty. Push a first commit")
         hint = _render_branches(listed)
@@ -290,6 +361,12 @@ def _parse_default(listed: str) -> str:
     return ""
 
 
+def _parse_refs(listed: str) -> dict[str, str]:
+    """Return the objects that `git ls-remote` prints, by their refs."""
+    rows = (line.partition("\t") for line in listed.splitlines())
+    return {ref: name for name, _, ref in rows if not name.startswith(_SYMBOLIC[:5])}
+
+
 def _render_branches(listed: str) -> str:
     """Return advice for SKILLS_BRANCH, from the output of `git ls-remote --symref`."""
     if default := _parse_default(listed):
@@ -303,12 +380,28 @@ def _render_branches(listed: str) -> str:
     return f"Set SKILLS_BRANCH to one that it has: {some}"
 
 
+def _partition(row: str) -> tuple[str, str, str]:
+    return row.partition(" ")
+
+
 def _split_records(output: IO[bytes]) -> Iterator[bytes]:
     """Yield the records that end with NUL; read no further than needed."""
     rest = b""
     while piece := output.read(_PIECE_BYTES):
         *records, rest = (rest + piece).split(b"\0")
         yield from records
+
+
+@contextmanager
+def _read_blobs(git: Git, blobs: Iterable[str]) -> Iterator[Iterator[bytes]]:
+    """Yield the content of blobs of a store, in their order."""
+    wanted = tuple(blobs)
+    with git.stream(
+        "cat-file",
+        "--batch",
+        stdin="".join(f"{blob}\n" for blob in wanted).encode(),
+    ) as output:
+        yield (_read_blob(output) for _ in wanted)
 
 
 def _read_blob(output: IO[bytes]) -> bytes:

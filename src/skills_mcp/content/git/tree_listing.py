@@ -28,8 +28,9 @@ CONFIG = "config.yaml"
 _KINDS: Mapping[str, EntryKind] = {"120000": "link", "160000": "submodule"}
 _EXECUTABLE = 0o100
 
-# The size of a blob that Git has lost.
-_UNREADABLE = "BAD"
+# What Git prints for the size of a blob that is not in the store.
+_ABSENT = "BAD"
+_UNKNOWN_BYTES = -1
 
 
 class TreeEntry(NamedTuple):
@@ -38,6 +39,7 @@ class TreeEntry(NamedTuple):
     file: str
     blob: str
     size_bytes: int
+    """Negative if its content is not in the store, and its size is not known."""
     is_executable: bool
     kind: EntryKind = "file"
 
@@ -50,26 +52,30 @@ class TreeListing:
     surveyed: Surveyed = field(default_factory=dict)
 
 
-def parse_listing(records: Iterable[bytes]) -> tuple[TreeEntry, ...]:
+def parse_listing(
+    records: Iterable[bytes], sizes: Mapping[str, int] | None = None
+) -> tuple[TreeEntry, ...]:
     """Return the files of what `git ls-tree -r -z -l --full-tree` prints.
 
     Args:
         records: What it prints, split at each NUL.
-
-    Raises:
-        DamagedStoreError: Git has lost a file of the commit.
+        sizes: Those of blobs that are not in the store, if they are known.
     """
-    return tuple(map(_parse_record, records))
+    return tuple(_parse_record(record, sizes or {}) for record in records)
 
 
-def _parse_record(record: bytes) -> TreeEntry:
+def _parse_record(record: bytes, sizes: Mapping[str, int]) -> TreeEntry:
     header, _, file = record.decode("utf-8", "surrogateescape").partition("\t")
     mode, _, blob, size = header.split()
     kind = _KINDS.get(mode, "file")
-    if size == _UNREADABLE:
-        raise DamagedStoreError(f"{file!r} is missing from Git's store")
-    size_bytes = int(size) if size != "-" else 0
-    return TreeEntry(file, blob, size_bytes, bool(int(mode, 8) & _EXECUTABLE), kind)
+    is_executable = bool(int(mode, 8) & _EXECUTABLE)
+    return TreeEntry(file, blob, _parse_size(size, blob, sizes), is_executable, kind)
+
+
+def _parse_size(size: str, blob: str, sizes: Mapping[str, int]) -> int:
+    if size == _ABSENT:
+        return sizes.get(blob, _UNKNOWN_BYTES)
+    return int(size) if size != "-" else 0
 
 
 class CommitTree:
@@ -142,6 +148,7 @@ def select(tree: CommitTree, policy: SyncPolicy) -> TreeListing:
 
     Raises:
         LimitExceededError: There are too many files, or too many bytes.
+        DamagedStoreError: Git has lost a file that is served.
     """
     files: set[str] = set()
     surveyed: dict[Selection, SurveyedPart] = {}
@@ -166,6 +173,9 @@ def select(tree: CommitTree, policy: SyncPolicy) -> TreeListing:
     files |= {CONFIG, *tree.read_files}
     safe = (file for file in sorted(files) if all(map(is_safe_name, file.split("/"))))
     entries = tuple(filter(None, map(tree.entry, safe)))
+    for entry in entries:
+        if entry.size_bytes < 0:
+            raise DamagedStoreError(f"{entry.file!r} is missing from Git's store")
     return TreeListing(
         entries, {s: _without_empty(p, entries) for s, p in surveyed.items()}
     )

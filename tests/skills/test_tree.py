@@ -198,3 +198,17 @@ def test_every_skill_stands_in_the_tree_once_and_can_be_found(paths: set[str]) -
     assert sorted(described) == sorted(paths)
     for node in walk(tree):
         assert find_node(tree, node.path) == node
+
+
+def test_a_skill_says_where_its_copies_lie() -> None:
+    skills = [make_skill("a/pdf"), make_skill("b/pdf"), make_skill("c")]
+    index = SkillIndex(skills, copies=[[skills[1].path, skills[0].path]])
+
+    tree = render_node(build_tree(index))
+
+    [folder, other] = tree["children"]
+    assert [child["path"] for child in folder["children"]] == ["b/pdf"]
+    assert folder["children"][0]["alsoAt"] == ["a/pdf"]
+    assert "alsoAt" not in other
+    assert index.get("a/pdf") == index.get("b/pdf") == skills[1]
+    assert (len(index), index.copy_count, index.hidden_count) == (2, 1, 0)

@@ -64,6 +64,8 @@ def _label(node: TreeNode) -> str:
             parts.append(f"[cyan]{escape(', '.join(skill.keywords))}[/]")
         counts = ((len(skill.assets), "asset"), (len(skill.scripts), "script"))
         parts += [_plural(number, noun) for number, noun in counts if number]
+    if node.other_places:
+        parts.append(f"[dim]also at {escape(', '.join(node.other_places))}[/]")
     return "  ".join(parts)
 
 

@@ -136,6 +136,8 @@ class LoadedSkill:
     digest: str
     provenance: Provenance
     is_known: bool
+    other_places: tuple[SkillPath, ...]
+    """The paths of identical copies, which the skill stands for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +238,7 @@ def load_answer(
         digest=digest,
         provenance=derive_provenance(content, index, skill),
         is_known=digest == known_digest,
+        other_places=index.other_places(skill.path),
     )
 
 

@@ -250,6 +250,7 @@ def loaded_skill(loaded: LoadedSkill) -> Reply:
         "description": skill.description,
         "category": skill.category or None,
         "scope": skill.scope,
+        **({"also_at": list(loaded.other_places)} if loaded.other_places else {}),
         "instructions": loaded.instructions,
         **({"entry": shlex.join(skill.entry)} if skill.entry else {}),
         "files": files[:MAX_LISTED_FILES],

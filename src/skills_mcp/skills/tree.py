@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from skills_mcp.skills.index import INDEX, ROOT, SkillIndex
-from skills_mcp.skills.model import Skill
+from skills_mcp.skills.model import Skill, SkillPath
 
 
 class TreeNode(NamedTuple):
@@ -24,14 +24,19 @@ class TreeNode(NamedTuple):
     skill_count: int
     """How many skills there are in it, itself included if it is one."""
     number: int | None
-    """Which of `skills` it is; None for a folder that is only a name."""
-    skills: Sequence[Skill]
+    """Which skill that is offered it is; None for a folder that is only a name."""
+    every: SkillIndex
     """All skills of the tree."""
 
     @property
     def skill(self) -> Skill | None:
         """The skill that describes it, if there is one."""
-        return None if self.number is None else self.skills[self.number]
+        return None if self.number is None else self.every.offered[self.number]
+
+    @property
+    def other_places(self) -> tuple[SkillPath, ...]:
+        """The paths of identical copies, which this skill stands for."""
+        return self.every.other_places(SkillPath(self.path))
 
 
 def build_tree(index: SkillIndex) -> TreeNode:
@@ -46,7 +51,7 @@ def build_tree(index: SkillIndex) -> TreeNode:
             place.about = number
         else:
             place.skills[last] = number
-    return _Grower(index.offered).grow("root", "", top)
+    return _Grower(index).grow("root", "", top)
 
 
 def find_node(tree: TreeNode, path: str) -> TreeNode | None:
@@ -112,6 +117,7 @@ def render_own(node: TreeNode) -> dict[str, Any]:
         "keywords": list(skill.keywords) if skill else [],
         "assetCount": len(skill.assets) if skill else 0,
         "scriptCount": len(skill.scripts) if skill else 0,
+        **({"alsoAt": list(node.other_places)} if node.other_places else {}),
         "children": [],
     }
 
@@ -126,7 +132,7 @@ class _Folder:
 
 @dataclass(frozen=True, slots=True)
 class _Grower:
-    skills: Sequence[Skill]
+    index: SkillIndex
 
     def grow(self, name: str, path: str, folder: _Folder) -> TreeNode:
         """Return the node of a folder, described by its own rules."""
@@ -141,7 +147,7 @@ class _Grower:
         return tuple(
             self._child(name, below + name, folder.skills.get(name), inner)
             if (inner := folder.folders.get(name))
-            else TreeNode(name, below + name, (), 1, folder.skills[name], self.skills)
+            else TreeNode(name, below + name, (), 1, folder.skills[name], self.index)
             for name in sorted(folder.skills.keys() | folder.folders.keys(), key=_rank)
         )
 
@@ -160,7 +166,7 @@ class _Grower:
         self, name: str, path: str, number: int | None, children: tuple[TreeNode, ...]
     ) -> TreeNode:
         count = (number is not None) + sum(child.skill_count for child in children)
-        return TreeNode(name, path, children, count, number, self.skills)
+        return TreeNode(name, path, children, count, number, self.index)
 
 
 def _rank(name: str) -> tuple[bool, str]:

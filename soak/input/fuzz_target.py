@@ -20,7 +20,7 @@ with atheris.instrument_imports(
 ):
     from skills_mcp.errors import InvalidPathError, MissingFileError
     from skills_mcp.files.opening import OPENERS, has_openat2, open_inside
-    from skills_mcp.files.paths import find_name, find_twins, parse_relative
+    from skills_mcp.files.paths import find_name, parse_relative
     from skills_mcp.skills.document import decode
     from skills_mcp.skills.frontmatter import parse_skill
     from skills_mcp.skills.model import ProblemList, SkillPath
@@ -49,7 +49,6 @@ def _try_path(text: str, root: Path) -> None:
     else:
         _require("/".join(parts) == text, "a path that is not what was asked for")
         _require(find_name([text], text) == text, "a name that is not its own")
-        _require(not find_twins([text]), "a name that is its own twin")
     found = {_open(root, parts, number) for number in range(len(_USABLE))}
     _require(len(found) == 1, f"openers disagree: {found}")
     _require(_CANARY not in found, "a path that leads outside")

@@ -99,7 +99,7 @@ def test_rule_files_are_checked_too(invoke: Run, tmp_path: Path) -> None:
 
     done = invoke("validate", str(tmp_path))
 
-    assert "bad.md:1: error[frontmatter] has no frontmatter" in done.stdout
+    assert "bad.md:1: error[no-frontmatter] has no frontmatter" in done.stdout
     assert "1 skill, 1 error, 0 warnings" in done.stdout
 
 

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skills_mcp.errors import InvalidPathError
-from skills_mcp.files.paths import find_name, find_twins, fits, parse_relative
+from skills_mcp.files.paths import find_name, fits, parse_relative
 
 HOSTILE = st.lists(
     st.sampled_from([*"ab./\\:~-_ $", "..", "\0", "\n", "é", "\ud800", "\u202e"]),
@@ -156,12 +156,10 @@ def test_of_two_names_that_look_the_same_neither_is_guessed() -> None:
     twins = ["caf\xe9.txt", "cafe\u0301.txt"]
 
     assert [find_name(twins, twin) for twin in twins] == [None, None]
-    assert find_twins([*twins, "cafe.txt"]) == set(twins)
 
 
 def test_a_name_that_is_listed_twice_is_one_name() -> None:
     assert find_name(["a", "a"], "a") == "a"
-    assert find_twins(["a", "a"]) == frozenset()
 
 
 SPELLINGS = st.text(
@@ -179,14 +177,6 @@ def test_the_only_name_of_its_spelling_is_found(names: list[str], wanted: str) -
     assert found == (same.pop() if len(same) == 1 else None)
     for encoding in ("NFC", "NFD"):
         assert find_name(names, normalize(encoding, wanted)) == found
-
-
-@given(st.sets(SPELLINGS, max_size=6))
-def test_every_name_is_found_or_a_twin(names: set[str]) -> None:
-    twins = find_twins(names)
-
-    for name in names:
-        assert find_name(names, name) == (None if name in twins else name)
 
 
 @pytest.mark.parametrize(

@@ -718,7 +718,7 @@ def test_what_git_leaves_out_is_a_problem_also_for_the_next_process(
     assert [skill.path for skill in library.snapshot.index] == ["good"]
     assert [(p.file, p.reason) for p in library.snapshot.problems] == [
         ("aux.md", "has a name that is not safe on every system"),
-        ("link.md", "is a link"),
+        ("link.md", "is a link, so it is not served"),
     ]
 
 

@@ -288,7 +288,7 @@ async def test_the_commits_of_other_sources_are_beside_the_own_one(
 
 
 async def test_names_that_no_uri_can_hold_are_escaped(tmp_path: Path, era: str) -> None:
-    write_skill(tmp_path, "größe #1/50 %?.md", body="Percent.")
+    write_skill(tmp_path, "größe #1/50 %.md", body="Percent.")
     library = open_library(tmp_path)
 
     async with connected(library, era) as client:

@@ -24,7 +24,7 @@ CONFIG = "config.yaml"
 
 FINDINGS = {
     "no-frontmatter": Finding(
-        "review.md", "error", "frontmatter", 1, "has no frontmatter"
+        "review.md", "error", "no-frontmatter", 1, "has no frontmatter"
     ),
     "unclosed-frontmatter": Finding(
         "review.md", "error", "frontmatter", 1, "never ends"
@@ -39,7 +39,9 @@ FINDINGS = {
     "frontmatter-is-a-list": Finding(
         "review.md", "error", "frontmatter", 1, "without `key: value` lines"
     ),
-    "missing-keywords": Finding("review.md", "error", "keywords", 1, "has no keywords"),
+    "missing-keywords": Finding(
+        "review.md", "error", "no-keywords", 1, "has no keywords"
+    ),
     "empty-keywords": Finding("review.md", "error", "keywords", 3, "has no keywords"),
     "keywords-as-text": Finding(
         "review.md", "error", "keywords", 3, "has keywords, not a list"

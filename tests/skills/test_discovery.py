@@ -180,8 +180,8 @@ def test_links_are_reported_and_never_followed(tmp_path: Path) -> None:
         ("good", None),
     ]
     assert [(p.file, p.rule, p.reason) for p in loaded.problems] == [
-        (name, "link", "is a link")
-        for name in ["auth", "broken.md", "folder", "link.md", "loop"]
+        (name, "link", "is a link, so it is not served")
+        for name in ["auth", "broken.md", "folder", "link.md", "loop", "notes.txt"]
     ]
 
 
@@ -226,7 +226,7 @@ def test_a_huge_file_is_refused_without_reading_all_of_it(tmp_path: Path) -> Non
 
     [(_, reason)] = reasons(tmp_path)
 
-    assert reason == "is larger than 1,048,576 bytes"
+    assert reason == "has 8,589,934,592 bytes; limits.max_file_bytes is 8,388,608"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names are not always bytes")
@@ -306,10 +306,16 @@ def test_skills_do_not_begin_where_a_link_leads(tmp_path: Path) -> None:
             ["skills", ".claude/skills", ".github/skills"],
         ),
         (["skills/a.md", ".github/workflows/x.md"], ["skills"]),
-        (["skills/a.md", "_root.md", ".github/skills/x/SKILL.md"], ["."]),
-        (["skills/a.md", "SKILL.md", ".github/skills/x/SKILL.md"], ["."]),
+        (
+            ["skills/a.md", "_root.md", ".github/skills/x/SKILL.md"],
+            [".", ".github/skills"],
+        ),
+        (
+            ["skills/a.md", "SKILL.md", ".github/skills/x/SKILL.md"],
+            [".", ".github/skills"],
+        ),
         (["skills/a.md", "skill.md"], ["."]),
-        (["plugins/a/skills/x/SKILL.md", ".github/skills/x/SKILL.md"], ["."]),
+        (["a/skills/x/SKILL.md", ".github/skills/x/SKILL.md"], [".", ".github/skills"]),
         (["skills/a.md", ".git/skills/x/SKILL.md"], ["skills"]),
         (["skills/a.md", "docs/skills/x/SKILL.md"], ["skills"]),
         (["skills/a.md", ".github/skills"], ["skills"]),
@@ -327,7 +333,14 @@ def test_a_repository_may_have_skills_for_its_own_agents_too(
     found = homes_of(content)
 
     assert [home.directory for home in found] == [content / home for home in homes]
-    assert [home.prefix for home in found] == ["", *(f"{home}/" for home in homes[1:])]
+    assert [home.prefix for home in found] == [
+        "",
+        *(home.removesuffix("skills") for home in homes[1:]),
+    ]
+    assert [home.file_prefix for home in found] == [
+        "",
+        *(f"{home}/" for home in homes[1:]),
+    ]
     assert [home.packages_only for home in found] == [False] + [True] * (len(homes) - 1)
 
 
@@ -366,7 +379,9 @@ def test_a_link_to_itself_costs_no_skill(tmp_path: Path) -> None:
     (tmp_path / "loop.md").symlink_to("loop.md")
 
     assert paths(tmp_path) == ["good"]
-    assert reasons(tmp_path) == [("loop.md", "is a link")]
+    assert reasons(tmp_path) == [
+        (name, "is a link, so it is not served") for name in ("loop", "loop.md")
+    ]
 
 
 # --- packages -----------------------------------------------------------------
@@ -418,7 +433,8 @@ def test_a_declared_file_behind_a_link_is_reported(tmp_path: Path) -> None:
     [skill] = load_skills(tmp_path / "in").skills
 
     assert reasons(tmp_path / "in") == [
-        ("ui.md", "declares x/secret.txt, which is not in its folder")
+        ("ui.md", "declares x/secret.txt, which is not in its folder"),
+        ("ui/x", "is a link, so it is not served"),
     ]
     with pytest.raises(MissingFileError):
         read_file(skill, "x/secret.txt", max_bytes=100)
@@ -455,7 +471,7 @@ def test_a_prefix_stands_in_front_of_everything(
     for file in ["_root.md", "_index.md", "a.md", "ui/_index.md"]:
         write_skill(tmp_path, file)
     write(tmp_path / "office/pdf/SKILL.md", PACKAGE)
-    write(tmp_path / "office/broken/SKILL.md", "no frontmatter")
+    write(tmp_path / "office/broken/SKILL.md", "---\nnever: closed")
 
     loaded = load_skills(tmp_path, prefix=prefix, scope="repo")
 
@@ -501,7 +517,8 @@ def test_what_has_a_frontmatter_is_read_however_it_is_called(tmp_path: Path) -> 
 def test_a_package_without_frontmatter_is_no_notice(tmp_path: Path) -> None:
     write(tmp_path / "pdf/SKILL.md", "# PDF")
 
-    assert reasons(tmp_path) == [("pdf/SKILL.md", "has no frontmatter")]
+    assert paths(tmp_path) == ["pdf"]
+    assert reasons(tmp_path)[0] == ("pdf/SKILL.md", "has no frontmatter")
 
 
 @pytest.mark.parametrize("size", [MAX_SKILL_BYTES, MAX_SKILL_BYTES + 1])
@@ -654,7 +671,7 @@ def test_two_files_of_a_package_that_look_the_same_are_both_left_out(
     [skill] = loaded.skills
     assert list(skill.files) == ["SKILL.md", "x.md"]
     assert [(p.rule, p.level) for p in loaded.problems] == [
-        ("file-name", "warning")
+        ("name-collision", "warning")
     ] * 2
     with pytest.raises(UndeclaredFileError):
         open_library(root).read_file("cv", "é.md")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.config import Limits
+from skills_mcp.errors import LimitExceededError
 from skills_mcp.skills.index import SkillIndex
-from tests.skills.contents import homes_of, load_skills
+from tests.skills.contents import homes_of, load_skills, part_of, take
 from tests.support import make_skill, skill_text, write, write_skill
 
 PACKAGE = "---\nname: x\ndescription: What it does\n---\n\nText.\n"
@@ -83,17 +83,34 @@ def test_a_part_of_a_package_is_never_served_as_the_whole(tmp_path: Path) -> Non
     for number in range(10):
         write(tmp_path / f"x/references/{number}.md")
 
-    assert load_skills(tmp_path, limits=Limits(max_files=5)).skills == ()
+    with pytest.raises(LimitExceededError, match=r"limits\.max_files is 5"):
+        take(tmp_path, settings={"limits": {"max_files": 5}})
 
 
 def test_the_text_of_a_tree_is_bounded(tmp_path: Path) -> None:
     for name in "abc":
         write_skill(tmp_path, f"{name}.md", body="x" * 400)
 
-    loaded = load_skills(tmp_path, limits=Limits(max_characters=1000))
+    fits = take(tmp_path, settings={"limits": {"max_characters": 1200}})
 
-    assert [skill.path for skill in loaded.skills] == ["a", "b"]
-    assert [problem.rule for problem in loaded.problems] == ["max-characters"]
+    assert len(fits.index) == 3
+    with pytest.raises(LimitExceededError, match="have 1,200 characters"):
+        take(tmp_path, settings={"limits": {"max_characters": 1199}})
+
+
+def test_a_source_beyond_a_limit_costs_no_other_one(tmp_path: Path) -> None:
+    write_skill(tmp_path, "small/a.md")
+    for name in "abc":
+        write_skill(tmp_path, f"large/{name}.md", body="x" * 400)
+    parts = part_of(tmp_path / "small"), part_of(tmp_path / "large", at="web")
+
+    snapshot = take(*parts, settings={"limits": {"max_characters": 1000}})
+
+    assert [skill.path for skill in snapshot.index] == ["a"]
+    [problem] = snapshot.problems
+    assert (problem.file, problem.level, problem.rule) == ("web", "error", "limit")
+    assert "is not served: the skills have 1,200 characters" in problem.reason
+    assert "raise limits.max_characters" in problem.hint
 
 
 @pytest.mark.parametrize("newline", ["\r", "\r\n"])

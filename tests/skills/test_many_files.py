@@ -49,10 +49,10 @@ def as_huge_file(main: Path) -> None:
 
 
 DEFECTS: dict[str, Callable[[Path], object]] = {
-    "no frontmatter": as_text("# Title\n\nText.\n"),
+    "no text": as_text("---\nname: x\n---\n![](x.png)\n"),
     "nothing at all": as_text(""),
     "never closed": as_text("---\nname: x\ndescription: D\n"),
-    "no description": as_text("---\nname: x\n---\nBody.\n"),
+    "no description": as_text("---\nname: x\n---\n"),
     "an empty description": as_text("---\nname: x\ndescription: ''\n---\n"),
     "a list": as_text("---\n- a\n---\n"),
     "binary": as_text(b"\x7fELF\x02\x01\x01\0\xff\xfe" * 50),

@@ -17,7 +17,13 @@ from skills_mcp.skills.model import (
     SkillPath,
     Stamp,
 )
-from skills_mcp.skills.package import classify, derive_slug, is_main, parse_package
+from skills_mcp.skills.package import (
+    classify,
+    derive_description,
+    derive_slug,
+    is_main,
+    parse_package,
+)
 
 STAMP = Stamp(10, 1, 1)
 
@@ -150,13 +156,25 @@ def test_a_missing_name_is_that_of_the_folder(written: str) -> None:
         ("Description: D", 1),
     ],
 )
-def test_without_a_description_nobody_could_find_it(fields: str, line: int) -> None:
-    skill, [problem] = parse(f"---\n{fields}\n---\nBody.\n")
+def test_a_package_without_a_description_says_how_it_begins(
+    fields: str, line: int
+) -> None:
+    skill, [problem, *_] = parse(f"---\n{fields}\n---\n# Forms\n\nBody. More.\n")
+
+    assert skill is not None
+    assert skill.description == "Forms: Body."
+    assert (problem.level, problem.rule) == ("warning", "description")
+    assert problem.line == line
+    assert "its first heading and sentence are used" in problem.reason
+
+
+@pytest.mark.parametrize("body", ["", "\n \n", "```\ncode\n```", "![](a.png)", "---"])
+def test_without_any_text_a_package_cannot_be_found(body: str) -> None:
+    skill, [problem] = parse(f"---\nname: pdf\n---\n{body}")
 
     assert skill is None
     assert (problem.level, problem.rule) == ("error", "description")
-    assert problem.line == line
-    assert problem.reason == "has no description"
+    assert "no text to take one from" in problem.reason
 
 
 @pytest.mark.parametrize(
@@ -179,12 +197,8 @@ def test_a_description_is_kept_as_one_line(written: str, description: str) -> No
 @pytest.mark.parametrize(
     "text, rule",
     [
-        ("# PDF\n\nNo frontmatter.\n", "frontmatter"),
         ("---\nname: pdf\ndescription: D\n", "frontmatter"),
-        ("---\n- name: pdf\n---\n", "frontmatter"),
-        ("---\n---\nBody", "frontmatter"),
         ("---\n[[[\n---\n", "yaml"),
-        ("", "frontmatter"),
     ],
 )
 def test_a_text_that_cannot_be_understood_says_why(text: str, rule: str) -> None:
@@ -194,6 +208,96 @@ def test_a_text_that_cannot_be_understood_says_why(text: str, rule: str) -> None
     assert (problem.level, problem.rule) == ("error", rule)
     assert problem.file == "office/pdf/SKILL.md"
     assert problem.hint
+
+
+@pytest.mark.parametrize(
+    "text, rule",
+    [
+        ("# PDF\n\nNo frontmatter.\n", "no-frontmatter"),
+        ("---\n- name: x\n---\n# PDF\n\nNo frontmatter.", "frontmatter"),
+        ("---\n---\n# PDF\nNo frontmatter.", "frontmatter"),
+    ],
+)
+def test_a_package_without_fields_is_called_like_its_folder(
+    text: str, rule: str
+) -> None:
+    skill, problems = parse(text)
+
+    assert skill is not None
+    assert (skill.name, skill.description) == ("pdf", "PDF: No frontmatter.")
+    assert skill.body.startswith("# PDF")
+    assert {problem.level for problem in problems} == {"warning"}
+    assert [problem.rule for problem in problems] == [rule, "description", "name"]
+    assert all(problem.hint for problem in problems)
+
+
+def test_what_is_no_text_gets_no_description() -> None:
+    skill, [problem] = parse("-\0-\0-\0\n\0n\0a\0m\0e\0")
+
+    assert skill is None
+    assert (problem.level, problem.rule) == ("error", "encoding")
+
+
+def test_an_empty_file_is_no_skill() -> None:
+    skill, problems = parse("")
+
+    assert skill is None
+    assert [problem.rule for problem in problems] == ["no-frontmatter", "description"]
+    assert problems[-1].level == "error"
+
+
+# --- a description that is taken from the text --------------------------------
+
+
+@pytest.mark.parametrize(
+    "body, description",
+    [
+        ("# Fix tests\n\nRun it first. Then read.", "Fix tests: Run it first."),
+        ("Run it first. Then read.", "Run it first."),
+        ("# Fix tests", "Fix tests"),
+        ("Fix tests\n=====\n\nRun it.", "Fix tests"),
+        ("# Fix ##\nRun it\nin two lines. Then", "Fix: Run it in two lines."),
+        ("# Version 1.2 of it\n\nUse 1.2. Then", "Version 1.2 of it: Use 1.2."),
+        ("# **Fix** `tests`\n\nRead [it](x.md).", "Fix tests: Read it."),
+        ("![logo](x.png)\n# Fix\n\n- a\n- b\n\nRun.", "Fix: Run."),
+        ("<!-- # No -->\n```sh\n# no\n```\n# Fix\n\n> no\n\nRun.", "Fix: Run."),
+        ("~~~\n# no\n", ""),
+        ("# 表\n\n表を読む。次に書く。", "表: 表を読む。"),
+        ("# Fix\x1b[2J\u202e\n\nR\0un.", "Fix[2J: Run."),
+        ("#no heading\n\nRun.", "Run."),
+        ("| a |\n| - |", ""),
+    ],
+)
+def test_a_text_is_described_by_its_first_heading_and_sentence(
+    body: str, description: str
+) -> None:
+    assert derive_description(body) == description
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "x" * 5_000_000,
+        "# " + "x" * 5_000_000,
+        "# " + "#" * 5_000_000 + "x",
+        "word " * 1_000_000,
+        "[" * 1_000_000,
+        "<!--" * 1_000_000,
+        "```a\n" * 1_000_000,
+        "# " + " #" * 1_000_000,
+        "a\n" * 1_000_000,
+    ],
+)
+def test_a_description_from_a_hostile_text_is_bounded(body: str) -> None:
+    assert len(derive_description(body)) <= 602
+
+
+@given(st.text(st.sampled_from("#a `~<!->[](*_\n\0.|=\u202e"), max_size=60))
+def test_a_description_from_any_text_is_one_line_that_can_be_shown(body: str) -> None:
+    description = derive_description(body)
+
+    assert description == " ".join(description.split())
+    assert description.isprintable()
 
 
 # --- keywords, category, inherit and priority ---------------------------------

@@ -11,10 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.skills.file_tree import FolderTree
-from skills_mcp.skills.homes import HomeFolder
+from skills_mcp.errors import LimitExceededError
+from skills_mcp.skills.file_tree import FolderListing, FolderTree
+from skills_mcp.skills.homes import WHOLE, HomeFolder
 from skills_mcp.skills.model import Problem
-from skills_mcp.skills.walk import MAX_DEPTH, Found, Package, RuleFile, Walk, WalkLimits
+from skills_mcp.skills.walk import (
+    MAX_DEPTH,
+    Found,
+    Package,
+    RuleFile,
+    Survey,
+    Walk,
+    WalkLimits,
+)
 from tests.skills.contents import load_skills
 from tests.support import skill_text, write, write_skill
 
@@ -30,10 +39,15 @@ def write_package(root: Path, folder: str, *files: str) -> Path:
 
 
 def walk(
-    folder: Path, max_files: int = 1000, *, packages_only: bool = False
+    folder: Path,
+    max_files: int = 1000,
+    *,
+    max_file_bytes: int = 1000,
+    packages_only: bool = False,
 ) -> Iterator[Found]:
     home = HomeFolder("", packages_only=packages_only)
-    return Walk(FolderTree(folder), home, WalkLimits(max_files=max_files)).run()
+    limits = WalkLimits(max_files=max_files, max_file_bytes=max_file_bytes)
+    return Walk(FolderTree(folder), home, limits).run()
 
 
 def packages(folder: Path, *, max_files: int = 1000) -> dict[str, list[str]]:
@@ -76,11 +90,36 @@ def test_of_two_main_files_the_one_of_the_standard_is_read(tmp_path: Path) -> No
     for name in ["SKILL.MD", "SKILL.md", "skill.md"]:
         write(tmp_path / "pdf" / name, PACKAGE)
 
-    [package] = walk(tmp_path)
+    [package] = [each for each in walk(tmp_path) if isinstance(each, Package)]
 
-    assert isinstance(package, Package)
     assert package.main == "SKILL.md"
-    assert list(package.files) == ["SKILL.MD", "skill.md"]
+    assert package.files == {}
+    assert problems_of(tmp_path) == [
+        ("pdf/SKILL.MD", "error", "name-collision"),
+        ("pdf/skill.md", "error", "name-collision"),
+    ]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names that differ in case only")
+def test_of_names_that_some_systems_take_for_one_none_is_guessed(
+    tmp_path: Path,
+) -> None:
+    for name in ("a.md", "A.md", "UI/x.md", "ui/y.md", "other.md"):
+        write_skill(tmp_path, name)
+    write_package(tmp_path, "pdf", "é.txt", "É.txt", "b.txt")
+
+    [package] = [each for each in walk(tmp_path) if isinstance(each, Package)]
+
+    assert list(package.files) == ["b.txt"]
+    assert found_in(tmp_path) == ["other.md", "pdf/SKILL.md"]
+    assert problems_of(tmp_path) == [
+        ("A.md", "error", "name-collision"),
+        ("UI", "error", "name-collision"),
+        ("a.md", "error", "name-collision"),
+        ("pdf/É.txt", "warning", "name-collision"),
+        ("pdf/é.txt", "warning", "name-collision"),
+        ("ui", "error", "name-collision"),
+    ]
 
 
 def test_markdown_inside_a_package_is_its_file_and_no_skill(tmp_path: Path) -> None:
@@ -156,7 +195,7 @@ def test_a_rule_and_a_package_of_one_name_keep_their_files_apart(
 
     assert [type(each) for each in found] == [Package, RuleFile]
     assert [each.file for each in found] == ["pdf/SKILL.md", "pdf.md"]
-    assert [e.directory for e in found if isinstance(e, RuleFile)] == [None]
+    assert [e.owns_folder for e in found if isinstance(e, RuleFile)] == [False]
 
 
 # --- hidden folders and folders of other skills -------------------------------
@@ -200,11 +239,14 @@ def test_the_folder_of_a_rule_has_its_markdown_and_still_its_packages(
     (tmp_path / "ui/folder.md").mkdir()
     write_package(tmp_path, "ui/pdf")
 
-    package, rule = walk(tmp_path)
+    link, package, rule = walk(tmp_path)
 
+    assert isinstance(link, Problem)
+    assert (link.file, link.level, link.rule) == ("ui/link.md", "warning", "link")
     assert isinstance(package, Package)
     assert package.folder == "ui/pdf"
-    assert rule == RuleFile("ui.md", tmp_path / "ui", ("b.md", "deep/er/a.md"))
+    markdown = ("b.md", "deep/er/a.md")
+    assert rule == RuleFile("ui.md", owns_folder=True, markdown=markdown)
 
 
 @posix
@@ -218,7 +260,10 @@ def test_a_pipe_among_the_files_of_a_rule_does_not_block(tmp_path: Path) -> None
     loaded = load_skills(tmp_path)
 
     assert [skill.path for skill in loaded.skills] == ["ui"]
-    assert [(p.file, p.rule) for p in loaded.problems] == [("ui.md", "file-missing")]
+    assert [(p.file, p.rule) for p in loaded.problems] == [
+        ("ui.md", "file-missing"),
+        ("ui/link.md", "link"),
+    ]
 
 
 def test_a_folder_that_is_called_like_a_file_owns_nothing(tmp_path: Path) -> None:
@@ -272,7 +317,7 @@ def test_a_file_is_the_main_one_rather_than_a_link(tmp_path: Path) -> None:
     (tmp_path / "pdf/SKILL.md").symlink_to("skill.md")
 
     assert found_in(tmp_path) == ["pdf/skill.md"]
-    assert problems_of(tmp_path) == [("pdf/SKILL.md", "warning", "link")]
+    assert problems_of(tmp_path) == [("pdf/SKILL.md", "error", "name-collision")]
 
 
 def test_a_link_in_a_package_is_left_out_and_told(tmp_path: Path) -> None:
@@ -382,8 +427,7 @@ def test_a_file_that_nobody_can_name_is_told_in_a_safe_way(
     [package] = [e for e in walk(tmp_path) if isinstance(e, Package)]
 
     assert list(package.files) == ["good.txt"]
-    rule = "link" if kind == "link" else "file-name"
-    assert problems_of(tmp_path) == [(f"pdf/{shown}", "warning", rule)]
+    assert problems_of(tmp_path) == [(f"pdf/{shown}", "warning", "file-name")]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="names that Windows refuses")
@@ -402,19 +446,91 @@ def test_a_file_whose_name_is_not_safe_everywhere_is_left_out(
 # --- limits -------------------------------------------------------------------
 
 
-def test_a_walk_ends_after_as_many_files_as_it_may_look_at(tmp_path: Path) -> None:
-    for number in range(10):
-        write_skill(tmp_path, f"{number}.md")
+@pytest.mark.parametrize(
+    "number, said",
+    [(5, "there are 5 files and folders"), (10, "there are more than 10 files")],
+)
+def test_a_walk_with_more_files_than_it_may_have_says_how_many(
+    tmp_path: Path, number: int, said: str
+) -> None:
+    for each in range(number):
+        write_skill(tmp_path / "content", f"{each}.md")
 
-    found = list(walk(tmp_path, 4))
+    with pytest.raises(LimitExceededError, match=said) as raised:
+        list(walk(tmp_path / "content", 4))
 
-    assert [e.file for e in found if isinstance(e, RuleFile)] == [
-        *("0.md", "1.md", "2.md", "3.md")
-    ]
-    [problem] = [e for e in found if isinstance(e, Problem)]
-    assert (problem.file, problem.level, problem.rule) == (".", "error", "max-files")
-    assert problem.reason == "has more than 4 files, the rest is not served"
-    assert "limits.max_files" in problem.hint
+    assert "limits.max_files is 4" in str(raised.value)
+    assert "raise limits.max_files" in str(raised.value)
+
+
+def test_a_huge_folder_is_not_looked_at_to_its_end(tmp_path: Path) -> None:
+    for number in range(20):
+        write_skill(tmp_path, f"a/{number}.md")
+    looked_at: list[str] = []
+
+    class CountingTree(FolderTree):
+        def list(self, folder: str, most: int) -> FolderListing:
+            looked_at.append(folder)
+            return super().list(folder, most)
+
+    write_skill(tmp_path, "b/c.md")
+    tree = CountingTree(tmp_path)
+
+    with pytest.raises(LimitExceededError):
+        list(Walk(tree, HomeFolder(""), WalkLimits(max_files=4)).run())
+
+    assert "b" not in looked_at
+
+
+@pytest.mark.parametrize("size, level", [(100, None), (101, "error")])
+@pytest.mark.parametrize("file", ["rule.md", "pdf/SKILL.md"])
+def test_a_skill_over_the_limit_for_a_file_is_not_served(
+    tmp_path: Path, file: str, size: int, level: str | None
+) -> None:
+    write(tmp_path / file, "x" * size)
+
+    found = list(walk(tmp_path, max_file_bytes=100))
+
+    problems = [(e.file, e.level, e.rule) for e in found if isinstance(e, Problem)]
+    assert problems == ([(file, level, "file-size")] if level else [])
+    skills = [e.file for e in found if not isinstance(e, Problem)]
+    assert skills == ([] if level else [file])
+
+
+def test_a_file_of_a_package_over_the_limit_costs_only_itself(tmp_path: Path) -> None:
+    write_package(tmp_path, "pdf", "a.txt")
+    write(tmp_path / "pdf/video.mp4", "x" * 101)
+
+    package, problem = sorted(walk(tmp_path, max_file_bytes=100), key=str)
+
+    assert isinstance(package, Package)
+    assert list(package.files) == ["a.txt"]
+    assert isinstance(problem, Problem)
+    assert (problem.file, problem.level) == ("pdf/video.mp4", "warning")
+    assert problem.reason == "has 101 bytes; limits.max_file_bytes is 100"
+
+
+@pytest.mark.parametrize("limit, fits", [(100, True), (99, False)])
+def test_the_bytes_of_a_source_are_limited_as_a_whole(
+    tmp_path: Path,
+    limit: int,
+    fits: bool,  # noqa: FBT001
+) -> None:
+    write(tmp_path / "skills/a.md", "x" * 30)
+    write(tmp_path / "skills/a/b.txt", "x" * 30)
+    write(tmp_path / ".github/skills/c/SKILL.md", "x" * 40)
+    limits = WalkLimits(max_total_bytes=limit)
+    survey = Survey(FolderTree(tmp_path), WHOLE, limits)
+    said = None
+
+    try:
+        found = [e for home in survey.layout.homes for e in survey.walk(home)]
+        assert len(found) == 2
+    except LimitExceededError as error:
+        said = str(error)
+
+    assert (said is None) is fits
+    assert fits or str(said).startswith("the files to serve have 100 bytes")
 
 
 @pytest.mark.parametrize("place", ["ui", "ui/deep", "pdf", ".hidden"])
@@ -424,9 +540,8 @@ def test_the_limit_counts_files_wherever_they_lie(tmp_path: Path, place: str) ->
     for number in range(20):
         write(tmp_path / place / f"{number}.txt")
 
-    found = list(walk(tmp_path, 15))
-
-    assert "max-files" in [e.rule for e in found if isinstance(e, Problem)]
+    with pytest.raises(LimitExceededError):
+        list(walk(tmp_path, 15))
 
 
 def test_exactly_as_many_files_are_no_problem(tmp_path: Path) -> None:
@@ -562,8 +677,3 @@ def test_any_tree_of_any_names_is_read_to_its_end(
         assert problem.reason.isprintable()
         assert str(problem).isprintable()
     assert load_skills(folder) == loaded
-
-
-# --- the listing of a folder --------------------------------------------------
-
-NOTHING: frozenset[str] = frozenset()

@@ -261,7 +261,8 @@ def test_what_had_no_room_is_read_as_soon_as_there_is_some(tmp_path: Path) -> No
     files = {"a/x.md": skill_text(body="x" * 900), "z/y.md": skill_text(body="y" * 500)}
     full = of(source, source.commit(files))
     before = collect(full, limits, Visibility())
-    assert len(before.table) == 1
+    assert len(before.table) == 0
+    assert [problem.rule for problem in before.problems] == ["limit"]
     smaller = {**files, "a/x.md": skill_text(body="x" * 100)}
     later = of(source, source.commit(smaller))
 
@@ -273,19 +274,20 @@ def test_what_had_no_room_is_read_as_soon_as_there_is_some(tmp_path: Path) -> No
 
 def test_what_has_no_room_does_not_depend_on_what_is_known(tmp_path: Path) -> None:
     source, limits = History(tmp_path), Limits(max_characters=1000)
-    # A walk goes into the folder `b` first, which comes after `b-c.md` in path order.
     files = {
         "a/b/x.md": skill_text(body="x" * 400),
         "a/b-c.md": skill_text(body="y" * 400),
     }
     before = collect(of(source, source.commit(files)), limits, Visibility())
+    assert len(before.table) == 2
     more = {**files, "Z/z.md": skill_text(body="z" * 400)}
     later = of(source, source.commit(more))
 
     after = collect(later, limits, Visibility(), [before])
 
     assert told(after) == told(collect(later, limits, Visibility()))
-    assert [row.path for row in after.table.listed] == ["Z/z", "a/b/x"]
+    assert [row.path for row in after.table.listed] == []
+    assert [problem.rule for problem in after.problems] == ["limit"]
 
 
 @pytest.mark.parametrize("file", [".", "ui"])
@@ -340,7 +342,7 @@ def test_files_of_earlier_commits_do_not_count(tmp_path: Path) -> None:
         checkout = source.commit({"ui/a.md": TEXTS[0], "b.md": f"{number}"})
         known = [collect(of(source, checkout), limits, Visibility(), known)]
 
-    assert {problem.rule for problem in known[0].problems} == {"frontmatter"}
+    assert {problem.rule for problem in known[0].problems} == {"no-frontmatter"}
 
 
 def test_a_file_of_a_time_to_come_hides_no_other(tmp_path: Path) -> None:

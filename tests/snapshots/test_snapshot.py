@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 from skills_mcp.config import Config
-from skills_mcp.content.source import Content, LeftOut, LeftOutKind
+from skills_mcp.content.source import Content, SurveyedPart
 from skills_mcp.errors import SkillDisabledError
 from skills_mcp.routing.keywords import KeywordMatcher
 from skills_mcp.routing.matcher import Matcher
 from skills_mcp.routing.ranked import RankedMatcher
+from skills_mcp.skills.homes import WHOLE, HomeFolder
 from skills_mcp.skills.inheritance import compose
+from skills_mcp.skills.model import Problem
 from skills_mcp.snapshots.snapshot import Snapshot, log_news
 from tests.skills.contents import part_of, take
 from tests.support import write, write_skill
@@ -198,7 +200,7 @@ def test_problems_of_settings_and_of_skills_are_told_together(content: Path) -> 
 
     assert told(take(content)) == [
         ("config.yaml", "warning", "config"),
-        ("bad.md", "error", "frontmatter"),
+        ("bad.md", "error", "no-frontmatter"),
     ]
 
 
@@ -242,10 +244,12 @@ def test_a_category_beside_the_folder_of_the_skills_is_reported(tmp_path: Path) 
     snapshot = take(tmp_path)
 
     assert paths(snapshot) == ["hiring"]
-    assert told(snapshot) == [("ui/_index.md", "error", "beside-skills")]
-    assert [problem.reason for problem in snapshot.problems] == [
-        "is not served: the skills are in skills/"
-    ]
+    assert told(snapshot) == [(".", "warning", "outside-homes")]
+    [problem] = snapshot.problems
+    assert problem.count == 2
+    assert problem.reason.startswith("holds 2 files of Markdown outside")
+    assert problem.reason.endswith(": docs/guide.md, ui/_index.md")
+    assert "everywhere: true" in problem.hint
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names are not always bytes")
@@ -259,46 +263,36 @@ def test_a_package_beside_the_folder_of_the_skills_is_reported(tmp_path: Path) -
 
     assert paths(snapshot) == ["SKILL", "hiring"]
     assert told(snapshot) == [
-        ("pdf/SKILL.md", "error", "beside-skills"),
-        ("\\udcff/SKILL.md", "error", "beside-skills"),
+        ("\\udcff", "error", "outside-homes"),
+        ("pdf", "error", "outside-homes"),
     ]
+    assert [problem.count for problem in snapshot.problems] == [1, 1]
 
 
 def test_a_repository_serves_the_skills_of_its_own_agents(tmp_path: Path) -> None:
     write_skill(tmp_path, "skills/_root.md", body="Be kind.")
     write(tmp_path / ".github/skills/pdf/SKILL.md", PACKAGE)
-    write(tmp_path / ".github/skills/notes.md", "no skill, and no problem")
+    write(tmp_path / ".github/skills/NOTES.md", "no skill, and no problem")
     write(tmp_path / ".github/other/xlsx/SKILL.md", PACKAGE)
 
     snapshot = take(tmp_path)
 
-    assert paths(snapshot) == [".github/skills/pdf", "_root"]
-    assert snapshot.problems == ()
-    pdf = snapshot.index.require(".github/skills/pdf")
+    assert paths(snapshot) == [".github/pdf", "_root"]
+    assert told(snapshot) == [(".github/other", "error", "outside-homes")]
+    pdf = snapshot.index.require(".github/pdf")
     assert pdf.file == ".github/skills/pdf/SKILL.md"
     assert "Be kind." in compose(snapshot.index, pdf)
 
 
-@pytest.mark.parametrize(
-    "name, kind, rule",
-    [
-        ("liñk.md", "link", "link"),
-        ("team", "submodule", "submodule"),
-        ("a\x1b[2J.md", "name", "file-name"),
-        ("A.md", "collision", "name-collision"),
-        ("film.mp4", "size", "file-size"),
-    ],
-)
-def test_what_a_commit_has_and_no_disk_may_have_is_reported(
-    content: Path, name: str, kind: LeftOutKind, rule: str
-) -> None:
-    left_out = (LeftOut(f"skills/ui/{name}", kind), LeftOut("docs/other.md", kind))
+def test_what_a_commit_has_and_no_disk_may_have_is_reported(content: Path) -> None:
+    write_skill(content, "other/_root.md")
+    told_of = Problem("ui/link.md", "is a link", "copy it", rule="link", count=3)
+    surveyed = {WHOLE: SurveyedPart((HomeFolder("skills"),), (told_of,))}
 
-    snapshot = take(part_of(content, at="web", revision="c0ffee", left_out=left_out))
+    snapshot = take(part_of(content, at="web", revision="c0ffee", surveyed=surveyed))
 
-    [problem] = snapshot.problems
-    assert problem.file == f"web/ui/{name}".replace("\x1b", "\\x1b")
-    assert (problem.level, problem.rule) == ("error", rule)
+    assert snapshot.problems == (replace(told_of, file="web/ui/link.md"),)
+    assert paths(snapshot) == ["web/_index", "web/ui/react"]
 
 
 # --- several sources ----------------------------------------------------------
@@ -377,7 +371,7 @@ def test_a_mount_may_collide_with_a_folder(content: Path, team: Path) -> None:
 
 
 def test_problems_name_the_mount(content: Path, team: Path) -> None:
-    write(team / "pdf/SKILL.md", "no frontmatter")
+    write(team / "pdf/SKILL.md", "---\nnever: closed")
     write_skill(team, "ui/_index.md", keywords=["of"])
 
     snapshot = take(content, part_of(team, at="web"))
@@ -433,8 +427,11 @@ def test_each_source_has_a_limit_of_its_own(content: Path, team: Path) -> None:
 
     snapshot = take(content, part_of(team, at="web"), settings=limits)
 
-    assert told(snapshot) == [("web/.", "error", "max-files")]
-    assert "ui/react" in paths(snapshot)
+    assert told(snapshot) == [("web", "error", "limit")]
+    [problem] = snapshot.problems
+    assert "there are 10 files and folders" in problem.reason
+    assert "raise limits.max_files" in problem.hint
+    assert paths(snapshot) == ["_root", "ui/react"]
 
 
 def test_no_source_at_all_is_an_empty_snapshot() -> None:

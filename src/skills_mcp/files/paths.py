@@ -5,7 +5,6 @@ Nothing here looks at the disk; `files.opening` does, and follows no link.
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -101,19 +100,6 @@ def find_name(names: Iterable[str], wanted: str) -> str | None:
     key = _compose(wanted)
     found = {name for name in names if _compose(name) == key}
     return found.pop() if len(found) == 1 else None
-
-
-def find_twins(names: Iterable[str]) -> frozenset[str]:
-    r"""Return the names that differ from another one only in how accents are encoded.
-
-    >>> find_twins(["a", "\xe9", "e\u0301"]) == {"\xe9", "e\u0301"}
-    True
-    """
-    spellings = set(names)
-    if all(map(str.isascii, spellings)):
-        return frozenset()  # nearly always, and ten thousand folders are asked
-    counts = Counter(map(_compose, spellings))
-    return frozenset(name for name in spellings if counts[_compose(name)] > 1)
 
 
 def fits(path: str, pattern: str) -> bool:

@@ -117,6 +117,9 @@ def _without_fields(
     if not lenient:
         report.fail(rule, reason, _EXAMPLE)
         return None
+    if "\0" in body:  # a program, or UTF-16 that does not say so
+        report.fail("encoding", "is not text: it has NUL bytes", "save it as UTF-8")
+        return None
     report.warn(rule, reason, _PACKAGE_EXAMPLE)
     return Document({}, _BLANK_LINES.sub("", body).rstrip())
 
@@ -126,7 +129,7 @@ def _clean(texts: Texts, report: ProblemList) -> Mapping[str, Any]:
     for key in dict.fromkeys(texts.repeated):
         reason = f"has {key} twice in one place, so the last one is used"
         report.warn("duplicate-key", reason, "take one of them away", key=key)
-    cleaned: dict[str, Any] = _without_controls(texts.value)
+    cleaned: dict[str, Any] = without_controls(texts.value)
     if cleaned != texts.value:
         reason = "has control characters, which are left out"
         report.warn("control-characters", reason, "take them out")
@@ -264,15 +267,15 @@ def _unquote(text: str) -> str:
     return text[1:-1] if is_quoted else text
 
 
-def _without_controls(node: Any) -> Any:
+def without_controls(node: Any) -> Any:
     """Return the texts without what would steer the terminal of a reader."""
     match node:
         case str():
             return _CONTROLS.sub("", node)
         case list():
-            return [_without_controls(item) for item in node]
+            return [without_controls(item) for item in node]
         case dict():
-            return {key: _without_controls(value) for key, value in node.items()}
+            return {key: without_controls(value) for key, value in node.items()}
         case _:
             return node
 

@@ -119,6 +119,8 @@ def parse_example(text: str, *, file: str, truncated: bool = False) -> Example:
     # Only at the very top: further down it is what the example shows.
     begins = text.lstrip(_INVISIBLE).lstrip().startswith("---")
     document = parse_document(text, ProblemList(file), lenient=True) if begins else None
+    if document is not None and not document.fields:
+        document = None  # two lines across the page
     given = document.fields if document else {}
     fields = {str(key).casefold(): value for key, value in given.items()}  # 003
     body = document.body if document else text.strip(_INVISIBLE).strip()

@@ -19,6 +19,7 @@ from skills_mcp.skills.document import (
     parse_document,
     priority_of,
     text_of,
+    without_controls,
     words_of,
 )
 from skills_mcp.skills.model import (
@@ -194,7 +195,7 @@ def derive_description(body: str) -> str:
     >>> derive_description("# Fix tests\n\nRun **pytest** first. Then read on.")
     'Fix tests: Run pytest first.'
     """
-    text = _CODE.sub("", body[:_MAX_LOOKED_AT])
+    text = _CODE.sub("", without_controls(body[:_MAX_LOOKED_AT]))
     heading = _HEADING.search(text)
     title = _plain(heading[1]) if heading else ""
     after = text[heading.end() :] if heading else text

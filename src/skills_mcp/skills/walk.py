@@ -346,7 +346,7 @@ class Walk:
                 yield from self._inner(prefix + name, entries, packages_only=is_hidden)
             elif is_hidden and is_wanted:
                 self._aside.add(self._home.below(prefix + name), entry)
-            elif entry.kind != "file" and is_wanted:
+            elif entry.kind in {"link", "submodule"} and is_wanted:
                 yield from _no_file(prefix + name, entry, "error")
             elif name.endswith(".md") and is_wanted:
                 yield from self._markdown(prefix + name, entry, entries)
@@ -374,7 +374,9 @@ class Walk:
     ) -> Iterator[Found]:
         folder = file.removesuffix(".md")
         resources = beside.get(PurePosixPath(folder).name)
-        owns = resources is not None and resources.kind == "folder"
+        # A pipe in place of the file is reported by the reader, and owns nothing.
+        kinds = entry.kind, resources.kind if resources else None
+        owns = kinds == ("file", "folder")
         if fault := self._fault_of_size(file, entry, "error"):
             yield fault
         elif owns and self._is_wanted(folder) and not self._is_package(folder):

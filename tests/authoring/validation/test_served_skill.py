@@ -98,6 +98,7 @@ def test_the_ranked_algorithm_judges_where_some_skill_has_no_keywords(
     for name in ("a", "b", "c", "d"):
         text = "---\nname: pdf\ndescription: Fill in PDF forms.\n---\nDo it.\n"
         write(tmp_path / "skills" / name / "pdf" / "SKILL.md", text)
+        write(tmp_path / "skills" / name / "pdf" / "data.csv", name)  # so no copies
 
     [problem] = problems(tmp_path)
 
@@ -189,7 +190,7 @@ def test_undeclared_files_are_named(tmp_path: Path) -> None:
     assert "'assets/b.txt', 'assets/c.txt', 'assets/d.txt' and 1 more" in problem.reason
 
 
-@pytest.mark.parametrize("name", ["README.md", ".gitkeep", "__pycache__/x.pyc"])
+@pytest.mark.parametrize("name", ["README.md", ".gitkeep"])
 def test_what_people_and_tools_leave_there_needs_no_declaration(
     tmp_path: Path, name: str
 ) -> None:
@@ -198,6 +199,14 @@ def test_what_people_and_tools_leave_there_needs_no_declaration(
     write(tmp_path / "auth" / name)
 
     assert said(tmp_path) == []
+
+
+def test_what_a_program_has_left_is_said_once(tmp_path: Path) -> None:
+    write_skill(tmp_path, "auth.md", assets=ASSETS)
+    write(tmp_path / "auth/assets/a.txt")
+    write(tmp_path / "auth/__pycache__/x.pyc")
+
+    assert [rule for _, _, rule in said(tmp_path)] == ["installed-folder"]
 
 
 def test_a_skill_among_the_files_of_another_is_said_once(tmp_path: Path) -> None:

@@ -21,8 +21,6 @@ def test_line_ends_of_dos_are_no_finding() -> None:
         ("\ufeff" + WELL, "begins with a byte order mark"),
         ("\n" + WELL, "does not begin with a line of ---"),
         ("# PDF\n\n" + WELL, "does not begin with a line of ---"),
-        ("Just text.", "has no frontmatter"),
-        ("", "has no frontmatter"),
         (f"---\n{HEAD}", "has a frontmatter that never ends"),
         ("---\n- one\n---\n", "has a frontmatter without `key: value` lines"),
         ("---\n---\n", "has a frontmatter without `key: value` lines"),
@@ -35,6 +33,14 @@ def test_a_frontmatter_begins_at_the_first_byte_and_ends(
 
     assert finding.rule == "frontmatter"
     assert reason in finding.reason
+    assert "keywords" not in finding.hint, "that is for rule files"
+
+
+@pytest.mark.parametrize("text", ["Just text.", ""])
+def test_without_a_frontmatter_nothing_else_is_said_of_a_package(text: str) -> None:
+    [finding] = findings(text)
+
+    assert (finding.rule, finding.reason) == ("no-frontmatter", "has no frontmatter")
     assert "keywords" not in finding.hint, "that is for rule files"
 
 

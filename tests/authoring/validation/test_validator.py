@@ -65,7 +65,7 @@ def test_what_the_server_reports_is_said_with_the_paths_of_this_machine(
 
     assert found == {
         "config.yaml",
-        "docs/_index.md",
+        ".",
         "skills/odd.md",
         "skills/in\\u200bvisible.md",
         ".github/skills/release/SKILL.md",

@@ -16,6 +16,7 @@ LEVELS: Mapping[str, Literal["error", "warning"]] = MappingProxyType(
     {
         "encoding": "error",
         "frontmatter": "error",
+        "no-frontmatter": "error",
         "yaml": "error",
         "duplicate-key": "error",
         "unknown-key": "error",

@@ -13,6 +13,7 @@ from skills_mcp.text.safe_yaml import YamlError, parse_values
 
 _RULER = "---"
 _FRONTMATTER = "frontmatter"
+_NOT_FOUND = frozenset({_FRONTMATTER, "no-frontmatter"})
 _BYTE_ORDER_MARK = "\ufeff"
 _EXAMPLE = "begin the file with --- / name: … / description: … / ---"
 
@@ -68,9 +69,9 @@ def parse_strictly(raw: bytes, markdown: Markdown) -> PackageReading:
     if document is None:
         report = ProblemList("")
         document = parse_document(text, report, lenient=True)
-    if document is None:
+    if document is None or not document.fields:
         return PackageReading(findings)
-    others = (found for found in findings if found.rule != _FRONTMATTER)
+    others = (found for found in findings if found.rule not in _NOT_FOUND)
     findings = (*_check_beginning(text), *others)  # a frontmatter was found later on
     texts = document.fields
     typed = _parse_types(markdown.frontmatter)

@@ -8,6 +8,7 @@ from skills_mcp.routing.matcher import (
     Candidate,
     Evidence,
     Mask,
+    Matcher,
     WordEvidence,
 )
 from skills_mcp.skills.model import Skill
@@ -20,6 +21,10 @@ class LexicalMatcher:
 
     def __init__(self, skills: Sequence[Skill]) -> None:
         self._skills = skills
+
+    @property
+    def by_words(self) -> Matcher:
+        return self
 
     def score(
         self,

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skills_mcp.config import Matching
 from skills_mcp.embeddings.client import EmbeddingError, Matrix, Vector, parse_vectors
 from skills_mcp.embeddings.fused import (
     _REMEMBERED,
@@ -20,6 +21,7 @@ from skills_mcp.embeddings.fused import (
     find_nearest,
 )
 from skills_mcp.embeddings.skill_vectors import compose_skill_text
+from skills_mcp.routing.decision import choose
 from skills_mcp.routing.matcher import Candidate, Matcher
 from skills_mcp.routing.ranked import RankedMatcher, derive_document
 from skills_mcp.routing.text_index.inverted_index import TextIndex
@@ -171,6 +173,21 @@ def test_a_task_that_is_a_name_is_answered_without_asking_anybody() -> None:
 
     assert fuse(skills, ask=ask).score("auth") == LexicalMatcher(skills).score("auth")
     assert asked == []
+
+
+def test_of_a_long_task_only_the_part_that_counts_is_sent() -> None:
+    asked: list[str] = []
+    skills = example_skills()
+
+    def ask(text: str) -> Vector:
+        asked.append(text)
+        return embed(text)
+
+    matcher = fuse(skills, lexical=ranked_matcher(skills), ask=ask)
+    noise = "".join(f"line {number} of the noise\n" for number in range(5_000))
+    choose(matcher, f"{skills[0].description}\n\n{noise}", Matching())
+
+    assert asked == [compose_task_text(skills[0].description)]
 
 
 def test_what_scores_too_low_and_what_is_too_much_is_left_out() -> None:

@@ -12,7 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher, WordEvidence
+from skills_mcp.routing.matcher import (
+    Candidate,
+    Evidence,
+    Mask,
+    Matcher,
+    WordEvidence,
+)
 from skills_mcp.routing.names import Names
 from skills_mcp.routing.ranked import RankedMatcher, derive_document
 from skills_mcp.routing.search import SearchResult, search
@@ -27,6 +33,10 @@ class Scored:
 
     candidates: Sequence[Candidate]
     algorithm: Literal["ranked"] = "ranked"
+
+    @property
+    def by_words(self) -> Matcher:
+        return self
 
     def score(
         self,

@@ -227,6 +227,11 @@ class FusedMatcher:
         self._weight = weight
         self._model = model
 
+    @property
+    def by_words(self) -> Matcher:
+        """The matcher that it adds meanings to."""
+        return self._lexical
+
     def score(
         self,
         context: str,

@@ -45,7 +45,8 @@ def focus(matcher: Matcher, context: str, *, within: Mask = None) -> str:
         return context
     best, found = "", -1.0
     for part in derive_views(context):
-        candidates = matcher.score(part, most=1, within=within)
+        # To ask a provider of embeddings for the vectors of all would take long.
+        candidates = matcher.by_words.score(part, most=1, within=within)
         score = float(candidates[0].score) if candidates else 0.0
         if score > found:
             best, found = part, score

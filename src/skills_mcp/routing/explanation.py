@@ -21,8 +21,7 @@ _MOST_WORDS = 30
 _MOST_REASONS = 10
 _MOST_IGNORED = 50
 
-# Of what was typed: a word of 10,000 letters is none, and a part only a reminder.
-_MOST_SHOWN = 200
+_MOST_SHOWN = 80  # of a word, a keyword or a task; more of them would be a long reply
 
 _TYPED = re.compile(r"[^\W_]+(?:['\N{RIGHT SINGLE QUOTATION MARK}][^\W_]+)*")
 

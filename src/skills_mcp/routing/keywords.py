@@ -10,7 +10,13 @@ from numpy.typing import NDArray
 
 from skills_mcp.routing.decision import PRIORITY_UNIT
 from skills_mcp.routing.keyword_index import KeywordIndex, Numbers, clean
-from skills_mcp.routing.matcher import Candidate, Evidence, Mask, WordEvidence
+from skills_mcp.routing.matcher import (
+    Candidate,
+    Evidence,
+    Mask,
+    Matcher,
+    WordEvidence,
+)
 from skills_mcp.routing.tokens import tokenize
 from skills_mcp.skills.model import Skill
 
@@ -48,6 +54,11 @@ class KeywordMatcher:
         self._skills = skills
         self._places = np.arange(len(skills)) if places is None else places
         self._match = lru_cache(maxsize=_REMEMBERED_TOKENS)(index.match)
+
+    @property
+    def by_words(self) -> Matcher:
+        """Itself: it compares nothing but words."""
+        return self
 
     def score(
         self,

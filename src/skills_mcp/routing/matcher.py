@@ -61,6 +61,11 @@ class Matcher(Protocol):
         """Which of the two it is."""
         ...
 
+    @property
+    def by_words(self) -> "Matcher":
+        """The matcher that compares words alone; it asks no network."""
+        ...
+
     def score(
         self,
         context: str,

@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 
 from skills_mcp.routing import rerank
 from skills_mcp.routing.decision import PRIORITY_UNIT
-from skills_mcp.routing.matcher import Candidate, Evidence, Mask, WordEvidence
+from skills_mcp.routing.matcher import (
+    Candidate,
+    Evidence,
+    Mask,
+    Matcher,
+    WordEvidence,
+)
 from skills_mcp.routing.names import Names, clean
 from skills_mcp.routing.task import (
     UNKNOWN,
@@ -121,6 +127,11 @@ class RankedMatcher:
         self._reader = TaskReader(index)
         self._shares = Shares(index)
         self._has_priorities = bool(index.priorities.any())
+
+    @property
+    def by_words(self) -> Matcher:
+        """Itself: it compares nothing but words."""
+        return self
 
     def score(
         self,

@@ -16,6 +16,7 @@ from skills_mcp.routing.decision import (
 )
 from skills_mcp.routing.matcher import Evidence, WordEvidence
 from skills_mcp.skills.model import Skill
+from skills_mcp.text.rendering import shorten
 
 _MOST_NEW_KEYWORDS = 3
 """Who needs more of them is right to lose."""
@@ -162,7 +163,7 @@ def _by_keyword(
         is_clear = score > rival and score - rival >= gap
         if is_clear and score >= exact(matching.min_score):
             noun = "keyword" if number == 1 else "keywords"
-            added = " and ".join(repr(word.term) for word in terms[:number])
+            added = " and ".join(shorten(word.term) for word in terms[:number])
             yield f"{path} would win with the {noun} {added}"
             return
     total = len(wanted.skill.keywords)
@@ -226,5 +227,5 @@ def _missing(wanted: Contender, words: Sequence[WordEvidence]) -> list[WordEvide
 
 
 def _quote(words: Sequence[WordEvidence]) -> str:
-    shown = ", ".join(repr(word.typed) for word in words[:_FEW])
+    shown = ", ".join(shorten(word.typed) for word in words[:_FEW])
     return f"{shown} and {len(words) - _FEW} more" if len(words) > _FEW else shown

@@ -1,3 +1,4 @@
+import os
 import shutil
 import stat
 import subprocess
@@ -11,6 +12,7 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Checkout, Content, Freshness, Mount, Part
+from skills_mcp.content.store.snapshot_store import SnapshotStore
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import HistoryRewrittenError, RemoteMissingError, SyncError
 from tests.content.git_server import serving
@@ -761,3 +763,74 @@ def test_the_default_branch_of_a_rewritten_history_is_checked_like_any_other(
 
     with pytest.raises(HistoryRewrittenError):
         sync(source)
+
+
+DAYS = 24 * 60 * 60
+
+
+@pytest.fixture
+def forgotten(upstream: Upstream, tmp_path: Path) -> Path:
+    """The store of a branch that was followed 31 days ago."""
+    upstream.commit({"a.md": "A"})
+    git("push", "-q", "origin", "HEAD:refs/heads/old", cwd=upstream.work)
+    sync(open_branch(upstream, tmp_path, "old"))
+    store = store_of(tmp_path)
+    os.utime(store, (time.time() - 31 * DAYS,) * 2)
+    return store
+
+
+def test_the_store_of_a_branch_that_is_followed_no_more_is_deleted(
+    forgotten: Path, source: RemoteBranch, tmp_path: Path
+) -> None:
+    others = [tmp_path / "cache/index", tmp_path / "cache/0123456789abcdef"]
+    for other in others:  # neither is a store
+        other.mkdir()
+        os.utime(other, (0, 0))
+
+    sync(source)
+
+    assert not forgotten.exists()
+    assert all(other.is_dir() for other in others)
+    assert len(list((tmp_path / "cache").iterdir())) == len(others) + 1
+
+
+def test_a_store_that_was_opened_lately_stays(
+    forgotten: Path, upstream: Upstream, source: RemoteBranch, tmp_path: Path
+) -> None:
+    open_branch(upstream, tmp_path, "old").open()
+
+    sync(source)
+
+    assert forgotten.is_dir()
+
+
+def test_a_store_that_is_read_stays(
+    forgotten: Path, upstream: Upstream, source: RemoteBranch, tmp_path: Path
+) -> None:
+    reader = open_branch(upstream, tmp_path, "old").open()
+    os.utime(forgotten, (0, 0))
+
+    sync(source)
+
+    assert reader is not None
+    assert text(reader) == "A"
+
+
+def test_a_store_that_is_written_stays(forgotten: Path, source: RemoteBranch) -> None:
+    with SnapshotStore(forgotten).exclusive(timeout_seconds=1):
+        os.utime(forgotten, (0, 0))
+
+        sync(source)
+
+    assert forgotten.is_dir()
+
+
+def test_a_branch_whose_store_was_deleted_is_fetched_again(
+    forgotten: Path, upstream: Upstream, source: RemoteBranch, tmp_path: Path
+) -> None:
+    old = open_branch(upstream, tmp_path, "old")
+    sync(source)
+
+    assert old.open() is None
+    assert text(sync(old)) == "A"
+    assert forgotten.is_dir()

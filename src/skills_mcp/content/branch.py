@@ -140,7 +140,9 @@ class RemoteBranch:
                     return here
         with self._exclusive() as lock:
             self._delivery.run(lock, freshness, partial(accept, self))
-        return self._require_published()
+        published = self._require_published()
+        self._collect_stores()
+        return published
 
     def attempt(self) -> Attempt:
         """Return how the last syncs on this machine went."""
@@ -250,6 +252,12 @@ class RemoteBranch:
     def close(self) -> None:
         """End a fetch that is running."""
         self._parts.repository.git.close()
+
+    def _collect_stores(self) -> None:
+        """Delete what belongs to a branch or repository that is followed no more."""
+        from skills_mcp.content.store.snapshot_store import collect_stores
+
+        collect_stores(self._directory.parent, time.time())
 
     def _tell_branch(self, default: str) -> None:
         """Say once if the remote's default branch is followed for want of `main`."""

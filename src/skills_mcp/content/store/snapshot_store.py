@@ -17,12 +17,13 @@ one, and each points to a folder that was complete before it got its name.
 
 import errno
 import os
+import re
 import shutil
 import stat
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -55,6 +56,7 @@ from skills_mcp.files.durable import (
 )
 from skills_mcp.files.locks import FileLock, acquire_lock
 
+_LOCK = "sync.lock"
 _STAGING_PREFIX = ".staging-"
 _LEFTOVERS = (_STAGING_PREFIX, DELETED_PREFIX, NEW_PREFIX, ".current-")
 """Names that a killed process leaves behind; the last one is of an older version."""
@@ -62,6 +64,10 @@ _LEASE_SUFFIX = ".lease"
 _SURVEY_SUFFIX = ".survey"
 _OLD_SUFFIX = ".left-out"
 """What older versions wrote in its place."""
+
+# What was not opened for so long belongs to a branch that is followed no more.
+_KEPT_SECONDS = 30 * 24 * 60 * 60.0
+_NAME = re.compile("[0-9a-f]{16}")
 
 # A pointer is rarely replaced between reading it and taking the lease; twice in a row
 # means that another program deletes snapshots.
@@ -258,6 +264,31 @@ class SnapshotStore:
             return None
         return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
+    def delete_unused(self, now: float) -> None:
+        """Delete the whole store if it was not opened for 30 days.
+
+        It stays if another process reads or writes it.
+
+        Args:
+            now: In seconds since the epoch.
+        """
+        if not self._is_unused(now):
+            return
+        deleted = self.directory.with_name(f"{DELETED_PREFIX}{uuid4().hex}")
+        with suppress(OSError, SyncError), ExitStack() as held:
+            held.enter_context(self.exclusive(timeout_seconds=0.0))
+            every = self._snapshots.glob(f"*{_LEASE_SUFFIX}")
+            is_free = [held.enter_context(leases.held_alone(each)) for each in every]
+            if all(is_free) and self._is_unused(now):
+                self.directory.rename(deleted)
+        delete(deleted)
+
+    def _is_unused(self, now: float) -> bool:
+        try:
+            return self.directory.stat().st_mtime < now - _KEPT_SECONDS
+        except OSError:
+            return False
+
     def _is_complete(self, commit: str) -> bool:
         """Whether the folder of a commit is here; it gets its name when complete."""
         try:
@@ -270,6 +301,8 @@ class SnapshotStore:
         """Take a lease; None if the commit is deleted, or about to be."""
         if not self._is_complete(commit):
             return None  # and leave no lease behind for what is not there
+        with suppress(OSError):  # a read-only disk can still be read
+            os.utime(self.directory)  # or `delete_unused` takes it for unused
         with explained(self.directory):
             lease = leases.take(
                 self._lease_file(commit), lambda: self._is_complete(commit)
@@ -323,6 +356,21 @@ class SnapshotStore:
         delete(deleted)
 
 
+def collect_stores(cache: Path, now: float) -> None:
+    """Delete the stores in a folder that were not opened for 30 days.
+
+    Args:
+        cache: The folder of all stores; what else is in it stays.
+        now: In seconds since the epoch.
+    """
+    with suppress(OSError):
+        for path in tuple(cache.iterdir()):
+            if path.name.startswith(DELETED_PREFIX):
+                delete(path)  # a process was killed meanwhile
+            elif _NAME.fullmatch(path.name) and (path / _LOCK).is_file():
+                SnapshotStore(path).delete_unused(now)
+
+
 def _find_leftovers(directory: Path) -> Iterator[Path]:
     return (path for path in directory.iterdir() if path.name.startswith(_LEFTOVERS))
 
@@ -335,7 +383,7 @@ def _acquire(directory: Path, timeout_seconds: float) -> FileLock:
             no locks.
         OSError: The folder cannot be written.
     """
-    path = directory / "sync.lock"
+    path = directory / _LOCK
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     open_up(directory)
     _make_way(path)

@@ -11,6 +11,7 @@ import portalocker
 import pytest
 
 from tests.cli.conftest import Run
+from tests.packages import package_text
 from tests.support import Upstream, skill_text, write, write_skill
 
 Known = dict[str, Any]
@@ -334,3 +335,27 @@ def test_a_default_branch_that_stands_in_for_main_is_named(
     assert said["Branch"] == "trunk, the default branch, as there is no main"
     [source] = json.loads(as_json.stdout)["sources"]
     assert source["default_branch"] == "trunk"
+
+
+@pytest.mark.parametrize("form", ["folder", "repository"])
+def test_it_counts_the_packages_that_are_not_served(
+    form: str, invoke: Run, upstream: Upstream
+) -> None:
+    upstream.commit(
+        {
+            f"{place}/SKILL.md": package_text()
+            for place in ("skills/a", "eval/b", "eval/c")
+        }
+    )
+    is_folder = form == "folder"
+    place = (
+        ("--skills-dir", str(upstream.work)) if is_folder else ("--repo", upstream.url)
+    )
+    invoke("sync", *place)
+
+    done = invoke("status", *place)
+    data = json.loads(invoke("status", "--json", *place).stdout)
+
+    [said] = facts(done.stdout)
+    assert said["Not served"] == "2 packages: skills-mcp tree --problems"
+    assert data["sources"][0]["not_served"] == 2

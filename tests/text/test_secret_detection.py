@@ -46,7 +46,7 @@ def test_every_token_has_a_mark(kind: SecretKind, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    (
+    [
         *("PASSWORD", "pa\u017fsword", "to\u212aen", "passwd", "passphrase", "pwd"),
         *(
             "client_secret",
@@ -57,7 +57,7 @@ def test_every_token_has_a_mark(kind: SecretKind, data: st.DataObject) -> None:
             "privatekey",
         ),
         *("account_key", "auth-key", "signing_key", "encryption_key"),
-    ),
+    ],
 )
 def test_a_name_is_found_in_any_letters(name: str) -> None:
     found = [each.kind for each in find_secrets(f'{name} = "9fK2mQ7xLw4Tz8Rb"')]

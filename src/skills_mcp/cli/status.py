@@ -160,6 +160,9 @@ def _facts(state: SourceState, *, is_alone: bool) -> Iterator[tuple[str, str]]:
         yield "Synced", f"{describe_age(state.age_seconds)}{stale}{failed}"
     if state.default_branch:
         yield "Branch", f"{state.default_branch}, {_NO_MAIN}"
+    if state.not_served:
+        noun = "package" if state.not_served == 1 else "packages"
+        yield "Not served", f"{state.not_served:,} {noun}: skills-mcp tree --problems"
     if state.verified_by:
         yield "Signed by", state.verified_by
     if state.hold:

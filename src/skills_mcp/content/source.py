@@ -211,6 +211,8 @@ class SourceState:
     """The remote's default branch, if that is followed because there is no `main`."""
     failed_at: datetime | None = None
     next_attempt_at: datetime | None = None
+    not_served: int = 0
+    """How many packages lie outside of the folders that are served."""
 
 
 def accept_all(source: ContentSource, checkout: Checkout) -> None:

@@ -276,6 +276,8 @@ def render_state(state: SourceState) -> dict[str, Any]:
         data["error"] = render_error(state.error)
     moments = {"failed_at": state.failed_at, "next_attempt_at": state.next_attempt_at}
     data |= {name: render_time(moment) for name, moment in moments.items() if moment}
+    if state.not_served:
+        data["not_served"] = state.not_served
     if state.default_branch:
         data["default_branch"] = state.default_branch
     if state.verified_by:

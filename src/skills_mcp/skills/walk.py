@@ -5,7 +5,7 @@ a problem, or it lies in a folder whose problem has the count.
 """
 
 from collections import defaultdict
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
@@ -28,6 +28,7 @@ from skills_mcp.skills.package import MAIN, is_main
 MAX_DEPTH = MAX_PARTS - 1
 """As many folders as the path of a file may have."""
 
+_OUTSIDE = "outside-homes"
 _TO_LINK = "put what it leads to in its place"
 
 # A limit that is exceeded is told with the number found, unless that takes too long.
@@ -215,6 +216,12 @@ def _is_main_file(name: str, entry: FolderEntry) -> bool:
     return entry.kind != "folder" and is_main(name)
 
 
+def count_not_served(problems: Iterable[Problem]) -> int:
+    """Return how many packages lie outside of the homes, as the problems say."""
+    found = (each for each in problems if each.rule == _OUTSIDE)
+    return sum(each.count for each in found if each.level == "error")
+
+
 def _outside(folder: str, count: int, layout: Layout) -> Problem:
     packages = "1 package" if count == 1 else f"{count:,} packages"
     if layout.is_picked:
@@ -228,7 +235,7 @@ def _outside(folder: str, count: int, layout: Layout) -> Problem:
         hint = "set everywhere: true for this source (SKILLS_EVERYWHERE=true)"
         level = "error"
     shown = printable(folder)
-    return Problem(shown, reason, hint, level, rule="outside-homes", count=count)
+    return Problem(shown, reason, hint, level, rule=_OUTSIDE, count=count)
 
 
 @dataclass(slots=True)
@@ -262,7 +269,7 @@ class _Aside:
                 "file of Markdown",
                 reason,
                 "if they are rules, set everywhere: true for this source",
-                rule="outside-homes",
+                rule=_OUTSIDE,
             )
         if self.installed:
             reason = "filled by a program, of which nothing is served"
@@ -273,7 +280,7 @@ class _Aside:
         if self.is_full:
             reason = "has more files outside of its homes than were looked at"
             hint = "serve a part of it with subfolder, or raise limits.max_files"
-            yield Problem(".", reason, hint, "warning", rule="outside-homes")
+            yield Problem(".", reason, hint, "warning", rule=_OUTSIDE)
 
 
 def _summary(

@@ -5,7 +5,8 @@ Rule: a state is replaced in one assignment, so that no reply mixes two of them.
 
 import logging
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
@@ -27,6 +28,8 @@ from skills_mcp.content.source import (
 from skills_mcp.embeddings.embedder import Embedder
 from skills_mcp.errors import ContentUnavailableError, SkillsError
 from skills_mcp.processes.memory import give_back_memory
+from skills_mcp.skills.file_tree import FolderTree
+from skills_mcp.skills.walk import Survey, WalkLimits, count_not_served
 from skills_mcp.snapshots.changes import (
     Refreshed,
     SkillChanges,
@@ -132,8 +135,16 @@ class CurrentSnapshot:
 
     def states(self) -> tuple[SourceState, ...]:
         """Return the served commit, age and last error of each source.  Blocking."""
-        content = self._snapshot.content if self._snapshot else None
-        return self._derive_states(content, self.config)
+        served = self._snapshot
+        states = self._derive_states(served.content if served else None, self.config)
+        if served is None:
+            return states
+        left_out = Counter[str]()
+        for each in served.state.collection.findings:
+            if each.part >= 0:
+                at = served.content.parts[each.part].mount.at
+                left_out[at] += count_not_served([each.problem])
+        return _with_counts(states, left_out)
 
     def stored_states(self) -> tuple[SourceState, ...]:
         """Return the state of each source without loading any content.  Blocking.
@@ -142,7 +153,12 @@ class CurrentSnapshot:
         """
         content = self._mounts.open()
         config = load_config(content, self._settings) if content else self._operator
-        return self._derive_states(content, config)
+        states = self._derive_states(content, config)
+        parts = content.parts if content else ()
+        limits = WalkLimits.of(config.limits)
+        return _with_counts(
+            states, {part.mount.at: _find_not_served(part, limits) for part in parts}
+        )
 
     def watch(self, callback: Callable[[], None]) -> None:
         """Call back when other skills are served, on the thread that loads them."""
@@ -347,6 +363,24 @@ class CurrentSnapshot:
         """Return the pause between syncs; None for folders alone, read on request."""
         timed = config.refresh.enabled and self._mounts.mode == "git"
         return config.refresh.interval_minutes if timed else None
+
+
+def _with_counts(
+    states: tuple[SourceState, ...], left_out: Mapping[str, int]
+) -> tuple[SourceState, ...]:
+    return tuple(
+        replace(state, not_served=left_out.get(state.mount, 0)) for state in states
+    )
+
+
+def _find_not_served(part: Part, limits: WalkLimits) -> int:
+    """Count the packages outside of the homes without reading a skill.  Blocking."""
+    selection = part.mount.selection
+    surveyed = part.checkout.surveyed.get(selection)
+    if surveyed:
+        return count_not_served(surveyed.problems)
+    tree = FolderTree(part.checkout.directory)
+    return count_not_served(Survey(tree, selection, limits).outside())
 
 
 def _prepared(snapshot: Snapshot) -> Snapshot:

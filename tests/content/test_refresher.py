@@ -341,6 +341,17 @@ async def test_waiting_for_content_is_bounded() -> None:
             await bench.refresher.wait_until_ready(0.05)
 
 
+async def test_a_call_that_gives_up_waiting_says_how_far_the_sync_has_got() -> None:
+    async with running() as bench:
+        bench.mounts.progress.begin("Reading skills", 20_000)
+
+        with pytest.raises(ContentUnavailableError) as refused:
+            await bench.refresher.wait_until_ready(0.05)
+
+    assert "is still running (Reading skills 0 of 20,000)" in str(refused.value)
+    assert "Call again in a moment" in str(refused.value)
+
+
 async def test_waiting_for_content_wakes_the_refresher() -> None:
     async with running() as bench, anyio.create_task_group() as callers:
         callers.start_soon(bench.refresher.wait_until_ready, 20)

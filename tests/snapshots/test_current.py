@@ -11,10 +11,11 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
-from skills_mcp.content.source import Mount
+from skills_mcp.content.progress import Progress
+from skills_mcp.content.source import ContentSource, Mount
 from skills_mcp.skills.file_tree import FolderListing, FolderTree
 from skills_mcp.snapshots.current import CurrentSnapshot
-from tests.packages import package_text
+from tests.packages import package_text, write_package
 from tests.support import Upstream, open_library
 
 
@@ -38,6 +39,52 @@ def test_so_many_folders_stay_where_agents_know_their_paths(
 
     folders = [path for path in tmp_path.glob("cache/*/snap/*") if path.is_dir()]
     assert len(folders) == kept
+
+
+class Diary(Progress):
+    """Remembers each step, and how many items it has."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[str, int]] = []
+        super().__init__()
+
+    def begin(self, step: str, total: int = 0) -> None:
+        """Remember the step."""
+        self.steps.append((step, total))
+        super().begin(step, total)
+
+
+READING = [("Finding skills", 0), ("Reading skills", 2)]
+INDEXING = [("Indexing skills", 2), ("Keeping the index", 0), ("", 0)]
+
+
+def diary_of(source: ContentSource, cache: Path) -> Diary:
+    """Return what a sync says of its progress."""
+    mounts = Mounts([Mount(source=source)])
+    mounts.progress = diary = Diary()
+    CurrentSnapshot(mounts, Settings(), cache).sync()
+    return diary
+
+
+def test_a_folder_is_read_step_by_step(tmp_path: Path) -> None:
+    for name in ("pdf", "word"):
+        write_package(tmp_path / "content" / "skills", name)
+    source = LocalFolder(tmp_path / "content")
+
+    diary = diary_of(source, tmp_path / "index")
+
+    assert diary.steps == READING + INDEXING
+
+
+def test_a_repository_is_read_step_by_step(upstream: Upstream, tmp_path: Path) -> None:
+    upstream.commit(
+        {f"skills/{n}/SKILL.md": package_text(name=n) for n in ("pdf", "word")}
+    )
+    source = RemoteBranch(Remote.parse(upstream.url, "main"), tmp_path / "cache")
+
+    diary = diary_of(source, tmp_path / "index")
+
+    assert diary.steps == [*READING, ("", 0), *INDEXING]
 
 
 @pytest.mark.spec("9.3")

@@ -8,6 +8,8 @@ from threading import Event, Thread
 import click
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, SpinnerColumn, TextColumn
+from rich.progress import Progress as Bar
 
 from skills_mcp.bootstrap import Application
 from skills_mcp.cli.status import describe_state
@@ -66,13 +68,24 @@ def load_snapshot(application: Application) -> Snapshot:
 def showing_sync(application: Application) -> Iterator[None]:
     """Show the progress of a sync on a terminal, until it ends."""
     console, library = Console(stderr=True), application.library
-    name = escape(library.source_name)
-    with console.status(f"Reading {name} …") as status:
+    if not console.is_terminal:
+        yield
+        return
+    said = f"Reading {library.source_name} …"
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False))
+    with Bar(*columns, BarColumn(), console=console, transient=True) as bar:
+        task = bar.add_task(said, total=None)
         ending = Event()
 
         def follow() -> None:
             while not ending.wait(_GLANCE_SECONDS):
-                status.update(f"Reading {name} … {escape(library.sync_step)}")
+                progress = library.progress
+                bar.update(
+                    task,
+                    description=f"{said} {library.sync_step}",
+                    completed=progress.done,
+                    total=progress.total or None,
+                )
 
         watcher = Thread(target=follow, daemon=True)
         watcher.start()

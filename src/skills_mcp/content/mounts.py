@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from math import inf, nextafter
 
 from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.progress import Progress
 from skills_mcp.content.source import (
     Accept,
     Attempt,
@@ -65,6 +66,8 @@ class Mounts:
         self._repositories = tuple(
             source for source in self._sources if isinstance(source, RemoteBranch)
         )
+        self.progress = Progress()
+        """How far the reading of what was synced has got."""
         self._newest: dict[ContentSource, Checkout] = {}
         self._errors: dict[ContentSource, SyncError | None] = {}
 
@@ -106,7 +109,9 @@ class Mounts:
     @property
     def doing(self) -> str:
         """The step that a running sync is at; empty if none is running."""
-        return next(filter(None, (each.doing for each in self._repositories)), "")
+        return str(self.progress) or next(
+            filter(None, (each.doing for each in self._repositories)), ""
+        )
 
     def has_news(self) -> bool:
         """Whether another process has published since the last `open`."""

@@ -128,12 +128,20 @@ class Refresher:
         with anyio.move_on_after(timeout_seconds):
             await self._settled.wait()
         if not self._has_content:
-            running = f"the first sync of {self._mounts.name} is still running"
-            reason = str(self._last_error or running)
-            raise ContentUnavailableError(
-                f"There are no skills yet: {reason.rstrip('.')}. Go on without them, "
-                "or call refresh_skills to try again now."
+            raise ContentUnavailableError(self._explain_absence())
+
+    def _explain_absence(self) -> str:
+        """Say why there are no skills yet, and what to do."""
+        if self._last_error:
+            return (
+                f"There are no skills yet: {str(self._last_error).rstrip('.')}. Go on "
+                "without them, or call refresh_skills to try again now."
             )
+        step = f" ({self._mounts.doing})" if self._mounts.doing else ""
+        return (
+            f"There are no skills yet: the first sync of {self._mounts.name} is still "
+            f"running{step}. Call again in a moment, or go on without them."
+        )
 
     async def refresh(self) -> None:
         """Sync now, or join the refresh that is running.

@@ -15,6 +15,7 @@ from skills_mcp.analytics.tracker import Tracker
 from skills_mcp.config import Config
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.mounts import Mounts
+from skills_mcp.content.progress import Progress
 from skills_mcp.content.source import ContentSource, SourceState
 from skills_mcp.errors import (
     InvalidArgumentsError,
@@ -211,8 +212,13 @@ class SkillLibrary:
 
     @property
     def sync_step(self) -> str:
-        """What a sync is doing, such as `Receiving objects 45 %`; empty without one."""
+        """What a sync is doing, such as `Reading skills 12,400 of 20,000`; or empty."""
         return self._mounts.doing
+
+    @property
+    def progress(self) -> Progress:
+        """How far reading and indexing have got; another thread changes it."""
+        return self._mounts.progress
 
     async def refresh(self) -> Refreshed:
         """Bring the newest content here; `run` must be running.

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from skills_mcp.config import Limits, Visibility
 from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.progress import Progress
 from skills_mcp.content.source import Content, Part
 from skills_mcp.errors import LimitExceededError
 from skills_mcp.skills.discovery import read_skill
@@ -121,6 +122,7 @@ def collect(
     limits: Limits,
     rules: Visibility,
     known: Sequence[Collection] = (),
+    progress: Progress | None = None,
 ) -> Collection:
     """Read all skills.  Blocking; what is wrong becomes a `Problem`.
 
@@ -129,12 +131,14 @@ def collect(
         limits: How much is looked at and read.
         rules: A skill that is denied takes no other skill's path.
         known: Earlier states, the newest last. One that is the same is returned.
+        progress: Is told how far this has got.
     """
+    progress = progress or Progress()
     records = {record.key: record for each in known for record in each.records()}
     reading = _Reading()
     for number, part in enumerate(content.parts):
         try:
-            source = _read_source(part, limits, records)
+            source = _read_source(part, limits, records, progress)
         except LimitExceededError as error:
             reading.report(number, [_exceeded(part, error)])
             continue
@@ -154,7 +158,9 @@ class _SourceReading:
     copies: Sequence[tuple[SkillPath, ...]]
 
 
-def _read_source(part: Part, limits: Limits, known: KnownRecords) -> _SourceReading:
+def _read_source(
+    part: Part, limits: Limits, known: KnownRecords, progress: Progress
+) -> _SourceReading:
     """Read the skills of one source.
 
     Raises:
@@ -173,7 +179,9 @@ def _read_source(part: Part, limits: Limits, known: KnownRecords) -> _SourceRead
     for folder in survey.layout.homes:
         home = folder.at(checkout.directory, mount.at, mount.scope)
         content_id = _content_id(folder, ids, checkout.revision or "")
-        read = read_home(home, survey.walk(folder), content_id, known)
+        found = tuple(progress.track("Finding skills", survey.walk(folder)))
+        told = progress.track("Reading skills", found, len(found))
+        read = read_home(home, told, content_id, known)
         homes.append((home, read))
     _check_length(sum(read.characters for _, read in homes), limits.max_characters)
     # Of a commit only what is served was written, so the disk cannot tell.

@@ -185,7 +185,11 @@ class CurrentSnapshot:
         """
         mounts = (each for each in self._mounts.mounts if each.source is source)
         content = Content(tuple(Part(mount, checkout) for mount in mounts))
-        inspected = inspect_commit(content, self._settings, self._state)
+        progress = self._mounts.progress
+        try:
+            inspected = inspect_commit(content, self._settings, self._state, progress)
+        finally:
+            progress.end()
         self._inspected[source] = inspected  # `load` comes next, and reads the same
 
     def load(self, content: Content) -> None:
@@ -195,10 +199,13 @@ class CurrentSnapshot:
         edited in place.
         """
         served = self._snapshot
-        if served and served.state.collection.is_of(content):
-            snapshot = self._look_again(served, content)
-        else:
-            snapshot = self._open_or_build(content)
+        try:
+            if served and served.state.collection.is_of(content):
+                snapshot = self._look_again(served, content)
+            else:
+                snapshot = self._open_or_build(content)
+        finally:
+            self._mounts.progress.end()
         self._inspected.clear()
         give_back_memory()  # reading takes more than serving ever will
         if served and snapshot.reuses_all_of(served.state):
@@ -220,7 +227,11 @@ class CurrentSnapshot:
         for those of the commit.
         """
         snapshot = take_snapshot(
-            content, self._settings, served.state, looks_again=True
+            content,
+            self._settings,
+            served.state,
+            looks_again=True,
+            progress=self._mounts.progress,
         )
         return snapshot if snapshot.reuses_all_of(served.state) else _prepared(snapshot)
 
@@ -279,12 +290,19 @@ class CurrentSnapshot:
             snapshot = _prepared(snapshot)
             if not (known and snapshot.reuses_all_of(known)):
                 logger.info("Keeping the index in %s", cache.folder)
+                self._mounts.progress.begin("Keeping the index")
                 snapshot = snapshot.on_arrays_of(cache.save(snapshot.state))
         return _prepared(snapshot)
 
     def _take(self, content: Content, known: "IndexState | None") -> Snapshot:
         inspected = tuple(self._inspected.values())
-        return take_snapshot(content, self._settings, known, inspected=inspected)
+        return take_snapshot(
+            content,
+            self._settings,
+            known,
+            inspected=inspected,
+            progress=self._mounts.progress,
+        )
 
     def _open_cache(self, content: Content) -> "IndexCache | None":
         """Return the cache of these sources; None if nothing is kept on this disk."""

@@ -12,6 +12,7 @@ from threading import RLock
 import numpy as np
 from numpy.typing import NDArray
 
+from skills_mcp.content.progress import Progress
 from skills_mcp.routing.decision import derive_places
 from skills_mcp.routing.keyword_index import KeywordIndex
 from skills_mcp.routing.keywords import KeywordMatcher
@@ -50,6 +51,7 @@ class Indexes:
         index: Which of them are offered.
         known: An earlier state; its indexes are used if it is the same, and otherwise
             the words that it has read.
+        progress: Is told how far a build has got.
     """
 
     def __init__(
@@ -57,10 +59,12 @@ class Indexes:
         collection: Collection,
         index: SkillIndex,
         known: IndexState | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self._collection = collection
         self._index = index
         self._known = known
+        self._progress = progress or Progress()
         self._keyword: KeywordMatcher | None = None
         self._ranked: RankedMatcher | None = None
         self._searched: RankedMatcher | None = None
@@ -159,6 +163,8 @@ class Indexes:
     ) -> Iterator[IndexedDocument | int]:
         """Iterate over what the skills say, or where that is known."""
         table = self._collection.table
-        for skill in self._index.offered.numbers:
+        offered = self._index.offered.numbers
+        told = self._progress.track("Indexing skills", offered, len(offered))
+        for skill in told:
             number = known.get(table.keys[skill])
             yield derive_document(table.text_of(skill)) if number is None else number

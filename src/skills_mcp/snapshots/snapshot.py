@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from skills_mcp.config import Config, Settings, Visibility, read_layer
+from skills_mcp.content.progress import Progress
 from skills_mcp.content.source import Content, Part
 from skills_mcp.errors import (
     ConfigError,
@@ -124,13 +125,14 @@ class Snapshot:
 
 
 @garbage_collector_paused()
-def take_snapshot(
+def take_snapshot(  # noqa: PLR0913 - most have a default
     content: Content,
     settings: Settings,
     known: "IndexState | None" = None,
     *,
     inspected: "Sequence[Collection]" = (),
     looks_again: bool = False,
+    progress: Progress | None = None,
 ) -> Snapshot:
     """Read all content.  Blocking; what is wrong becomes a `Problem`.
 
@@ -141,6 +143,7 @@ def take_snapshot(
         inspected: Commits that were read before they were published.
         looks_again: Whether a commit that is known is walked all the same, because its
             files may have been edited in place.
+        progress: Is told how far this has got.
 
     Raises:
         LimitExceededError: There is no skill, because a source has more than it may.
@@ -153,14 +156,14 @@ def take_snapshot(
     collections = (*inspected, *([known.collection] if known else []))
     whole = () if looks_again else (c for c in collections if c.is_of(content))
     collection = next(iter(whole), None) or collect(
-        content, config.limits, config.visibility, collections
+        content, config.limits, config.visibility, collections, progress
     )
     _require_within_limits(content, collection)
     table = collection.table
     index = SkillIndex(
         table, config.visibility, rows=table.listed, copies=collection.copies
     )
-    indexes = Indexes(collection, index, known)
+    indexes = Indexes(collection, index, known, progress)
     algorithm = _choose_algorithm(index, config, table)
     problems += collection.problems
     if algorithm == "keyword":
@@ -177,7 +180,10 @@ def take_snapshot(
 
 
 def inspect_commit(
-    content: Content, settings: Settings, known: "IndexState | None"
+    content: Content,
+    settings: Settings,
+    known: "IndexState | None",
+    progress: Progress | None = None,
 ) -> "Collection":
     """Read a commit before it is published.  Blocking.
 
@@ -185,6 +191,7 @@ def inspect_commit(
         content: The commit, at the places of its source.
         settings: The operator's.
         known: What is served; most of the commit is the same.
+        progress: Is told how far this has got.
 
     Raises:
         UnreadableContentError: It has skills, and none of them can be read.
@@ -194,7 +201,9 @@ def inspect_commit(
 
     config = load_config(content, settings)
     collections = [known.collection] if known else []
-    collection = collect(content, config.limits, config.visibility, collections)
+    collection = collect(
+        content, config.limits, config.visibility, collections, progress
+    )
     _require_within_limits(content, collection)
     broken = [each for each in collection.problems if each.level == "error"]
     if broken and not len(collection.table):

@@ -261,7 +261,7 @@ def test_a_name_of_very_many_skills_does_not_fill_an_answer() -> None:
     with pytest.raises(AmbiguousNameError) as caught:
         index.resolve("review")
 
-    assert "009/review (org), and 490 more." in str(caught.value)
+    assert "009/review (org) and 490 more." in str(caught.value)
     assert len(str(caught.value)) < 500
 
 

@@ -30,7 +30,7 @@ from skills_mcp.skills.inheritance import (
 )
 from skills_mcp.skills.model import Asset, Script, Skill, SkillPath
 from skills_mcp.text.redaction import redact
-from skills_mcp.text.rendering import render_time
+from skills_mcp.text.rendering import cut_text, render_time
 
 if TYPE_CHECKING:
     from skills_mcp.skills.examples import LoadedExamples
@@ -104,6 +104,9 @@ def _may_serve(part: Part, skill: Skill) -> bool:
         f"{at}/" if at else ""
     )
 
+
+# Some quote what Git or an operating system has said.
+_LONGEST_ERROR = 4000
 
 # 64 bits: it tells an old text from a new one, and guards nothing.
 _DIGEST_CHARACTERS = 16
@@ -290,4 +293,4 @@ def render_state(state: SourceState) -> dict[str, Any]:
 
 def render_error(error: SkillsError) -> dict[str, str]:
     """Return an error as every reply shows it, without any secret."""
-    return {"code": error.code, "message": redact(str(error))}
+    return {"code": error.code, "message": cut_text(redact(str(error)), _LONGEST_ERROR)}

@@ -65,6 +65,7 @@ from skills_mcp.skills.tree import TreeNode, find_node
 from skills_mcp.snapshots.changes import Refreshed
 from skills_mcp.snapshots.current import CurrentSnapshot
 from skills_mcp.snapshots.snapshot import Snapshot
+from skills_mcp.text.rendering import name_some
 
 if TYPE_CHECKING:  # imported when they are used, after the first answer
     from skills_mcp.library.catalog import CatalogStyle, SkillCatalog
@@ -386,7 +387,7 @@ class SkillLibrary:
             known = files_in_chain(snapshot.index, skill)
             raise UndeclaredFileError(
                 f"{skill.path} has no file {file!r}. It has: "
-                f"{', '.join(known[:_MAX_NAMED_ASSETS]) or 'none at all'}."
+                f"{name_some(known, _MAX_NAMED_ASSETS) or 'none at all'}."
             )
         limit = snapshot.config.assets.max_size_bytes
         listed = located.entry.file  # as the disk spells it
@@ -543,7 +544,8 @@ class SkillLibrary:
         examples = (*read, *derive_examples(skill.examples))
         most = max(1, min(top_k, MAX_EXAMPLES))
         chosen = choose_examples(examples, query, tokenize, most=most)
-        shown = tuple(cut_examples(chosen, max_bytes=limit))
+        room = snapshot.config.responses.max_characters * 3 // 4  # titles need some
+        shown = tuple(cut_examples(chosen, max_bytes=min(limit, room)))
         place = derive_place(snapshot.content, skill)
         for each in shown:
             self._track_example(skill, each.example, place.commit)
@@ -800,7 +802,7 @@ def _find_owner(
     if located is not None:
         return located.owner, located.source, located.entry.file
     inside = [each for each in skill.files if each.startswith(f"{file}/")]
-    listed = ", ".join((inside or list(skill.files))[:_MAX_NAMED_FILES])
+    listed = name_some(inside or list(skill.files), _MAX_NAMED_FILES)
     raise UndeclaredFileError(
         f"{skill.path} has no file {file!r}. "
         f"{'That folder' if inside else 'It'} has: {listed or 'none at all'}. "

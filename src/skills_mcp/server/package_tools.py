@@ -32,10 +32,10 @@ from skills_mcp.server.arguments import (
     SearchSkills,
 )
 from skills_mcp.server.replies import (
+    INVENTORY_LISTS,
     Reply,
     cut_description,
     inventory,
-    inventory_lists,
     origin,
     reminder,
 )
@@ -262,7 +262,7 @@ def loaded_skill(loaded: LoadedSkill) -> Reply:
     return Reply(
         data,
         prose="instructions",
-        lists=("files", *inventory_lists(skill.inventory)),
+        lists=("files", "also_at", *INVENTORY_LISTS),
         cut_key="files_truncated",
     )
 
@@ -323,8 +323,7 @@ def loaded_examples(served: ServedExamples) -> Reply:
     }
     if loaded.notes:
         data["notes"] = list(loaded.notes)
-    lists = ("notes",) if loaded.notes else ()
-    return Reply(data | origin(served.provenance), lists=lists)
+    return Reply(data | origin(served.provenance), lists=("notes",))
 
 
 def command_result(ran: RanScript) -> Reply:

@@ -78,7 +78,10 @@ class Reply:
     """The key of the text that `responses.format: markdown` puts into a block."""
     is_error: bool = False
     lists: tuple[str, ...] = ()
-    """The keys of the lists that may be cut; `a.b` is the key `b` of the object `a`."""
+    """The keys of the lists that may be cut, where they are there.
+
+    `a.b` is the key `b` of the object `a`.
+    """
     cut_key: str = ""
     """The key that becomes true if one of them is cut, besides `<list>_count`."""
 
@@ -105,21 +108,18 @@ def _fit(reply: Reply, max_characters: int) -> dict[str, Any]:
     data = _copy(reply.data)
     if measure(data) <= max_characters:
         return data
-    places = [_find_list(data, key) for key in reply.lists]
+    places = [place for key in reply.lists if (place := _find_list(data, key))]
     sizes = {n: measure(inner[key]) for n, (inner, key) in enumerate(places)}
     room = max_characters - measure(data) + sum(sizes.values())
-    room = max(room, max_characters // _LEAST_PART)
-    is_cut = False
+    room = max(room, max_characters // _LEAST_PART) - (1 + len(places)) * _COUNT
     for done, number in enumerate(sorted(sizes, key=sizes.__getitem__)):
         inner, key = places[number]
-        kept = take_fitting(inner[key], room // (len(places) - done) - _COUNT)
+        kept = take_fitting(inner[key], room // (len(places) - done))
         if len(kept) < len(inner[key]):
             inner.setdefault(f"{key}_count", len(inner[key]))
             inner[key] = kept
-            is_cut = True
+            data |= {reply.cut_key: True} if reply.cut_key else {}
         room -= measure(kept)
-    if is_cut and reply.cut_key:
-        data[reply.cut_key] = True
     return data
 
 
@@ -142,9 +142,10 @@ def _copy(data: Mapping[str, Any]) -> dict[str, Any]:
     return {k: dict(v) if isinstance(v, dict) else v for k, v in data.items()}
 
 
-def _find_list(data: dict[str, Any], key: str) -> tuple[dict[str, Any], str]:
+def _find_list(data: dict[str, Any], key: str) -> tuple[dict[str, Any], str] | None:
     above, _, key = key.rpartition(".")
-    return (data[above] if above else data), key
+    inner = data.get(above, {}) if above else data
+    return (inner, key) if key in inner else None
 
 
 def no_match(decision: NoMatch) -> Reply:
@@ -174,6 +175,12 @@ def ambiguous(decision: Ambiguous) -> Reply:
         lists=("candidates",),
     )
 
+
+INVENTORY_LISTS = (
+    "file_inventory.scriptFiles",
+    "file_inventory.referenceFiles",
+    "file_inventory.templateFiles",
+)
 
 _GUIDANCE_LISTS = ("assets", "scripts", "inherited_assets", "inherited_scripts")
 
@@ -210,7 +217,7 @@ def match(guidance: Guidance) -> Reply:
     return Reply(
         data | origin(guidance.provenance),
         prose="content",
-        lists=(*_GUIDANCE_LISTS, *inventory_lists(skill.inventory)),
+        lists=(*_GUIDANCE_LISTS, *INVENTORY_LISTS),
         cut_key="files_truncated",
     )
 
@@ -377,14 +384,8 @@ def refreshed(result: Refreshed) -> Reply:
     return Reply(
         data,
         is_error=result.error is not None,
-        lists=tuple(key for key in _CHANGE_LISTS if key in data),
+        lists=_CHANGE_LISTS,
     )
-
-
-def inventory_lists(found: Inventory | None) -> tuple[str, ...]:
-    """Return the lists of an inventory that may be cut."""
-    names = ("scriptFiles", "referenceFiles", "templateFiles")
-    return tuple(f"file_inventory.{name}" for name in names) if found else ()
 
 
 def inventory(found: Inventory | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import base64
 import binascii
 from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -178,7 +179,7 @@ def _list_page(snapshot: Snapshot, cursor: str | None) -> ListResourcesResult:
     """Return the skills after the last one of the previous page.
 
     A page begins at a path and not at a number: a refresh between two pages repeats
-    no skill that stays, and leaves none out.
+    no skill that stays, and leaves none out. Long descriptions make it shorter.
     """
     index = snapshot.index
     start = 0
@@ -186,10 +187,14 @@ def _list_page(snapshot: Snapshot, cursor: str | None) -> ListResourcesResult:
         last = _parse_cursor(cursor)
         start = bisect_right(index.listed, last, key=lambda row: row.path)
     skills = index.offered[start : start + PAGE_SIZE]
-    is_more = start + PAGE_SIZE < len(index)
+    described = [_describe(snapshot, skill) for skill in skills]
+    limit = snapshot.config.responses.max_characters
+    sizes = accumulate(len(each.model_dump_json(by_alias=True)) for each in described)
+    count = max(1, bisect_right(list(sizes), limit))
+    is_more = start + count < len(index)
     return ListResourcesResult(
-        resources=[_describe(snapshot, skill) for skill in skills],
-        next_cursor=_render_cursor(skills[-1].path) if is_more else None,
+        resources=described[:count],
+        next_cursor=_render_cursor(skills[:count][-1].path) if is_more else None,
     )
 
 

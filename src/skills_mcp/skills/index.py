@@ -19,7 +19,7 @@ from skills_mcp.errors import (
 from skills_mcp.files.paths import parse_relative
 from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.skills.visibility import Listed, is_denied, is_enabled
-from skills_mcp.text.rendering import shorten
+from skills_mcp.text.rendering import name_some, shorten
 
 ROOT = SkillPath("_root")
 INDEX = "_index"
@@ -283,12 +283,10 @@ def derive_parent_path(path: SkillPath) -> SkillPath | None:
 
 def _ambiguous(name: str, named: list[Skill]) -> AmbiguousNameError:
     ordered = sorted(named, key=lambda s: (SCOPES.index(s.scope), s.path))
-    listed = ", ".join(f"{s.path} ({s.scope})" for s in ordered[:_MAX_NAMED])
-    rest = len(ordered) - _MAX_NAMED
-    more = f", and {rest} more" if rest > 0 else ""
+    listed = name_some([f"{s.path} ({s.scope})" for s in ordered], _MAX_NAMED)
     return AmbiguousNameError(
         f"Several skills are named {name!r}. Pass the path of the one you mean: "
-        f"{listed}{more}."
+        f"{listed}."
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from skills_mcp.errors import SkillNotFoundError
 from skills_mcp.skills.index import ROOT, SkillIndex, show_asked
 from skills_mcp.skills.model import Scope
+from skills_mcp.text.rendering import name_some
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
     import numpy as np
@@ -91,5 +92,4 @@ def _no_category(index: SkillIndex, category: str, folder: str) -> SkillNotFound
 def _named(what: str, names: list[str]) -> str:
     if not names:
         return ""
-    more = ", …" if len(names) > _MAX_NAMED else ""
-    return f"{what}: {', '.join(names[:_MAX_NAMED])}{more}. "
+    return f"{what}: {name_some(names, _MAX_NAMED)}. "

@@ -1,7 +1,9 @@
 """How values are written for a reader: wrong values in messages, and moments."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
+_MAX_NAMES = 2000  # characters of the names in one message
 _MAX_SHOWN = 60  # a wrong value is shown, but does not bury what is said about it
 
 
@@ -25,6 +27,25 @@ def cut_text(text: str, most: int) -> str:
     'a long…'
     """
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+def name_some(names: Sequence[str], most: int) -> str:
+    """Return the first of some names for a message, and how many there are more.
+
+    Long names are fewer, so that they do not bury what the message says about them.
+
+    >>> name_some(["a", "b", "c"], 2)
+    'a, b and 1 more'
+    """
+    room = _MAX_NAMES
+    shown: list[str] = []
+    for name in names[:most]:
+        room -= len(name)
+        if shown and room < 0:
+            break
+        shown.append(name)
+    rest = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {rest:,} more" if rest else "")
 
 
 def render_time(moment: datetime) -> str:

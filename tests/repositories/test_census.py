@@ -121,7 +121,7 @@ def test_main_files_of_one_folder_are_one_package() -> None:
 def test_one_line_stands_for_the_rule_files_outside_and_for_no_more(count: int) -> None:
     census = Census(3, frozenset({"b/SKILL.md"}), frozenset({"c/r.md", "c/s.md"}))
 
-    account = settle(census, told(problem(".", count=count)))
+    account = settle(census, told(problem(".", count=count, rule="outside-markdown")))
 
     assert account.counted == count
     assert account.lost == ("b/SKILL.md", "c/s.md")[: 3 - count]

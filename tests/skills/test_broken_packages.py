@@ -59,8 +59,9 @@ FINDINGS: dict[str, Finding | tuple[Finding, ...]] = {
         repaired("description", 1, NO_DESCRIPTION),
         repaired("name", 1, "has no name, so forms is used"),
     ),
-    "outside-homes": lost(
-        "outside-homes", 1, "holds 1 package outside of the folders", "forms"
+    "outside-homes": Finding(
+        *("warning", "outside-homes", 1, "holds 1 package outside of the folders"),
+        "forms",
     ),
     "old-encoding": repaired("encoding", 1, "so it was guessed"),
     "quotes-in-quotes": repaired("yaml", 3, "in line 3; it was repaired"),
@@ -98,7 +99,10 @@ def findings_of(defect: str) -> tuple[Finding, ...]:
 
 
 def is_lost(defect: str) -> bool:
-    return any(finding.level == "error" for finding in findings_of(defect))
+    return any(
+        finding.level == "error" or finding.rule == "outside-homes"
+        for finding in findings_of(defect)
+    )
 
 
 REPAIRED = [defect for defect in FINDINGS if not is_lost(defect)]

@@ -244,7 +244,7 @@ def test_a_category_beside_the_folder_of_the_skills_is_reported(tmp_path: Path) 
     snapshot = take(tmp_path)
 
     assert paths(snapshot) == ["hiring"]
-    assert told(snapshot) == [(".", "warning", "outside-homes")]
+    assert told(snapshot) == [(".", "warning", "outside-markdown")]
     [problem] = snapshot.problems
     assert problem.count == 2
     assert problem.reason.startswith("holds 2 files of Markdown outside")
@@ -263,8 +263,8 @@ def test_a_package_beside_the_folder_of_the_skills_is_reported(tmp_path: Path) -
 
     assert paths(snapshot) == ["SKILL", "hiring"]
     assert told(snapshot) == [
-        ("\\udcff", "error", "outside-homes"),
-        ("pdf", "error", "outside-homes"),
+        ("\\udcff", "warning", "outside-homes"),
+        ("pdf", "warning", "outside-homes"),
     ]
     assert [problem.count for problem in snapshot.problems] == [1, 1]
 
@@ -278,7 +278,7 @@ def test_a_repository_serves_the_skills_of_its_own_agents(tmp_path: Path) -> Non
     snapshot = take(tmp_path)
 
     assert paths(snapshot) == [".github/pdf", "_root"]
-    assert told(snapshot) == [(".github/other", "error", "outside-homes")]
+    assert told(snapshot) == [(".github/other", "warning", "outside-homes")]
     pdf = snapshot.index.require(".github/pdf")
     assert pdf.file == ".github/skills/pdf/SKILL.md"
     assert "Be kind." in compose(snapshot.index, pdf)

@@ -219,7 +219,7 @@ def _is_main_file(name: str, entry: FolderEntry) -> bool:
 def count_not_served(problems: Iterable[Problem]) -> int:
     """Return how many packages lie outside of the homes, as the problems say."""
     found = (each for each in problems if each.rule == _OUTSIDE)
-    return sum(each.count for each in found if each.level == "error")
+    return sum(each.count for each in found)
 
 
 def _outside(folder: str, count: int, layout: Layout) -> Problem:
@@ -227,15 +227,16 @@ def _outside(folder: str, count: int, layout: Layout) -> Problem:
     if layout.is_picked:
         reason = f"holds {packages} of plugins that are not picked"
         hint = "add the plugin to plugins in your settings"
-        level: Level = "warning"
+        rule = "plugin-not-picked"
     else:
         homes = [home.folder for home in layout.homes]
         where = ", ".join(homes[:_MOST_NAMED]) + (", …" if homes[_MOST_NAMED:] else "")
         reason = f"holds {packages} outside of the folders that are served ({where})"
         hint = "set everywhere: true for this source (SKILLS_EVERYWHERE=true)"
-        level = "error"
+        rule = _OUTSIDE
+    # A warning: previews and evaluations lie there on purpose.
     shown = printable(folder)
-    return Problem(shown, reason, hint, level, rule=_OUTSIDE, count=count)
+    return Problem(shown, reason, hint, "warning", rule=rule, count=count)
 
 
 @dataclass(slots=True)
@@ -269,7 +270,7 @@ class _Aside:
                 "file of Markdown",
                 reason,
                 "if they are rules, set everywhere: true for this source",
-                rule=_OUTSIDE,
+                rule="outside-markdown",
             )
         if self.installed:
             reason = "filled by a program, of which nothing is served"
@@ -280,7 +281,7 @@ class _Aside:
         if self.is_full:
             reason = "has more files outside of its homes than were looked at"
             hint = "serve a part of it with subfolder, or raise limits.max_files"
-            yield Problem(".", reason, hint, "warning", rule=_OUTSIDE)
+            yield Problem(".", reason, hint, "warning", rule="outside-unread")
 
 
 def _summary(

@@ -21,7 +21,9 @@ _HOME = "skills"
 _GIT = ".git"
 _RULES_FOR_ALL = "_root.md"
 _BESIDE_A_HOME = (_GIT, "config.yaml", _RULES_FOR_ALL)
-_FROM_THE_TOP = frozenset({"outside-homes", "installed-folder", "manifest"})
+_FROM_THE_TOP = frozenset(
+    {"outside-homes", "plugin-not-picked", "installed-folder", "manifest"}
+)
 """The rules whose problems name their files from the top of the source."""
 
 

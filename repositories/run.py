@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,10 +29,12 @@ PROJECT = Path(__file__).parent.parent
 COLUMNS = (
     *("Repository", "As", "Files", "SKILL.md", "Rules", "Skills", "Served", "Copies"),
     *("Named", "Counted", "Lost", "Problems", "Same", "CPU s", "Again s", "MiB"),
-    *("Reply", "Disk"),
+    *("Reply", "KiB to serve", "KiB on disk"),
 )
 
-_WIDTH = 190
+_WIDTH = 210
+
+_KIBIBYTE = 1024
 
 _LAST_CHARACTERS = 2000
 """The end of a traceback, which is where the reason stands."""
@@ -57,8 +59,10 @@ class Row:
     """The CPU of a second start, which finds what the first one has kept."""
     peak_mebibytes: float
     reply_characters: int
-    disk_ratio: float | None
-    """The bytes that a repository takes on the disk, to those that can be served."""
+    servable_bytes: int
+    """The size of the skills, with all files that they hand out."""
+    disk_bytes: int
+    """The size of everything that the server has kept: of a folder only the index."""
     error: str = ""
 
     @property
@@ -138,7 +142,7 @@ def look_at(subject: Subject, work: Path) -> Iterator[Row]:
             yield _failed(subject.name, kind, census, str(found["error"]))
             continue
         told = _parse_told(found["told"])
-        disk, servable = measure_disk(home), found["servable_bytes"]
+        disk = measure_disk(home)
         yield Row(
             name=subject.name,
             kind=kind,
@@ -146,14 +150,28 @@ def look_at(subject: Subject, work: Path) -> Iterator[Row]:
             account=settle(census, told),
             skills=len(told.skills),
             problems=tuple(told.problems),
-            is_same=None if kind == "folder" else told == first,
+            is_same=None if kind == "folder" else is_same(told, first),
             cpu_seconds=found["cpu_seconds"],
             again_seconds=_visit(home, kind, place).get("cpu_seconds", 0.0),
             peak_mebibytes=found["peak_mebibytes"],
             reply_characters=found["reply_characters"],
-            disk_ratio=disk / servable if kind == "repository" and servable else None,
+            servable_bytes=found["servable_bytes"],
+            disk_bytes=disk,
         )
         first = told
+
+
+def is_same(told: Told, other: Told | None) -> bool:
+    """Whether two kinds of source say the same of one repository.
+
+    A folder cannot tell that a submodule of its repository is not checked out.
+    """
+    return other is not None and _without_submodules(told) == _without_submodules(other)
+
+
+def _without_submodules(told: Told) -> Told:
+    kept = [each for each in told.problems if each.rule != "submodule"]
+    return replace(told, problems=kept)
 
 
 def measure_disk(folder: Path) -> int:
@@ -196,7 +214,8 @@ def render_row(row: Row) -> tuple[str, ...]:
         f"{row.again_seconds:.2f}",
         f"{row.peak_mebibytes:.0f}",
         f"{row.reply_characters:,}",
-        "" if row.disk_ratio is None else f"{row.disk_ratio:.2f}",
+        f"{row.servable_bytes / _KIBIBYTE:,.0f}",
+        f"{row.disk_bytes / _KIBIBYTE:,.0f}",
     )
 
 
@@ -258,7 +277,8 @@ def _failed(name: str, kind: str, census: Census, error: str) -> Row:
         again_seconds=0,
         peak_mebibytes=0,
         reply_characters=0,
-        disk_ratio=None,
+        servable_bytes=0,
+        disk_bytes=0,
         error=error,
     )
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from repositories.run import COLUMNS, measure_disk, parse
+from repositories.census import Told, ToldProblem
+from repositories.run import COLUMNS, is_same, measure_disk, parse
 from tests.support import PROJECT, SKILLS_CONTENT, write
 
 
@@ -35,7 +36,8 @@ def test_a_folder_of_the_disk_is_served_in_both_ways_and_accounted_for(
         assert row["cpu_seconds"] > 0
         assert row["reply_characters"] > 1000
     assert repository["is_same"] is True
-    assert repository["disk_ratio"] > 1
+    assert repository["servable_bytes"] == folder["servable_bytes"] > 10_000
+    assert repository["disk_bytes"] > repository["servable_bytes"]
 
 
 def test_the_big_layout_is_not_made_unless_it_is_named(
@@ -47,6 +49,16 @@ def test_the_big_layout_is_not_made_unless_it_is_named(
     with pytest.raises(SystemExit):
         parse(["--only", "no such layout"])
     assert "no such layout" in capsys.readouterr().err
+
+
+def test_only_a_repository_can_tell_of_submodules() -> None:
+    link = ToldProblem("a", "link", "error", "is a link", "repair it", 0)
+    module = ToldProblem("b", "submodule", "error", "is a submodule", "add it", 0)
+    folder = Told({}, (), [link])
+
+    assert is_same(Told({}, (), [link, module]), folder)
+    assert not is_same(Told({}, (), [module]), folder)
+    assert not is_same(folder, None)
 
 
 def test_a_file_of_two_names_takes_its_room_once(tmp_path: Path) -> None:

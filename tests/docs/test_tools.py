@@ -311,7 +311,7 @@ def several_server(folder: Path) -> SkillLibrary:
 
 def twice_server(folder: Path) -> SkillLibrary:
     for team in ("teams/app", "teams/web"):
-        write_package(folder / "twice", f"{team}/release-notes")
+        write_package(folder / "twice", f"{team}/release-notes", body=f"For {team}.")
     return open_library(folder / "twice", settings=EVERYTHING)
 
 

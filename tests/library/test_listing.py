@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from skills_mcp.errors import InvalidArgumentsError
 from skills_mcp.library.listing import MAX_DESCRIPTION, Listing, compose_listing
 from skills_mcp.skills.index import SkillIndex
-from skills_mcp.skills.model import Skill
+from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.skills.tree import TreeNode, build_tree, find_node, render_node
 from tests.support import make_skill
 
@@ -211,6 +211,19 @@ def test_texts_are_shortened_only_where_not_everything_fits() -> None:
     assert len(cut["description"]) <= MAX_DESCRIPTION
     assert cut["description"].endswith("word…")
     assert cut["keywords"] == ["k" * 30] * 3
+
+
+def test_a_skill_of_very_many_copies_names_the_first_ones() -> None:
+    paths = [SkillPath(f"{'c' * 60}{n:03}/copy") for n in range(400)]
+    others = [make_skill(f"s{n}") for n in range(300)]
+    skills = [*map(make_skill, paths), *others]
+    tree = build_tree(SkillIndex(skills, copies=[paths]))
+
+    [_, folder, copy, *_] = rows(part(tree, depth=2).tree)
+
+    assert (folder["path"], copy["path"]) == (f"{'c' * 60}000", paths[0])
+    assert copy["alsoAt"] == paths[1:3]
+    assert all(characters(page) <= 40_000 for page in pages(tree))
 
 
 def test_shortened_texts_are_better_than_pages() -> None:

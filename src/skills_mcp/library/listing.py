@@ -32,6 +32,8 @@ MAX_DESCRIPTION = 200
 
 _MAX_KEYWORDS = 100  # characters of all keywords of a skill
 
+_MAX_COPIES = 200  # characters of the paths of its copies
+
 _SEPARATOR = 2  # ", " in JSON
 
 _CURSOR = re.compile(r"(\d{1,3}):(\d{1,3}):(.+)", re.DOTALL)
@@ -54,7 +56,7 @@ class Listing:
     next_cursor: str | None = None
     """What asks for the next part; None if there is none."""
     is_shortened: bool = False
-    """Whether a description or the keywords of a skill are not whole."""
+    """Whether a description, the keywords or the copies of a skill are not whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +190,7 @@ def _render_top(view: _View) -> dict[str, Any]:
     top = _render(view.node, is_short=view.is_short)
     if view.after:
         top |= {"description": "", "keywords": [], "continued": True}
+        top.pop("alsoAt", None)
     return top
 
 
@@ -195,17 +198,19 @@ def _render(node: TreeNode, *, is_short: bool) -> dict[str, Any]:
     data = render_own(node)
     if is_short:
         data["description"] = cut_text(data["description"], MAX_DESCRIPTION)
-        data["keywords"] = list(_fitting(data["keywords"]))
+        data["keywords"] = list(_fitting(data["keywords"], _MAX_KEYWORDS))
+        if copies := data.get("alsoAt"):
+            data["alsoAt"] = list(_fitting(copies, _MAX_COPIES))
     return data
 
 
-def _fitting(keywords: list[str]) -> Iterator[str]:
-    room = _MAX_KEYWORDS
-    for keyword in keywords:
-        room -= len(keyword)
+def _fitting(words: list[str], max_characters: int) -> Iterator[str]:
+    room = max_characters
+    for word in words:
+        room -= len(word)
         if room < 0:
             return
-        yield keyword
+        yield word
 
 
 def _is_shortened(node: TreeNode, row: dict[str, Any]) -> bool:
@@ -213,6 +218,7 @@ def _is_shortened(node: TreeNode, row: dict[str, Any]) -> bool:
     return skill is not None and (
         row["description"] != skill.description
         or len(row["keywords"]) < len(skill.keywords)
+        or len(row.get("alsoAt", ())) < len(node.other_places)
     )
 
 

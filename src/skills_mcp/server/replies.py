@@ -301,7 +301,7 @@ def _describe_part(part: Listing) -> Iterator[str]:
     if part.next_cursor is not None:
         yield "For the next part, call list_skills with next_cursor as cursor."
     if part.is_shortened:
-        yield "Long descriptions and keywords are shortened."
+        yield "Long descriptions, keywords and lists of copies are shortened."
     yield "To find the skill for a task, call get_skill instead."
 
 

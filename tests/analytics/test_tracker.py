@@ -172,7 +172,8 @@ def test_nobody_can_read_by_default_what_was_asked_and_who_did(
     assert re.fullmatch("dev-[0-9a-f]{12}", event["server_id"])
     written = b"".join(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
     assert b"plan X" not in written
-    assert b"ada" not in written
+    # A hash may have these three letters by chance.
+    assert b"ada" not in re.sub(rb"[0-9a-f]{12,}", b"", written)
 
 
 def test_every_event_has_an_identifier_of_its_own(

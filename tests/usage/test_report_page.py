@@ -185,10 +185,16 @@ def test_links_lead_to_sections_that_are_there(month: UsageReport) -> None:
     assert len(links) == 6
 
 
+def test_the_near_misses_of_a_task_are_shown() -> None:
+    report = aggregate([missed("write a post-mortem", near=["ops/incidents"])])
+
+    assert "ops/incidents" in rendered(report).text
+
+
 def everywhere(text: str) -> UsageReport:
     """Return a report that has a text wherever an event or a skill may have one."""
     events = [
-        missed(text),
+        missed(text, near=[text]),
         torn(text, text, "b", matched_keywords=[[text], [text]]),
         served(text or "x", context=text, commit=text, person=text),
         judged(text or "x", useful=False, comment=text, commit=text),

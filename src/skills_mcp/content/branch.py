@@ -288,6 +288,7 @@ class RemoteBranch:
                 yield lock
         finally:
             self._delivery.doing = ""
+            self._parts.repository.forget_listings()
 
     def _require_published(self) -> Checkout:
         if checkout := self.open():

@@ -103,6 +103,7 @@ class GitRepository:
         self._directory = directory
         self._remote = remote
         self._policy = policy
+        self._listings: dict[str, TreeListing] = {}
         self.refs = KeptRefs(self.git, self._find_blobs if self._is_narrow else None)
 
     def fetch(
@@ -171,6 +172,7 @@ class GitRepository:
             listing = self._select(entries, incoming)
             self._remember_sizes(entries)
             self.refs.take(incoming, found.object, listing, call.lock)
+            self._listings = {found.commit: listing}
         finally:
             delete(incoming.directory)
 
@@ -208,7 +210,12 @@ class GitRepository:
             DamagedStoreError: The commit, or one of the files, is not in the store.
             LimitExceededError: There are more files than the policy allows.
         """
-        return self._select(self.list_files(commit), self.git)
+        known = self._listings.get(commit)
+        return known or self._select(self.list_files(commit), self.git)
+
+    def forget_listings(self) -> None:
+        """Forget what was listed for a fetch: it may take many megabytes."""
+        self._listings.clear()
 
     @contextmanager
     def read_blobs(self, blobs: Iterable[str]) -> Iterator[Iterator[bytes]]:

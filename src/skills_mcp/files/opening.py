@@ -147,7 +147,8 @@ def _check(directory: Path, parts: Sequence[str]) -> Path:
 
 
 def _require_names(parts: Sequence[str]) -> None:
-    if any(part in _NO_NAMES or "/" in part for part in parts):
+    has_slash = "/".join(parts).count("/") >= len(parts) > 0
+    if has_slash or not _NO_NAMES.isdisjoint(parts):
         raise FileNotFoundError(parts)
 
 

@@ -112,19 +112,26 @@ def _split(path: str) -> tuple[str, ...]:
 
 
 def _look(entry: "os.DirEntry[str]") -> FolderEntry:
-    # The kind comes with the name; only files have to be looked at.
+    # The kind comes with the name; only files, which are most, have to be looked at.
     try:
-        if entry.is_dir(follow_symlinks=False):
-            return _FOLDER
-        if entry.is_symlink():
-            return _LINK
         if not entry.is_file(follow_symlinks=False):
-            return _OTHER
+            return _kind_of(entry)
     except OSError:
         return _OTHER
     with suppress(OSError):  # deleted since it was listed, or behind a lock
         return FolderEntry("file", Stamp.of(entry.stat(follow_symlinks=False)))
     return FolderEntry("file")
+
+
+def _kind_of(entry: "os.DirEntry[str]") -> FolderEntry:
+    """Return the entry of what is no file.
+
+    Raises:
+        OSError: It cannot be looked at.
+    """
+    if entry.is_dir(follow_symlinks=False):
+        return _FOLDER
+    return _LINK if entry.is_symlink() else _OTHER
 
 
 _FOLDER, _LINK = FolderEntry("folder"), FolderEntry("link")

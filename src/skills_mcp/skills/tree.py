@@ -46,7 +46,7 @@ def build_tree(index: SkillIndex) -> TreeNode:
         *folders, last = row.path.split("/")
         place = top
         for name in folders:
-            place = place.folders.setdefault(name, _Folder())
+            place = place.inner(name)
         if last == (INDEX if folders else ROOT):
             place.about = number
         else:
@@ -128,6 +128,13 @@ class _Folder:
     """The skill of its `_index.md`, or of `_root.md`."""
     skills: dict[str, int] = field(default_factory=dict)
     folders: dict[str, "_Folder"] = field(default_factory=dict)
+
+    def inner(self, name: str) -> "_Folder":
+        """Return the folder of this name, which is made if need be."""
+        found = self.folders.get(name)
+        if found is None:
+            found = self.folders[name] = _Folder()
+        return found
 
 
 @dataclass(frozen=True, slots=True)

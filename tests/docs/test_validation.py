@@ -17,7 +17,14 @@ from skills_mcp.authoring.validation.package_standard import (
     MAX_LINES,
     MAX_NAME,
 )
-from skills_mcp.skills import discovery, document, frontmatter, package, walk
+from skills_mcp.skills import (
+    discovery,
+    document,
+    frontmatter,
+    homes,
+    package,
+    walk,
+)
 from skills_mcp.skills.discovery import MAX_SKILL_BYTES
 from skills_mcp.skills.walk import MAX_DEPTH
 from skills_mcp.snapshots import collection, snapshot
@@ -33,10 +40,12 @@ READERS = (
     discovery,
     document,
     frontmatter,
+    homes,
     package,
     snapshot,
     walk,
 )
+REFUSED = (walk._NOT_PRINTABLE, walk._UNSAFE, walk._COLLISION)
 
 __all__ = ["run"]
 
@@ -54,7 +63,10 @@ def rules_of_the_reader() -> Iterator[str]:
                 name = getattr(node.func, "attr", "")
                 first = node.args[:1] if name in {"fail", "warn"} else []
                 named = [word.value for word in node.keywords if word.arg == "rule"]
-                yield from map(text_of, [*first, *named])
+                texts = (n for n in (*first, *named) if not isinstance(n, ast.Name))
+                yield from map(text_of, texts)
+    yield from (rule for _, _, rule in REFUSED)
+    yield from (walk._OUTSIDE, "plugin-not-picked")
 
 
 def text_of(node: ast.expr) -> str:

@@ -94,13 +94,15 @@ def derive_path(file: str) -> SkillPath:
 
 def _keywords(fields: Mapping[str, Any], report: ProblemList) -> tuple[str, ...]:
     value = fields.get("keywords")
+    hint = "write a list: keywords: [react, auth, login]"
+    if "keywords" not in fields:
+        report.fail("no-keywords", "has no keywords", hint)
+        return ()
     if not isinstance(value, list):
         reason = (
             "has no keywords" if value in (None, "") else "has keywords, not a list"
         )
-        hint = "write a list: keywords: [react, auth, login]"
-        rule = "keywords" if "keywords" in fields else "no-keywords"
-        report.fail(rule, reason, hint, key="keywords")
+        report.fail("keywords", reason, hint, key="keywords")
         return ()
     kept = distinct(words_of(fields, "keywords"))
     if not kept:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from skills_mcp.errors import LimitExceededError
 from skills_mcp.skills.file_tree import FolderListing, FolderTree
-from skills_mcp.skills.homes import WHOLE, HomeFolder
+from skills_mcp.skills.homes import WHOLE, HomeFolder, Selection
 from skills_mcp.skills.model import Problem
 from skills_mcp.skills.walk import (
     MAX_DEPTH,
@@ -677,3 +678,54 @@ def test_any_tree_of_any_names_is_read_to_its_end(
         assert problem.reason.isprintable()
         assert str(problem).isprintable()
     assert load_skills(folder) == loaded
+
+
+# --- what lies outside of the homes -------------------------------------------
+
+
+def outside_of(folder: Path, **selected: Any) -> list[tuple[str, str, int]]:
+    survey = Survey(FolderTree(folder), Selection(**selected), WalkLimits())
+    for home in survey.layout.homes:
+        list(survey.walk(home))
+    return sorted((each.file, each.rule, each.count) for each in survey.outside())
+
+
+def test_each_folder_outside_of_the_homes_says_how_many_packages_it_holds(
+    tmp_path: Path,
+) -> None:
+    for folder in ("skills/a", "evals/one", "evals/deep/er/two", "evals/one/in"):
+        write_package(tmp_path, folder)
+    write_package(tmp_path, ".x/preview/three")
+    write_package(tmp_path, "plugins/office/skills/b")
+    write_package(tmp_path, "plugins/office/evals/four")
+    write(tmp_path / "docs/guide.md")
+    write(tmp_path / "docs/README.md")
+
+    assert outside_of(tmp_path) == [
+        (".", "outside-markdown", 1),
+        (".x", "outside-homes", 1),
+        ("evals", "outside-homes", 3),
+        ("plugins/office/evals", "outside-homes", 1),
+    ]
+    assert outside_of(tmp_path, everywhere=True) == []
+
+
+def test_folders_that_programs_fill_are_one_problem_and_are_not_counted(
+    tmp_path: Path,
+) -> None:
+    write_package(tmp_path, "skills/a")
+    write_package(tmp_path, "skills/a/node_modules/x")
+    write_package(tmp_path, "skills/.venv/x")
+    write_package(tmp_path, "web/node_modules/x")
+    write(tmp_path / "skills/a/scripts/__pycache__/x.pyc")
+
+    assert outside_of(tmp_path) == [(".", "installed-folder", 4)]
+
+
+def test_plugins_that_are_not_picked_are_counted(tmp_path: Path) -> None:
+    for name in ("office", "cloud"):
+        write_package(tmp_path, f"plugins/{name}/skills/x")
+
+    assert outside_of(tmp_path, plugins=("office",)) == [
+        ("plugins/cloud", "plugin-not-picked", 1)
+    ]

@@ -427,3 +427,48 @@ def test_the_same_copy_in_two_sources_is_as_if_it_was_read_twice(
 
     assert told(after) == told(read(content))
     assert told(read(content, after)) == told(after)
+
+
+# --- one problem for many files -------------------------------------------------
+
+
+def test_ordinary_markdown_beside_packages_is_one_warning(tmp_path: Path) -> None:
+    write(tmp_path / "pdf/SKILL.md", PACKAGE)
+    for name in ("a", "b", "c", "d"):
+        write(tmp_path / f"notes/{name}.md", "# Notes")
+    write(tmp_path / "e.md", "---\ntitle: E\n---\nText.")
+    write(tmp_path / "broken.md", "---\nkeywords: broken\ndescription: D\n---\n")
+
+    problems = read(here(LocalFolder(tmp_path))).problems
+
+    found = [(each.file, each.level, each.rule, each.count) for each in problems]
+    assert sorted(found) == [
+        (".", "warning", "plain-markdown", 5),
+        ("broken.md", "error", "keywords", 0),
+    ]
+    [summary] = [each for each in problems if each.rule == "plain-markdown"]
+    assert summary.reason.endswith(": e.md, notes/a.md, notes/b.md, …")
+
+
+def test_among_rule_files_ordinary_markdown_is_an_error_each(tmp_path: Path) -> None:
+    write_skill(tmp_path, "rules.md")
+    write(tmp_path / "a.md", "# Notes")
+    write(tmp_path / "b.md", "---\ntitle: B\n---\nText.")
+
+    problems = read(here(LocalFolder(tmp_path))).problems
+
+    assert [(each.file, each.level, each.rule) for each in problems] == [
+        ("a.md", "error", "no-frontmatter"),
+        ("b.md", "error", "no-keywords"),
+        ("b.md", "error", "description"),
+    ]
+
+
+def test_an_empty_package_is_no_ordinary_markdown(tmp_path: Path) -> None:
+    write(tmp_path / "pdf/SKILL.md", PACKAGE)
+    write(tmp_path / "empty/SKILL.md", "")
+
+    problems = read(here(LocalFolder(tmp_path))).problems
+
+    assert {each.file for each in problems} == {"empty/SKILL.md"}
+    assert "error" in {each.level for each in problems}

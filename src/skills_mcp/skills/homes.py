@@ -201,7 +201,7 @@ def _separate(usual: Sequence[HomeFolder]) -> Iterator[HomeFolder]:
     for home in (each for each in usual if not each.folder or _is_legal(each.folder)):
         known = homes.setdefault(home.folder, home)
         only = (*known.only, *home.only) if known.only and home.only else ()
-        homes[home.folder] = replace(known, only=only)
+        homes[home.folder] = replace(known, only=tuple(dict.fromkeys(only)))
     for home in homes.values():
         inner = (e for e in homes.values() if e is not home)
         without = {f for e in inner for f in e.parts if lies_in(f, home.folder)}

@@ -81,6 +81,12 @@ def is_safe_name(name: str) -> bool:
     return not (name.startswith("~") or _is_unsafe(name))
 
 
+@lru_cache(maxsize=1 << 16)
+def is_plain_name(name: str) -> bool:
+    """Whether a name is safe, and only its capitals may make it another one's twin."""
+    return name.isascii() and name.isprintable() and is_safe_name(name)
+
+
 def fold_name(name: str) -> str:
     """Return what a file system compares that ignores case and composition."""
     if name.isascii():

@@ -7,6 +7,8 @@ an entry is asked of the open folder, and never again by its path.
 import os
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
@@ -69,14 +71,11 @@ class FolderTree:
 
     def list(self, folder: str, most: int) -> FolderListing:
         """List a folder, see `FileTree.list`."""
-        entries: dict[str, FolderEntry] = {}
-        count = 0
         with listed_inside(self.root, _split(folder)) as scan:
-            for entry in scan:
-                count += 1
-                if count <= most:  # a folder of millions costs no more memory
-                    entries[entry.name] = _look(entry)
-        return FolderListing({name: entries[name] for name in sorted(entries)}, count)
+            found = list(islice(scan, most))  # of millions, no more cost memory
+            number = len(found) + sum(1 for _ in scan)
+            found.sort(key=_name_of)
+            return FolderListing({each.name: _look(each) for each in found}, number)
 
     def read(self, file: str) -> bytes | None:
         """Read a small file, see `FileTree.read`."""
@@ -112,27 +111,27 @@ def _split(path: str) -> tuple[str, ...]:
 
 
 def _look(entry: "os.DirEntry[str]") -> FolderEntry:
-    # The kind comes with the name; only files, which are most, have to be looked at.
+    # The kind comes with the name; only files have to be looked at.
     try:
+        if entry.is_dir(follow_symlinks=False):
+            return _FOLDER
+        if entry.is_symlink():
+            return _LINK
         if not entry.is_file(follow_symlinks=False):
-            return _kind_of(entry)
-    except OSError:
-        return _OTHER
-    with suppress(OSError):  # deleted since it was listed, or behind a lock
+            return _OTHER
         return FolderEntry("file", Stamp.of(entry.stat(follow_symlinks=False)))
-    return FolderEntry("file")
+    except OSError:  # deleted since it was listed, or behind a lock
+        return _guess(entry)
 
 
-def _kind_of(entry: "os.DirEntry[str]") -> FolderEntry:
-    """Return the entry of what is no file.
-
-    Raises:
-        OSError: It cannot be looked at.
-    """
-    if entry.is_dir(follow_symlinks=False):
-        return _FOLDER
-    return _LINK if entry.is_symlink() else _OTHER
+def _guess(entry: "os.DirEntry[str]") -> FolderEntry:
+    """Return the kind that was listed with the name; not every disk has one."""
+    with suppress(OSError):
+        if entry.is_file(follow_symlinks=False):
+            return FolderEntry("file")
+    return _OTHER
 
 
 _FOLDER, _LINK = FolderEntry("folder"), FolderEntry("link")
 _OTHER = FolderEntry("other")
+_name_of = attrgetter("name")

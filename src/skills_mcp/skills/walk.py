@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 from skills_mcp.config import Limits
 from skills_mcp.errors import LimitExceededError
-from skills_mcp.files.paths import MAX_PARTS, fold_name, is_safe_name
+from skills_mcp.files.paths import MAX_PARTS, fold_name, is_plain_name, is_safe_name
 from skills_mcp.skills.file_tree import FileTree, FolderEntry, list_quietly
 from skills_mcp.skills.homes import (
     INSTALLED,
@@ -98,12 +98,6 @@ class WalkLimits:
             max_file_bytes=limits.max_file_bytes,
             max_total_bytes=limits.max_total_bytes,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Stamped:
-    file: str
-    stamp: Stamp
 
 
 _Entries = Mapping[str, FolderEntry]
@@ -395,31 +389,33 @@ class Walk:
     def _owner(self, file: str, entry: FolderEntry) -> Iterator[Found]:
         """Yield the packages in the folder of a rule file, then the rule file."""
         folder = file.removesuffix(".md")
+        own: dict[str, Stamp] = {}
         files: dict[str, Stamp] = {}
-        markdown: list[str] = []
-        for found in self._inside(folder, ""):
-            if isinstance(found, _Stamped):
-                files[found.file] = found.stamp
-                markdown += [found.file] if found.file.endswith(".md") else []
-                continue
+        for found in self._inside(folder, "", own):
             if isinstance(found, Package):
                 files.update(_files_of(found, folder))
             yield found
+        files |= own
+        markdown = tuple(name for name in own if name.endswith(".md"))
         ordered = {name: files[name] for name in sorted(files)}
         owns = True
-        yield RuleFile(file, owns, tuple(markdown), entry.stamp, ordered)
+        yield RuleFile(file, owns, markdown, entry.stamp, ordered)
 
-    def _inside(self, folder: str, below: str) -> Iterator["Found | _Stamped"]:
-        """Yield the files of a folder that belongs to a rule file, and packages.
+    def _inside(
+        self, folder: str, below: str, files: dict[str, Stamp]
+    ) -> Iterator[Found]:
+        """Yield the packages in a folder that belongs to a rule file.
 
-        A package is one wherever it lies: no file beside it takes it away.
+        A package is one wherever it lies: no file beside it takes it away. The other
+        files are added to `files`.
         """
         prefix = f"{folder}/{below}"
         entries = yield from self._open(prefix, is_owned=True)
         for name, entry in entries.items():
             inner = f"{below}{name}/"
             if entry.kind != "folder":
-                yield from self._stamped(prefix + name, below + name, entry)
+                if not self._keeps(files, below + name, entry):
+                    yield from self._explain(prefix + name, entry)
             elif not self._leads_to_wanted(prefix + name):
                 continue
             elif self._is_package(prefix + name):
@@ -427,17 +423,13 @@ class Walk:
             elif (prefix + inner).count("/") > MAX_DEPTH:
                 yield self._too_deep(prefix + name)
             else:
-                yield from self._inside(folder, inner)
+                yield from self._inside(folder, inner, files)
 
     def _package(self, prefix: str, main: str, entries: _Entries) -> Iterator[Found]:
         """Yield a package, and the packages inside it."""
         files: dict[str, Stamp] = {}
         others = {name: entry for name, entry in entries.items() if name != main}
-        for found in self._files(prefix, "", others):
-            if isinstance(found, _Stamped):
-                files[found.file] = found.stamp
-            else:
-                yield found
+        yield from self._files(prefix, "", others, files)
         entry = entries[main]
         if not self._is_wanted(prefix):
             return
@@ -450,13 +442,14 @@ class Walk:
             yield Package(prefix.rstrip("/"), main, ordered, entry.stamp)
 
     def _files(
-        self, prefix: str, below: str, entries: _Entries
-    ) -> Iterator["Found | _Stamped"]:
-        """Yield the files of a package; a folder with its own main file is another."""
+        self, prefix: str, below: str, entries: _Entries, files: dict[str, Stamp]
+    ) -> Iterator[Found]:
+        """Add the files of a package to `files`; yield the packages inside it."""
         for name, entry in entries.items():
             path = prefix + below + name
             if entry.kind != "folder":
-                yield from self._stamped(path, below + name, entry)
+                if not self._keeps(files, below + name, entry):
+                    yield from self._explain(path, entry)
             elif not self._leads_to_wanted(path):
                 continue
             elif path.count("/") >= MAX_DEPTH:
@@ -466,18 +459,22 @@ class Walk:
                 if main := _main_of(listed):
                     yield from self._package(f"{path}/", main, listed)
                 else:
-                    yield from self._files(prefix, f"{below}{name}/", listed)
+                    yield from self._files(prefix, f"{below}{name}/", listed, files)
 
-    def _stamped(
-        self, path: str, file: str, entry: FolderEntry
-    ) -> Iterator["Problem | _Stamped"]:
-        """Yield a file that belongs to a skill."""
-        if entry.kind != "file":
-            yield from _no_file(path, entry, "warning")
-        elif fault := self._fault_of_size(path, entry, "warning"):
+    def _keeps(self, files: dict[str, Stamp], file: str, entry: FolderEntry) -> bool:
+        """Add a file that belongs to a skill; return whether it can be served."""
+        stamp = entry.stamp
+        if stamp is None or stamp.size_bytes > self._limits.max_file_bytes:
+            return False
+        files[file] = stamp
+        return True
+
+    def _explain(self, path: str, entry: FolderEntry) -> Iterator[Problem]:
+        """Yield why a file does not belong to its skill."""
+        if fault := self._fault_of_size(path, entry, "warning"):
             yield fault
-        elif entry.stamp:  # otherwise it was deleted since the folder was listed
-            yield _Stamped(file, entry.stamp)
+        else:
+            yield from _no_file(path, entry, "warning")
 
     def _fault_of_size(
         self, file: str, entry: FolderEntry, level: Level
@@ -546,9 +543,9 @@ class Walk:
             at = prefix or "."
             yield Problem(at, reason, hint, rule="unreadable", is_passing=True)
             return {}
+        if _are_plain(entries):
+            return entries  # nearly always, and ten thousand folders are asked
         refused = dict(_find_refused(entries))
-        if not refused:
-            return entries
         is_owned = is_owned or any(_is_main_file(*each) for each in entries.items())
         for name, (reason, hint, rule) in refused.items():
             if not self._leads_to_wanted(prefix + name):
@@ -611,6 +608,13 @@ _COLLISION: _Refusal = (
 )
 
 
+def _are_plain(entries: _Entries) -> bool:
+    """Whether each name is safe, and none is another one's twin."""
+    return all(map(is_plain_name, entries)) and len(entries) == len(
+        set(map(str.lower, entries))
+    )
+
+
 def _find_refused(entries: _Entries) -> Iterator[tuple[str, _Refusal]]:
     """Yield the names that no file system should be given, each with the reason."""
     for name in entries:
@@ -657,7 +661,10 @@ def _main_of(entries: _Entries) -> str | None:
 
     A link and a pipe make it a package, too: no file beside them is a skill of its own.
     """
-    names = [n for n, e in entries.items() if len(n) == _MAIN_LENGTH and is_main(n)]
+    exact = entries.get(MAIN)
+    if exact and exact.kind == "file":
+        return MAIN
+    names = [name for name in entries if len(name) == _MAIN_LENGTH and is_main(name)]
     names = [name for name in names if entries[name].kind != "folder"]
     names.sort(key=lambda name: (entries[name].kind != "file", name != MAIN))
     return next(iter(names), None)

@@ -38,7 +38,7 @@ def test_every_broken_rule_file_is_found(folder: Path) -> None:
 def test_what_had_to_be_repaired_in_a_package_is_an_error(folder: Path) -> None:
     found = problems(folder)
 
-    only_advice = {"control-characters", "priority-type"}
+    only_advice = {"control-characters", "priority-type", "outside-homes"}
     assert found
     assert {p.rule for p in found} <= only_advice or "error" in {p.level for p in found}
     assert not any(re.search("repaired|guessed", p.reason) for p in found)
@@ -318,3 +318,15 @@ def test_a_gap_is_said_with_every_file_of_the_folder(tmp_path: Path) -> None:
     write_tree(tmp_path, "_root.md", "a/_index.md", "b/one.md", "c/two.md")
 
     assert said(tmp_path / "b/one.md") == [("b", 1, "missing-index")]
+
+
+def test_ordinary_markdown_is_one_line_unless_it_is_asked_for(tmp_path: Path) -> None:
+    write(tmp_path / "skills/pdf/SKILL.md", package_text())
+    for name in ("a", "b", "c"):
+        write(tmp_path / f"skills/{name}.md", "A page for people.")
+
+    whole = problems(tmp_path)
+    one = problems(tmp_path / "skills/b.md")
+
+    assert [(p.rule, p.count) for p in whole] == [("plain-markdown", 3)]
+    assert [(Path(p.file).name, p.rule) for p in one] == [("b.md", "no-frontmatter")]

@@ -22,7 +22,8 @@ _GIT = ".git"
 _RULES_FOR_ALL = "_root.md"
 _BESIDE_A_HOME = (_GIT, "config.yaml", _RULES_FOR_ALL)
 _FROM_THE_TOP = frozenset(
-    {"outside-homes", "plugin-not-picked", "installed-folder", "manifest"}
+    {"outside-homes", "outside-markdown", "outside-unread", "installed-folder"}
+    | {"plugin-not-picked", "plugin-unknown", "manifest"}
 )
 """The rules whose problems name their files from the top of the source."""
 
@@ -53,6 +54,10 @@ class Focus:
     def covers(self, path: Path) -> bool:
         """Whether findings about `path` are reported."""
         return not self._named.isdisjoint((path, *path.parents))
+
+    def names(self, path: Path) -> bool:
+        """Whether findings about exactly this file or folder are asked for."""
+        return path in self._named
 
     def surrounds(self, folder: Path) -> bool:
         """Whether findings about `folder` itself, or files right in it, are."""
@@ -104,10 +109,18 @@ class SkillTree:
     homes: tuple[Home, ...]
     skills: tuple[AuthoredSkill, ...]
 
-    def problems(self) -> Iterator[Problem]:
-        """Iterate over what the server reports, with the paths of this machine."""
+    def problems(self, focus: Focus | None = None) -> Iterator[Problem]:
+        """Iterate over what the server reports, with the paths of this machine.
+
+        One problem stands for all ordinary Markdown; a file that is named in `focus`
+        has its own.
+        """
         for problem in self.snapshot.problems:
             yield replace(problem, file=str(self._locate(problem)))
+        for finding in self.snapshot.state.collection.findings if focus else ():
+            place = self._locate(finding.problem)
+            if focus and focus.names(place):
+                yield replace(finding.problem, file=str(place))
 
     def _locate(self, problem: Problem) -> Path:
         """Return the file of a problem, which names it from the start of its home."""

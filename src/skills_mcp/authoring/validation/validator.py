@@ -105,7 +105,7 @@ def _check_tree(
         found += checker.check(skill)
     # What the server repairs is an error here, and reported by the stricter reading.
     strict = {(problem.file, problem.rule) for problem in found}
-    read = (p for p in tree.problems() if (p.file, p.rule) not in strict)
+    read = (p for p in tree.problems(focus) if (p.file, p.rule) not in strict)
     for problem in (*found, *read):
         if focus.covers(Path(problem.file)):
             yield problem

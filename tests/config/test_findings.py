@@ -20,8 +20,8 @@ SECTIONS = (
 
 
 SOURCE_KEYS = (
-    "allow_non_fast_forward, allowed_signers, branch, folder, mount, ref, repo, "
-    "revoked_signers, subfolder, verify"
+    "allow_non_fast_forward, allowed_signers, branch, everywhere, folder, mount, "
+    "plugins, ref, repo, revoked_signers, subfolder, verify"
 )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import portalocker
 import pytest
 
-from skills_mcp.config import Scripts
+from skills_mcp.config import Limits, Scripts
 from skills_mcp.errors import (
     AgentScriptError,
     ExtensionError,
@@ -95,7 +95,8 @@ def ask(
     rules: Scripts = RULES,
     **fields: Any,
 ) -> PermittedScript:
-    index = SkillIndex(load_skills(content).skills)
+    limits = Limits(max_file_bytes=2 * MAX_SCRIPT_BYTES)
+    index = SkillIndex(load_skills(content, limits=limits).skills)
     return permit(
         request(file, **fields), index, rules, ScriptEnvironment.of(os.environ)
     )

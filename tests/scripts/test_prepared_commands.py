@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
-from skills_mcp.config import Config
+from skills_mcp.config import Config, Limits
 from skills_mcp.errors import (
     ChangedFileError,
     FileTooLargeError,
@@ -257,7 +257,8 @@ def test_a_package_that_is_too_large_is_not_copied(tmp_path: Path) -> None:
     write(tmp_path / "x/SKILL.md", "---\nname: x\ndescription: It is large\n---\n")
     with write(tmp_path / "x/data.bin").open("wb") as handle:
         handle.truncate(MAX_COPY_BYTES)
-    [skill] = load_skills(tmp_path).skills
+    limits = Limits(max_file_bytes=MAX_COPY_BYTES)
+    [skill] = load_skills(tmp_path, limits=limits).skills
     request = CommandRequest(skill_name="x", command="ls")
 
     with (

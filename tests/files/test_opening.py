@@ -16,10 +16,10 @@ from skills_mcp.errors import MissingFileError
 from skills_mcp.files.opening import (
     MAX_PATH_BYTES,
     OPENERS,
+    HeldFolder,
     Opener,
     choose_opener,
     has_openat2,
-    listed_inside,
     open_beneath,
     open_inside,
 )
@@ -258,7 +258,7 @@ def test_only_a_folder_inside_is_listed(tmp_path: Path, parts: tuple[str, ...]) 
     write(tmp_path / "root/x.txt")
     (tmp_path / "root/link").symlink_to(tmp_path / "outside", target_is_directory=True)
 
-    with pytest.raises(OSError), listed_inside(tmp_path / "root", parts):  # noqa: PT011
+    with pytest.raises(OSError), HeldFolder(tmp_path / "root").listed(parts):  # noqa: PT011
         pytest.fail("it was listed")
 
 
@@ -268,7 +268,7 @@ def test_a_listed_folder_can_be_asked_about_its_entries_and_is_closed(
 ) -> None:
     write(tmp_path / "a/b/x.txt", "four")
 
-    with listed_inside(tmp_path, ("a", "b")) as entries:
+    with HeldFolder(tmp_path).listed(("a", "b")) as entries:
         sizes = {entry.name: entry.stat().st_size for entry in entries}
 
     assert sizes == {"x.txt": 4}

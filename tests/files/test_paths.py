@@ -9,7 +9,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skills_mcp.errors import InvalidPathError
-from skills_mcp.files.paths import find_name, fits, parse_relative
+from skills_mcp.files.paths import (
+    are_plain,
+    find_name,
+    fits,
+    is_safe_name,
+    parse_relative,
+)
 
 HOSTILE = st.lists(
     st.sampled_from([*"ab./\\:~-_ $", "..", "\0", "\n", "é", "\ud800", "\u202e"]),
@@ -204,3 +210,15 @@ def test_a_pattern_fits_a_path_as_a_whole(
 
 def test_a_pattern_of_many_folders_ends_soon() -> None:
     assert not fits("a/" * 100, "**/" * 1000 + "b")
+
+
+@given(
+    st.lists(
+        st.sampled_from([*"abcgit.~-_1", "con", "COM", "lpt", "aux", "nul", "skill"]),
+        max_size=12,
+    ).map("".join)
+)
+def test_what_is_plain_at_once_is_safe(name: str) -> None:
+    if are_plain([name, "x"]):
+        assert is_safe_name(name)
+        assert len(name.encode()) <= 255

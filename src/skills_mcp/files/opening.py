@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 import sys
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -60,27 +61,45 @@ def open_inside(
     return os.fdopen(number, "rb")
 
 
-@contextmanager
-def listed_inside(
-    directory: Path, parts: Sequence[str]
-) -> Iterator[Iterator["os.DirEntry[str]"]]:
-    """List a folder below `directory` without following any link.
+class HeldFolder:
+    """A folder that stays open, so that each of many listings need not find it again.
 
-    What the entries say of themselves is asked while the block lasts.
-
-    Raises:
-        OSError: There is no folder at this path, or it may not be listed.
+    Args:
+        directory: The operator's choice; links on the way to it are followed.
     """
-    if not _HAS_DESCRIPTORS:
-        with os.scandir(_check(directory, parts)) as scan:
-            yield scan
-        return
-    number = _open(directory, parts, _FOLDER)
-    try:
-        with os.scandir(number) as scan:
-            yield scan
-    finally:
-        os.close(number)
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._number: int | None = None
+
+    @contextmanager
+    def listed(self, parts: Sequence[str]) -> Iterator[Iterator["os.DirEntry[str]"]]:
+        """List a folder inside of it without following any link.
+
+        What the entries say of themselves is asked while the block lasts.
+
+        Raises:
+            OSError: There is no folder at this path, or it may not be listed.
+        """
+        if not _HAS_DESCRIPTORS:
+            with os.scandir(_check(self._directory, parts)) as scan:
+                yield scan
+            return
+        number = self._open(parts)
+        try:
+            with os.scandir(number) as scan:
+                yield scan
+        finally:
+            os.close(number)
+
+    def _open(self, parts: Sequence[str]) -> int:
+        _require_names(parts)
+        if not parts:
+            return os.open(self._directory, _FOLDER & ~_NO_FOLLOW)
+        if self._number is None:
+            self._number = os.open(self._directory, _FOLDER & ~_NO_FOLLOW)
+            weakref.finalize(self, os.close, self._number)
+        return choose_opener()(self._number, parts, _FOLDER)
 
 
 def open_by_walk(folder: int, names: Sequence[str], flags: int) -> int:

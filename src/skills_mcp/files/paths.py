@@ -44,6 +44,14 @@ _SHORT_NAME = re.compile(r"[^.~]{1,6}~[0-9]{1,6}(?:\.[^.]{0,3})?")
 
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 
+# Letters and digits of names that are too long for a device, or not like one. Nearly
+# all are like that, and to look at each of a hundred thousand names takes its time.
+_PLAIN_STEM = r"(?:[\w-]{5,80}|(?!con|prn|aux|nul|com|lpt)[\w-]{1,4})"
+_PLAIN_NAME = rf"{_PLAIN_STEM}(?:\.[\w-]{{1,80}}){{0,2}}"
+_PLAIN_NAMES = re.compile(
+    rf"{_PLAIN_NAME}(?:/{_PLAIN_NAME})*", re.ASCII | re.IGNORECASE
+)
+
 _ANY_FOLDERS = "**/"
 _MAX_ANY_FOLDERS = 4  # each doubles the ways to read a pattern; more are no help
 
@@ -81,10 +89,13 @@ def is_safe_name(name: str) -> bool:
     return not (name.startswith("~") or _is_unsafe(name))
 
 
-@lru_cache(maxsize=1 << 16)
-def is_plain_name(name: str) -> bool:
-    """Whether a name is safe, and only its capitals may make it another one's twin."""
-    return name.isascii() and name.isprintable() and is_safe_name(name)
+def are_plain(names: Iterable[str]) -> bool:
+    """Whether many names are plainly safe; False if that takes a closer look.
+
+    >>> are_plain(["SKILL.md", "scripts"]), are_plain(["SKILL.md", "aux.md"])
+    (True, False)
+    """
+    return _PLAIN_NAMES.fullmatch("/".join(names)) is not None
 
 
 def fold_name(name: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 from skills_mcp.errors import MissingFileError
-from skills_mcp.files.opening import listed_inside, open_inside
+from skills_mcp.files.opening import HeldFolder, open_inside
 from skills_mcp.skills.model import Stamp
 
 EntryKind = Literal["folder", "file", "link", "submodule", "other"]
@@ -67,11 +67,12 @@ class FolderTree:
     """
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self._root = root
+        self._held = HeldFolder(root)
 
     def list(self, folder: str, most: int) -> FolderListing:
         """List a folder, see `FileTree.list`."""
-        with listed_inside(self.root, _split(folder)) as scan:
+        with self._held.listed(_split(folder)) as scan:
             found = list(islice(scan, most))  # of millions, no more cost memory
             number = len(found) + sum(1 for _ in scan)
             found.sort(key=_name_of)
@@ -80,7 +81,7 @@ class FolderTree:
     def read(self, file: str) -> bytes | None:
         """Read a small file, see `FileTree.read`."""
         try:
-            with open_inside(self.root, _split(file)) as handle:
+            with open_inside(self._root, _split(file)) as handle:
                 data = handle.read(MAX_READ_BYTES + 1)
         except (OSError, MissingFileError):
             return None

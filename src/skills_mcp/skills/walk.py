@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 from skills_mcp.config import Limits
 from skills_mcp.errors import LimitExceededError
-from skills_mcp.files.paths import MAX_PARTS, fold_name, is_plain_name, is_safe_name
+from skills_mcp.files.paths import MAX_PARTS, are_plain, fold_name, is_safe_name
 from skills_mcp.skills.file_tree import FileTree, FolderEntry, list_quietly
 from skills_mcp.skills.homes import (
     INSTALLED,
@@ -543,7 +543,7 @@ class Walk:
             at = prefix or "."
             yield Problem(at, reason, hint, rule="unreadable", is_passing=True)
             return {}
-        if _are_plain(entries):
+        if not entries or _are_all_served(entries):
             return entries  # nearly always, and ten thousand folders are asked
         refused = dict(_find_refused(entries))
         is_owned = is_owned or any(_is_main_file(*each) for each in entries.items())
@@ -608,11 +608,9 @@ _COLLISION: _Refusal = (
 )
 
 
-def _are_plain(entries: _Entries) -> bool:
+def _are_all_served(entries: _Entries) -> bool:
     """Whether each name is safe, and none is another one's twin."""
-    return all(map(is_plain_name, entries)) and len(entries) == len(
-        set(map(str.lower, entries))
-    )
+    return are_plain(entries) and len(set(map(str.lower, entries))) == len(entries)
 
 
 def _find_refused(entries: _Entries) -> Iterator[tuple[str, _Refusal]]:

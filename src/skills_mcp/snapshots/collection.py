@@ -396,6 +396,8 @@ def _find_ids(part: Part) -> Mapping[str, str]:
 def _content_id(home: HomeFolder, ids: Mapping[str, str], commit: str) -> ContentId:
     # Where Git has deleted the commit, or never had the file, nothing but the commit
     # itself can name the content.
+    if not ids:
+        return lambda _: commit
     return lambda file: ids.get(home.below(file), commit)
 
 

@@ -6,10 +6,11 @@ later state, commit or process.
 """
 
 import json
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import starmap
+from itertools import chain, starmap
 from typing import NamedTuple
 
 from skills_mcp.files.arrays import Sliceable
@@ -125,20 +126,16 @@ def derive_key(found: RuleFile | Package, home: Home, content_id: ContentId) -> 
         return NO_KEY
     folder = found.folder
     owns_folder = isinstance(found, Package) or found.owns_folder
-    lines = [
-        f"{type(found).__name__}\0{home.prefix}\0{home.file_prefix}\0{owns_folder}",
-        _describe(found.file, found.stamp, content_id),
-    ]
-    for name, stamp in sorted(found.files.items()):
-        file = f"{folder}/{name}" if folder else name
-        lines.append(_describe(file, stamp, content_id))
-    whole = "\n".join(lines).encode("utf-8", "surrogatepass")
-    return blake2b(whole, digest_size=KEY_BYTES).digest()
-
-
-def _describe(file: str, stamp: Stamp, content_id: ContentId) -> str:
-    times = f"{stamp.modified_ns}\0{stamp.changed_ns}"
-    return f"{file}\0{content_id(file)}\0{stamp.size_bytes}\0{times}"
+    above = f"{folder}/" if folder else ""
+    names = sorted(found.files)
+    files = [found.file, *(above + name for name in names)]
+    stamps = [found.stamp, *map(found.files.__getitem__, names)]
+    kind = f"{type(found).__name__}\0{home.prefix}\0{home.file_prefix}\0{owns_folder}"
+    lines = "\n".join((kind, *files, *map(content_id, files)))
+    whole = blake2b(lines.encode("utf-8", "surrogatepass"), digest_size=KEY_BYTES)
+    # A name and an id hold no NUL, so where the numbers begin is certain.
+    whole.update(b"\0" + array("q", chain.from_iterable(stamps)).tobytes())
+    return whole.digest()
 
 
 def _record_skill(skill: Skill, home: Home) -> SkillRecord:

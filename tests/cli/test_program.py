@@ -1,3 +1,5 @@
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ from skills_mcp.cli.logs import shared_level
 from skills_mcp.cli.options import readable_errors
 from tests.cli.conftest import Run
 from tests.clients import ServerProcess
+from tests.packages import package_text
 from tests.support import SKILLS_CONTENT, Upstream, skill_text, write
 
 
@@ -364,6 +367,42 @@ def test_a_folder_that_shall_stay_at_a_commit_is_wrong_usage(
 
     assert (typed.returncode, inherited.returncode) == (2, 0)
     assert "a folder has no commits to pin" in typed.stderr
+
+
+def test_a_part_of_a_source_is_chosen_by_option_or_variable(
+    invoke: Run, tmp_path: Path
+) -> None:
+    for place in ("skills/a", "plugins/p/skills/b", "extra/c"):
+        write(tmp_path / place / "SKILL.md", package_text())
+    where = ("tree", "--json", "--skills-dir", str(tmp_path))
+
+    def served(*options: str, **variables: str) -> list[str]:
+        found = json.loads(invoke(*where, *options, **variables).stdout)
+        return re.findall(r'"path": "([^"]*/?[abc])"', json.dumps(found["tree"]))
+
+    assert served("--subfolder", "extra") == served(SKILLS_SUBFOLDER="extra/") == ["c"]
+    assert served("--plugins", "p, q") == served(SKILLS_PLUGINS="p") == ["p/b"]
+    assert sorted(served("--everywhere")) == sorted(served(SKILLS_EVERYWHERE="true"))
+    assert "extra/c" in served("--everywhere")
+    assert "extra/c" not in served("--usual-folders", SKILLS_EVERYWHERE="true")
+
+
+def test_a_subfolder_that_leaves_the_source_is_refused(invoke: Run) -> None:
+    done = invoke("tree", "--skills-dir", ".", "--subfolder", "../secrets")
+
+    assert done.returncode == 3
+    assert "SKILLS_SUBFOLDER is '../secrets', which is no folder inside" in done.stderr
+
+
+def test_a_part_without_its_source_is_not_lost_in_silence(
+    invoke: Run, tmp_path: Path
+) -> None:
+    file = write(tmp_path / "config.yaml", f"sources: [{{folder: {tmp_path}}}]")
+
+    done = invoke("tree", "--config", str(file), SKILLS_PLUGINS="office")
+
+    assert done.returncode == 3
+    assert "everywhere into the sources of config.yaml" in done.stderr
 
 
 def test_a_token_inside_the_address_is_never_shown(invoke: Run) -> None:

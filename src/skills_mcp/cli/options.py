@@ -46,6 +46,32 @@ class _Switch(click.Option):
         return click.Parameter.resolve_envvar_value(self, ctx)
 
 
+_PART_OPTIONS = (
+    click.option(
+        "--subfolder",
+        envvar="SKILLS_SUBFOLDER",
+        metavar="FOLDER",
+        default="",
+        help="Serve only this folder of it; . for all of it as one tree.",
+    ),
+    click.option(
+        "--plugins",
+        envvar="SKILLS_PLUGINS",
+        metavar="NAMES",
+        default="",
+        help="Serve only these of its plugins, with commas between the names.",
+    ),
+    click.option(
+        "--everywhere/--usual-folders",
+        cls=_Switch,
+        envvar="SKILLS_EVERYWHERE",
+        default=False,
+        help="Serve skills outside of the usual folders, too.",
+    ),
+)
+"""Which part of a source is served."""
+
+
 def content_options(*, log_level: str) -> Callable[[Command], Command]:
     """Add the options that say where the skills are."""  # 001 §11.1
     options = (
@@ -77,27 +103,7 @@ def content_options(*, log_level: str) -> Callable[[Command], Command]:
             default="",
             help="Pin to a tag or full commit SHA.",
         ),
-        click.option(
-            "--subfolder",
-            envvar="SKILLS_SUBFOLDER",
-            metavar="FOLDER",
-            default="",
-            help="Serve only this folder of it; . for all of it as one tree.",
-        ),
-        click.option(
-            "--plugins",
-            envvar="SKILLS_PLUGINS",
-            metavar="NAMES",
-            default="",
-            help="Serve only these of its plugins, with commas between the names.",
-        ),
-        click.option(
-            "--everywhere/--usual-folders",
-            cls=_Switch,
-            envvar="SKILLS_EVERYWHERE",
-            default=False,
-            help="Serve skills outside of the usual folders, too.",
-        ),
+        *_PART_OPTIONS,
         click.option(
             "--discover/--no-discover",
             cls=_Switch,

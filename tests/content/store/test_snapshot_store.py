@@ -291,15 +291,6 @@ def test_a_survey_that_is_old_or_broken_does_no_harm(
     assert opened(store).surveyed == {}
 
 
-def test_the_survey_of_an_older_version_is_deleted(store: SnapshotStore) -> None:
-    publish(store, ONE)
-    old = write(store.directory / f"snap/{ONE}.left-out", "[]")
-
-    collect(store)
-
-    assert not old.exists()
-
-
 def test_a_stamp_differs_as_soon_as_somebody_has_published(
     store: SnapshotStore,
 ) -> None:

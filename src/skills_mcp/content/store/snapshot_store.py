@@ -62,8 +62,6 @@ _LEFTOVERS = (_STAGING_PREFIX, DELETED_PREFIX, NEW_PREFIX, ".current-")
 """Names that a killed process leaves behind; the last one is of an older version."""
 _LEASE_SUFFIX = ".lease"
 _SURVEY_SUFFIX = ".survey"
-_OLD_SUFFIX = ".left-out"
-"""What older versions wrote in its place."""
 
 # What was not opened for so long belongs to a branch that is followed no more.
 _KEPT_SECONDS = 30 * 24 * 60 * 60.0
@@ -338,7 +336,6 @@ class SnapshotStore:
     def _find_strays(self) -> Iterator[Path]:
         """Yield leftovers among the snapshots, and files without a snapshot."""
         yield from _find_leftovers(self._snapshots)
-        yield from self._snapshots.glob(f"*{_OLD_SUFFIX}")
         for suffix in (_LEASE_SUFFIX, _SURVEY_SUFFIX):
             for path in self._snapshots.glob(f"*{suffix}"):
                 if not self._is_complete(path.name.removesuffix(suffix)):

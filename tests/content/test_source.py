@@ -314,3 +314,10 @@ def test_a_clock_that_was_set_back_makes_nobody_wait() -> None:
     assert not is_resting(attempt.next_attempt_at, NOW - 86_400)
     assert not is_resting(math.inf, NOW)
     assert not is_resting(math.nan, NOW)
+
+
+@pytest.mark.parametrize(
+    "at, prefix", [("", ""), ("/", ""), ("teams/web", "teams/web/"), ("/web/", "web/")]
+)
+def test_a_mount_stands_before_the_paths_of_its_skills(at: str, prefix: str) -> None:
+    assert Mount(source=LocalFolder(Path()), at=at).prefix == prefix

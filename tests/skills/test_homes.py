@@ -97,7 +97,7 @@ def test_only_packages_are_skills_in_a_hidden_home(tmp_path: Path) -> None:
 def test_a_home_shows_its_files_where_they_are(tmp_path: Path) -> None:
     layout = layout_of(tmp_path, packages("skills/a", "plugins/office/skills/b"))
 
-    own, plugin = [home.at(tmp_path, "/teams/", "org") for home in layout.homes]
+    own, plugin = [home.at(tmp_path, "teams/", "org") for home in layout.homes]
 
     assert (own.prefix, own.file_prefix) == ("teams/", "teams/")
     assert (plugin.prefix, plugin.file_prefix) == (

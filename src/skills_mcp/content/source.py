@@ -145,6 +145,12 @@ class Mount:
     """Which part of the source is served."""
     scope: Scope = "org"
 
+    @property
+    def prefix(self) -> str:
+        """What stands before every path of its skills, such as `teams/web/`."""
+        at = self.at.strip("/")
+        return f"{at}/" if at else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

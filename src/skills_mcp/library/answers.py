@@ -99,10 +99,8 @@ def _top(part: Part) -> str:
 
 
 def _may_serve(part: Part, skill: Skill) -> bool:
-    at = part.mount.at.strip("/")
-    return part.mount.scope == skill.scope and f"{skill.path}/".startswith(
-        f"{at}/" if at else ""
-    )
+    mount = part.mount
+    return mount.scope == skill.scope and f"{skill.path}/".startswith(mount.prefix)
 
 
 # Some quote what Git or an operating system has said.

@@ -7,13 +7,12 @@ See docs/how-to/whole-repositories.md.
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from posixpath import normpath
 from typing import Any
 
 from skills_mcp.errors import InvalidPathError
-from skills_mcp.files.paths import parse_relative
+from skills_mcp.files.paths import fits, parse_relative
 from skills_mcp.skills.file_tree import FileTree, has_folder, list_quietly
 from skills_mcp.skills.index import ROOT
 from skills_mcp.skills.model import Problem, Scope, printable
@@ -107,9 +106,14 @@ class HomeFolder:
         """Return the path of something in this home from the top of the source."""
         return f"{self.folder}/{path}".strip("/") if path else self.folder
 
-    def at(self, top: Path, mount: str, scope: Scope) -> Home:
-        """Return the home of a source that lies on a disk, and is mounted."""
-        above = f"{mount.strip('/')}/" if mount.strip("/") else ""
+    def at(self, top: Path, above: str, scope: Scope) -> Home:
+        """Return the home of a source that lies on a disk.
+
+        Args:
+            top: The folder of the source.
+            above: What stands before every path of the source, such as `teams/web/`.
+            scope: Whose skills they are.
+        """
         directory = top / self.folder if self.folder else top
         shown = above + self.shown
         return Home(directory, above + self.prefix, self.packages_only, scope, shown)
@@ -242,7 +246,7 @@ def _unknown(plugins: Sequence[_Plugin], wanted: Sequence[str]) -> list[Problem]
 
 
 def _fits(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+    return any(fits(name, pattern) for pattern in patterns)
 
 
 def lies_in(folder: str, above: str) -> bool:
@@ -372,8 +376,7 @@ class _Manifests:
             found = None
         if isinstance(found, dict):
             return found
-        reason, hint = "is no JSON object, so it is not used", "repair it"
-        self.problems.append(Problem(file, reason, hint, "warning", rule="manifest"))
+        self._warn("is no JSON object, so it is not used", "repair it", file)
         return {}
 
     def _warn(self, reason: str, hint: str, file: str = MARKETPLACE) -> None:

@@ -6,7 +6,7 @@ Rule 3: all folders are walked, but only records of unknown keys are read.
 """
 
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection as AbstractCollection
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -26,7 +26,7 @@ from skills_mcp.skills.index import ROOT
 from skills_mcp.skills.model import Problem, Scope, SkillPath
 from skills_mcp.skills.package import is_main
 from skills_mcp.skills.visibility import is_denied
-from skills_mcp.skills.walk import Found, Survey, WalkLimits
+from skills_mcp.skills.walk import Found, Survey, WalkLimits, count_not_served
 from skills_mcp.snapshots.copies import find_copies
 from skills_mcp.snapshots.records import (
     NO_KEY,
@@ -95,6 +95,14 @@ class Collection:
     def problems(self) -> tuple[Problem, ...]:
         """What is wrong with the content; one line for all ordinary Markdown."""
         return tuple(_summarise(self.findings, self.package_parts))
+
+    @cached_property
+    def not_served(self) -> Mapping[int, int]:
+        """How many packages lie outside of the homes, by the number of the source."""
+        left_out = Counter[int]()
+        for finding in self.findings:
+            left_out[finding.part] += count_not_served([finding.problem])
+        return left_out
 
     def is_of(self, content: Content) -> bool:
         """Whether it was read from exactly these commits, without a passing failure."""
@@ -177,7 +185,7 @@ def _read_source(
     ids = _find_ids(part)
     homes = []
     for folder in survey.layout.homes:
-        home = folder.at(checkout.directory, mount.at, mount.scope)
+        home = folder.at(checkout.directory, mount.prefix, mount.scope)
         content_id = _content_id(folder, ids, checkout.revision or "")
         found = tuple(progress.track("Finding skills", survey.walk(folder)))
         told = progress.track("Reading skills", found, len(found))
@@ -186,8 +194,7 @@ def _read_source(
     _check_length(sum(read.characters for _, read in homes), limits.max_characters)
     # Of a commit only what is served was written, so the disk cannot tell.
     problems = surveyed.problems if surveyed else tuple(survey.outside())
-    above = f"{mount.at.strip('/')}/" if mount.at.strip("/") else ""
-    shown = [replace(each, file=above + each.file) for each in problems]
+    shown = [replace(each, file=mount.prefix + each.file) for each in problems]
     records = [(home, record) for home, read in homes for record in read.records]
     inside = {h: f.below for f, (h, _) in zip(survey.layout.homes, homes, strict=True)}
     copies = find_copies(records, lambda home, file: ids.get(inside[home](file)))

@@ -5,7 +5,6 @@ Rule: a state is replaced in one assignment, so that no reply mixes two of them.
 
 import logging
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -139,12 +138,9 @@ class CurrentSnapshot:
         states = self._derive_states(served.content if served else None, self.config)
         if served is None:
             return states
-        left_out = Counter[str]()
-        for each in served.state.collection.findings:
-            if each.part >= 0:
-                at = served.content.parts[each.part].mount.at
-                left_out[at] += count_not_served([each.problem])
-        return _with_counts(states, left_out)
+        left_out = served.state.collection.not_served
+        parts = enumerate(served.content.parts)
+        return _with_counts(states, {p.mount.at: left_out[n] for n, p in parts})
 
     def stored_states(self) -> tuple[SourceState, ...]:
         """Return the state of each source without loading any content.  Blocking.

@@ -13,7 +13,8 @@ from skills_mcp.errors import ConfigError
 from tests.config.places import operator
 
 SECTIONS = (
-    "analytics, assets, catalog, commands, discover, embedding, files, limits, "
+    "access, analytics, assets, catalog, commands, discover, embedding, files, http, "
+    "limits, "
     "matching, refresh, responses, scripts, search, sources, sync, toolsets, "
     "trust_content_config, visibility"
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from skills_mcp.config import (
     Config,
@@ -105,25 +105,27 @@ def test_the_example_names_its_schema_first() -> None:
 
 
 def _commented_keys(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each key of the first two levels with the comment right above it."""
-    comment, section = "", ""
+    """Yield each key with the comment right above it; a runner is no key."""
+    comment = ""
+    above: list[str] = []
     for line in text.splitlines():
-        if found := re.match(r"( {0,2})(\w+):", line):
+        if (found := re.match(r"( *)(\w+):", line)) and not line.startswith("#"):
             indent, key = found.groups()
-            section = section if indent else key
-            yield (f"{section}.{key}" if indent else key), comment
+            above = [*above[: len(indent) // 2], key]
+            yield ".".join(above), comment
         comment = line.strip()[2:] if line.strip().startswith("# ") else ""
 
 
-def _described_keys() -> Iterator[tuple[str, str]]:
-    for name, setting in Config.model_fields.items():
+def _described_keys(
+    model: type[BaseModel] = Config, prefix: str = ""
+) -> Iterator[tuple[str, str]]:
+    for name, setting in model.model_fields.items():
         value = setting.default
         if setting.description:
-            yield name, setting.description
+            yield f"{prefix}{name}", setting.description
             continue
-        yield name, type(value).__doc__ or ""
-        for key, inner in type(value).model_fields.items():
-            yield f"{name}.{key}", inner.description or ""
+        yield f"{prefix}{name}", type(value).__doc__ or ""
+        yield from _described_keys(type(value), f"{prefix}{name}.")
 
 
 def test_settings_cannot_be_changed_behind_the_servers_back() -> None:

@@ -1,5 +1,7 @@
 """Environment variables that set a key."""
 
+from functools import reduce
+
 import pytest
 
 from skills_mcp.config import (
@@ -96,10 +98,23 @@ def test_no_variable_switches_commands_on() -> None:
 
 def test_every_variable_names_a_key_that_exists() -> None:
     for variable in VARIABLES:
-        section, name = variable.key.split(".")
-        assert name in type(getattr(Config(), section)).model_fields
-        if variable.switches_on:
-            assert getattr(Config(), section).enabled in {True, False}
+        section = reduce(getattr, variable.key.split(".")[:-1], Config())
+        fields = type(section).model_fields
+        assert variable.key.rpartition(".")[2] in fields
+        assert "enabled" in fields or not variable.switches_on
+
+
+def test_no_variable_lets_callers_in_without_sign_in() -> None:
+    keys = {variable.key for variable in VARIABLES}
+
+    assert "http.auth.issuer" in keys
+    assert keys.isdisjoint({"http.allow_anonymous", "http.trust_proxy_headers"})
+
+
+def test_a_variable_sets_a_key_of_a_section_within_a_section() -> None:
+    layer = environment_layer({"SKILLS_MCP_HTTP_ISSUER": "https://login.example"})
+
+    assert layer.values == {"http": {"auth": {"issuer": "https://login.example"}}}
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,8 @@ def described_type(field: FieldInfo) -> str:
         return "list of mappings"
     if origin is tuple and typing.get_origin(inner[0]) is Literal:
         return "list of " + " or ".join(f"`{v}`" for v in typing.get_args(inner[0]))
+    if origin is dict and typing.get_origin(inner[1]) is tuple:
+        return "map of lists"
     return _TYPES[origin or kind] + _described_range(field)
 
 

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from skills_mcp.config.values import (
+    ISSUER,
     PLAIN_ADDRESS,
     SAFE_ADDRESS,
     VARIABLE_NAME,
@@ -13,9 +14,11 @@ from skills_mcp.config.values import (
     Bytes,
     BytesOnDisk,
     CommandLine,
+    Concurrency,
     Count,
     Dimensions,
     Disclosure,
+    Drain,
     EmbeddingProvider,
     EntryCount,
     EnvironmentName,
@@ -27,12 +30,14 @@ from skills_mcp.config.values import (
     MountPath,
     Name,
     Patience,
+    Port,
     ProgramName,
     Ratio,
     ReplyCharacters,
     Root,
     SandboxDemand,
     Seconds,
+    Skew,
     SpoolBytes,
     Subfolder,
     Toolset,
@@ -456,6 +461,128 @@ class Responses(Section):  # DESIGN §3.14
     )
 
 
+class Auth(Section):
+    """Whose tokens sign a caller in."""
+
+    issuer: str = Field(
+        default="",
+        pattern=ISSUER,
+        description="The issuer of the tokens: the URL of your identity provider, "
+        "exactly as its tokens have it.",
+    )
+    audience: str = Field(
+        default="",
+        description="What a token must have as its audience; without one, "
+        "`http.base_url` and `/mcp`.",
+    )
+    clock_skew_seconds: Skew = Field(
+        default=60,
+        description="By how many seconds the clock of the issuer may differ.",
+    )
+
+
+class Http(Section):  # 000 §7.2
+    """How the server is reached with `--transport http`."""
+
+    host: Name = Field(
+        default="127.0.0.1", description="The address to listen on for MCP."
+    )
+    port: Port = Field(
+        default=8000, description="The port of it; 0 takes any that is free."
+    )
+    operations_host: Name = Field(
+        default="127.0.0.1",
+        description="The address to listen on for `/healthz`, `/readyz` and "
+        "`/metrics`.",
+    )
+    operations_port: Port = Field(
+        default=8001, description="The port of it; 0 takes any that is free."
+    )
+    base_url: str = Field(
+        default="",
+        pattern=PLAIN_ADDRESS,
+        description="The URL that clients use, without `/mcp`; without one, the host "
+        "and the port.",
+    )
+    stateless: bool = Field(
+        default=False,
+        description="Whether no session is kept between requests, as several "
+        "replicas without affinity need.",
+    )
+    trust_proxy_headers: bool = Field(
+        default=False,
+        description="Whether `X-Forwarded-For`, `-Host` and `-Proto` are believed; "
+        "only behind a proxy that sets them.",
+    )
+    allowed_hosts: tuple[Name, ...] = Field(
+        default=(),
+        description="What a request may name as its `Host`, besides that of "
+        "`base_url`; on a loopback address its names are allowed, too.",
+    )
+    allowed_origins: tuple[Name, ...] = Field(
+        default=(),
+        description="Origins of web pages whose requests are answered, besides that "
+        "of `base_url`.",
+    )
+    allow_anonymous: bool = Field(
+        default=False,
+        description="Whether to serve without sign-in beyond this machine.",
+    )
+    auth: Auth = Auth.model_construct()
+    webhook_secret_file: str = Field(
+        default="",
+        description="A file with the secret of the webhook `/hooks/git`; without one "
+        "there is no webhook.",
+    )
+    max_concurrent_requests: Concurrency = Field(
+        default=64,
+        description="The maximum number of requests that are answered at once; one "
+        "more gets 503 and `Retry-After`.",
+    )
+    max_streams: Concurrency = Field(
+        default=4096,
+        description="The maximum number of streams that only wait for notices.",
+    )
+    max_body_bytes: Bytes = Field(
+        default=4_194_304, description="The maximum size of the body of a request."
+    )
+    request_timeout_seconds: Seconds = Field(
+        default=30,
+        description="Seconds in which a client must have sent its request.",
+    )
+    refreshes_per_minute: Count = Field(
+        default=6,
+        description="How often a caller may call `refresh_skills` in a minute.",
+    )
+    drain_seconds: Drain = Field(
+        default=0,
+        description="Seconds between the signal to end, when `/readyz` turns 503, and "
+        "the last new connection: so long a load balancer takes to notice.",
+    )
+    shutdown_seconds: Drain = Field(
+        default=8,
+        description="Seconds that requests have to end after that.",
+    )
+
+
+class Grant(Section):
+    """Which skills some callers may see."""
+
+    when: dict[str, tuple[Name, ...]] = Field(
+        default={},
+        description="Claims of a token, each with a list of values; every claim must "
+        "have one of its values. Without any, the grant is for every caller.",
+    )
+    allow: tuple[Name, ...] = Field(
+        default=(), description="Patterns of paths or names that they may see."
+    )
+    deny: tuple[Name, ...] = Field(
+        default=(),
+        description="Patterns of those that this grant does not give, although its "
+        "`allow` fits.",
+    )
+
+
 class Config(Section):
     """Every setting, with its default."""
 
@@ -471,6 +598,12 @@ class Config(Section):
     sync: Sync = Sync.model_construct()
     limits: Limits = Limits.model_construct()
     visibility: Visibility = Visibility.model_construct()
+    access: tuple[Grant, ...] = Field(
+        default=(),
+        description="Over HTTP: which callers see which skills, below `visibility`. A "
+        "caller sees what any grant gives; without grants, everything.",
+    )
+    http: Http = Http.model_construct()
     matching: Matching = Matching.model_construct()
     search: Search = Search.model_construct()
     embedding: Embedding = Embedding.model_construct()

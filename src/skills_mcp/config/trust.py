@@ -26,12 +26,14 @@ OPERATOR_ONLY = (
     "discover",
     "limits",
     "toolsets",
+    "access",
+    "http",
     "commands",
     "embedding",
     "trust_content_config",
 )
-"""What no content may set: where skills come from, what is allowed, and where texts
-are sent.
+"""What no content may set: where skills come from, who may see them, what is allowed,
+and where texts are sent.
 
 Limits are among them because they apply before any content is read.
 """

@@ -26,6 +26,10 @@ ReplyCharacters = Annotated[int, Field(ge=10_000, le=500_000)]
 SpoolBytes = Annotated[int, Field(ge=65_536, le=1 << 30)]  # a few events, at least
 KeptDays = Annotated[int, Field(ge=0, le=3650)]
 Dimensions = Annotated[int, Field(ge=0, le=8192)]
+Port = Annotated[int, Field(ge=0, le=65_535)]
+Concurrency = Annotated[int, Field(ge=1, le=100_000)]
+Skew = Annotated[int, Field(ge=0, le=600)]
+Drain = Annotated[int, Field(ge=0, le=600)]
 
 AlgorithmSetting = Literal["auto", "keyword", "ranked"]
 Verify = Literal["commit", "tag", "both"]
@@ -48,6 +52,11 @@ SAFE_ADDRESS = (
 )
 # What stands before an @ or behind a question mark may be a secret.
 PLAIN_ADDRESS = r"^(https?://[^\s@?#]+)?$"
+# Plain HTTP only within this machine: who answers there decides who is signed in.
+ISSUER = (
+    r"^(https://[^\s@?#]+|http://(localhost|127\.\d+\.\d+\.\d+|\[::1\])"
+    r"(:\d+)?(/[^\s@?#]*)?)?$"
+)
 # Keys of providers have small letters or hyphens in them, so none of them fits.
 VARIABLE_NAME = r"^([A-Z_][A-Z0-9_]{0,63})?$"
 _ENVIRONMENT_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"
@@ -57,6 +66,7 @@ _PROGRAM = r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"
 IN_WORDS = {
     SAFE_ADDRESS: "an https:// URL, or an http:// URL on this machine",
     _ENVIRONMENT_NAME: "the name of an environment variable",
+    ISSUER: "an https:// URL without a query, or an http:// URL on this machine",
     PLAIN_ADDRESS: "an https:// or http:// URL without a password and without a query",
     VARIABLE_NAME: "the name of an environment variable in capitals, such as "
     "OPENAI_API_KEY",

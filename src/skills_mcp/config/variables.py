@@ -1,6 +1,7 @@
 """Which environment variables set a key of the settings.
 
-Rule: no variable grants more rights; none switches commands on or trusts content.
+Rule: no variable grants more rights; none switches commands on, trusts content or a
+proxy, or lets callers in without sign-in.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -30,6 +31,10 @@ def _number(text: str) -> object:
         return text
 
 
+def _switch(text: str) -> object:
+    return {"true": True, "false": False}.get(text.strip().casefold(), text)
+
+
 def _names(text: str) -> object:
     # An empty list would allow more than its author meant.
     return tuple(filter(None, map(str.strip, text.split(",")))) or text
@@ -41,7 +46,7 @@ class Variable:
 
     name: str
     key: str
-    """The dotted key: a section and a setting."""
+    """The dotted key: the sections and the setting."""
     parse: Callable[[str], object] = str
     """Returns the value; the text itself if it is not one, to be reported."""
     switches_on: bool = False
@@ -49,9 +54,12 @@ class Variable:
 
     def values(self, text: str) -> dict[str, Any]:
         """Return what the variable sets, as `config.yaml` would."""
-        section, name = self.key.split(".")
-        switch = {"enabled": True} if self.switches_on else {}
-        return {section: {**switch, name: self.parse(text)}}
+        *sections, name = self.key.split(".")
+        values: dict[str, Any] = {"enabled": True} if self.switches_on else {}
+        values[name] = self.parse(text)
+        for section in reversed(sections):
+            values = {section: values}
+        return values
 
 
 VARIABLES = (
@@ -72,6 +80,17 @@ VARIABLES = (
     Variable("ALLOWED_COMMANDS", "commands.allowed", _names),
     Variable("EXEC_TIMEOUT_SECONDS", "commands.timeout_seconds", _whole_number),
     Variable("EXEC_MAX_OUTPUT_BYTES", "commands.max_output_bytes", _whole_number),
+    Variable("SKILLS_MCP_HTTP_HOST", "http.host"),
+    Variable("SKILLS_MCP_HTTP_PORT", "http.port", _whole_number),
+    Variable("SKILLS_MCP_HTTP_OPERATIONS_HOST", "http.operations_host"),
+    Variable("SKILLS_MCP_HTTP_OPERATIONS_PORT", "http.operations_port", _whole_number),
+    Variable("SKILLS_MCP_HTTP_BASE_URL", "http.base_url"),
+    Variable("SKILLS_MCP_HTTP_STATELESS", "http.stateless", _switch),
+    Variable("SKILLS_MCP_HTTP_ALLOWED_HOSTS", "http.allowed_hosts", _names),
+    Variable("SKILLS_MCP_HTTP_ALLOWED_ORIGINS", "http.allowed_origins", _names),
+    Variable("SKILLS_MCP_HTTP_ISSUER", "http.auth.issuer"),
+    Variable("SKILLS_MCP_HTTP_AUDIENCE", "http.auth.audience"),
+    Variable("SKILLS_MCP_HTTP_WEBHOOK_SECRET_FILE", "http.webhook_secret_file"),
 )
 
 

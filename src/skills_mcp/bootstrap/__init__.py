@@ -6,7 +6,7 @@ Rule: only this room chooses implementations.
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,6 +63,8 @@ class Options(ShortForm):
     discover: bool | None = None
     algorithm: AlgorithmSetting | None = None
     """Instead of `matching.algorithm`."""
+    http: Mapping[str, object] = field(default_factory=dict)
+    """Keys of `http`."""
     keeps_index: bool = True
     """Whether the index of this content is kept for other processes."""
 
@@ -218,6 +220,7 @@ def _command_line(options: Options) -> Layer:
         "discover": options.discover,
         "matching": matching,
         "sync": offline,
+        "http": options.http or None,
     }
     typed = {name: value for name, value in given.items() if value is not None}
     return Layer("command line", typed)

@@ -18,6 +18,7 @@ from skills_mcp.cli.options import (
     algorithm_option,
     build_application,
     content_options,
+    http_options,
     json_option,
     prompt_test_options,
     read_options,
@@ -101,12 +102,18 @@ def _parse_toolsets(
     callback=_parse_toolsets,
     help=f"Which tools to offer, separated by commas: {','.join(TOOLSETS)}.",
 )
+@http_options
 @content_options(log_level="info")
 @click.pass_context
-def serve(context: click.Context, /, **given: Any) -> None:
-    """Serve MCP on standard input and output (the default)."""
+def serve(context: click.Context, /, *, transport: str, **given: Any) -> None:
+    """Serve MCP, on standard input and output or over HTTP (the default)."""
     if context.args:
         raise click.UsageError(_describe_arguments(context.args[0]))
+    if transport == "http":
+        from skills_mcp.cli.serve_http import run_http
+
+        run_http(build_application(**given))
+        return
     from skills_mcp.server.wire import claimed_wire
 
     is_typed_at = sys.stdin.isatty()

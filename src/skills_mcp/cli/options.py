@@ -143,6 +143,48 @@ def content_options(*, log_level: str) -> Callable[[Command], Command]:
     return add
 
 
+_HTTP_OPTIONS = ("host", "port", "operations_host", "operations_port", "base_url")
+
+
+def http_options(command: Command) -> Command:
+    """Add what only a server over HTTP has."""
+    options = (
+        click.option(
+            "--transport",
+            envvar="SKILLS_MCP_TRANSPORT",
+            type=click.Choice(["stdio", "http"]),
+            default="stdio",
+            show_default=True,
+            help="How clients reach the server.",
+        ),
+        click.option(
+            "--host", metavar="ADDRESS", help="Listen here.  [default: http.host]"
+        ),
+        click.option(
+            "--port", metavar="N", type=int, help="The port.  [default: http.port]"
+        ),
+        click.option(
+            "--operations-host",
+            metavar="ADDRESS",
+            help="Listen here for health and metrics.  [default: http.operations_host]",
+        ),
+        click.option(
+            "--operations-port",
+            metavar="N",
+            type=int,
+            help="The port of these.  [default: http.operations_port]",
+        ),
+        click.option(
+            "--base-url",
+            metavar="URL",
+            help="The URL that clients use, without /mcp.  [default: http.base_url]",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def prompt_test_options(command: Command) -> Command:
     """Add what only `test` has."""
     options = (
@@ -256,7 +298,9 @@ def read_options(*, log_level: str, **given: Any) -> tuple[Options, Mapping[str,
         given["skills_dir"] = None
     _hint_at_url(given["repo"])
     selection = _parse_selection(**{name: given.pop(name) for name in _SELECTION})
-    return Options(selection=selection, **given), environment
+    http = {name: given.pop(name, None) for name in _HTTP_OPTIONS}
+    typed = {name: value for name, value in http.items() if value is not None}
+    return Options(selection=selection, http=typed, **given), environment
 
 
 _SELECTION = ("subfolder", "plugins", "everywhere")

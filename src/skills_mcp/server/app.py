@@ -31,7 +31,13 @@ from skills_mcp.library import SkillLibrary
 from skills_mcp.server.arguments import NOT_AN_OBJECT, parse
 from skills_mcp.server.core_tools import CORE_TOOLS
 from skills_mcp.server.notices import Notices
-from skills_mcp.server.replies import Reply, answered, render, with_core_skills
+from skills_mcp.server.replies import (
+    Reply,
+    answered,
+    for_own_shell,
+    render,
+    with_core_skills,
+)
 from skills_mcp.server.resources import Resources
 from skills_mcp.server.toolspec import ToolSpec
 
@@ -55,9 +61,15 @@ _STATIC_METHODS: tuple[CacheableMethod, ...] = (
 _TOLD = NotificationOptions(resources_changed=True, tools_changed=True)
 
 
-def create_server(library: SkillLibrary) -> Server[Any]:
-    """Return a server for both protocol eras; `library.run` must run beside it."""
-    tools, notices = _Tools(library), Notices()
+def create_server(library: SkillLibrary, *, is_shared: bool = False) -> "SkillsServer":
+    """Return a server for both protocol eras; `library.run` must run beside it.
+
+    Args:
+        library: The skills.
+        is_shared: Whether it answers callers on other machines: nothing runs here then,
+            and scripts are for the shells of the callers.
+    """
+    tools, notices = _Tools(library, is_shared=is_shared), Notices()
     resources = Resources(library, wait_seconds=_FIRST_CONTENT_SECONDS)
     library.watch(notices.announce)
 
@@ -70,11 +82,12 @@ def create_server(library: SkillLibrary) -> Server[Any]:
         finally:
             library.wake()
 
-    server = _Server(
+    server = SkillsServer(
         "skills-mcp",
+        notices=notices,
         version=__version__,
         title="Skills of this organisation",
-        instructions=_instruct(library),
+        instructions=_instruct(library, is_shared=is_shared),
         lifespan=notices.telling,
         cache_hints=dict.fromkeys(_STATIC_METHODS, _STATIC),
         on_list_tools=tools.list_tools,
@@ -86,7 +99,7 @@ def create_server(library: SkillLibrary) -> Server[Any]:
     )
 
     def instruct_later_sessions() -> None:
-        server.instructions = _instruct(library)
+        server.instructions = _instruct(library, is_shared=is_shared)
 
     library.watch(instruct_later_sessions)
     server.middleware += [
@@ -104,9 +117,11 @@ class _Tools:
     answer to a task does.
     """
 
-    def __init__(self, library: SkillLibrary) -> None:
+    def __init__(self, library: SkillLibrary, *, is_shared: bool) -> None:
         self._library = library
-        self._specs = {spec.name: spec for spec in tools_for(library.config)}
+        self._is_shared = is_shared
+        specs = tools_for(library.config, is_shared=is_shared)
+        self._specs = {spec.name: spec for spec in specs}
         self._advertised = [spec.advertise() for spec in self._specs.values()]
         self._owes_core_skills = not library.is_ready
 
@@ -133,16 +148,26 @@ class _Tools:
         ):
             self._owes_core_skills = False
             reply = with_core_skills(reply, self._library.core_skills())
+        if self._is_shared:
+            reply = for_own_shell(reply)
         rules = self._library.config.responses
         return render(reply, rules.format, rules.max_characters)
 
 
-class _Server(Server[Any]):
+class SkillsServer(Server[Any]):
     """Declares that lists change, and that no single resource can be subscribed to.
 
     The SDK leaves the first to its caller, and declares subscriptions wherever a
     client can listen.
     """
+
+    def __init__(self, name: str, *, notices: Notices, **handlers: Any) -> None:
+        super().__init__(name, **handlers)
+        self._notices = notices
+
+    def end_streams(self) -> None:
+        """End the streams of the clients that listen for notices."""
+        self._notices.listen.close()
 
     def get_capabilities(
         self,
@@ -242,9 +267,7 @@ They take precedence over your general habits.
    - "no_match": take one under "near" by its skill_path if it fits, else go on \
 without; do not retry with other words more than once.
 2. Fetch the assets you need with get_asset instead of writing them from memory. \
-Scripts with execution "claude": fetch with get_asset and run them in your shell. \
-Scripts with execution "server": call run_script.
-3. When the task is done, call report_usage, above all when a skill was wrong.
+{scripts}3. When the task is done, call report_usage, above all when a skill was wrong.
 
 list_skills shows everything there is. Call refresh_skills only when the user says \
 that skills have just changed.
@@ -253,6 +276,15 @@ that skills have just changed.
 _BESIDE = """
 To pick a skill yourself: search_skills, then load_skill with its name or path, \
 then read_skill_file for the files that its text mentions.
+"""
+
+_RUN_BY_SERVER = """\
+Scripts with execution "claude": fetch with get_asset and run them in your shell. \
+Scripts with execution "server": call run_script.
+"""
+
+_RUN_BY_CALLER = """\
+Scripts, too: fetch them with get_asset and run them in your own shell.
 """
 
 _COMMANDS = """
@@ -285,8 +317,11 @@ _FIRST_TOOLS = frozenset({"get_skill", "search_skills"})
 _ALWAYS = tuple(spec for spec in CORE_TOOLS if spec.name == "refresh_skills")
 
 
-def tools_for(config: Config) -> tuple[ToolSpec, ...]:
-    """Return the tools of the tool sets that are on; commands only if enabled."""
+def tools_for(config: Config, *, is_shared: bool = False) -> tuple[ToolSpec, ...]:
+    """Return the tools of the tool sets that are on; commands only if enabled.
+
+    A server that is shared has none that runs anything.
+    """
     chosen: tuple[ToolSpec, ...] = ()
     if "core" in config.toolsets:
         chosen += CORE_TOOLS
@@ -295,27 +330,32 @@ def tools_for(config: Config) -> tuple[ToolSpec, ...]:
 
         chosen += PACKAGE_TOOLS
         chosen += COMMAND_TOOLS if config.commands.enabled else ()
-    return chosen if "core" in config.toolsets else (*chosen, *_ALWAYS)
+    chosen = chosen if "core" in config.toolsets else (*chosen, *_ALWAYS)
+    return tuple(each for each in chosen if not (is_shared and each.runs_code))
 
 
-def instructions_for(config: Config, core_skills: Sequence[str] = ()) -> str:
+def instructions_for(
+    config: Config, core_skills: Sequence[str] = (), *, is_shared: bool = False
+) -> str:
     """Return the instructions for the tool sets that are on.
 
     Core skills are named as long as there is room, and the others are counted.
     """
-    more = _COMMANDS if config.commands.enabled else ""
+    more = _COMMANDS if config.commands.enabled and not is_shared else ""
+    scripts = _RUN_BY_CALLER if is_shared else _RUN_BY_SERVER
+    core = _CORE_INSTRUCTIONS.format(scripts=scripts)
     if "packages" not in config.toolsets:
-        text, tool = _CORE_INSTRUCTIONS, "get_skill and its skill_path"
+        text, tool = core, "get_skill and its skill_path"
     elif "core" not in config.toolsets:
         text, tool = _PACKAGES_INSTRUCTIONS + more, "load_skill"
     else:
-        text, tool = _CORE_INSTRUCTIONS + _BESIDE + more, "get_skill and its skill_path"
+        text, tool = core + _BESIDE + more, "get_skill and its skill_path"
     return text + _name_core_skills(core_skills, tool, _MAX_BYTES - len(text.encode()))
 
 
-def _instruct(library: SkillLibrary) -> str:
+def _instruct(library: SkillLibrary, *, is_shared: bool) -> str:
     core_skills = library.core_skills() if library.is_ready else ()
-    return instructions_for(library.config, core_skills)
+    return instructions_for(library.config, core_skills, is_shared=is_shared)
 
 
 def _name_core_skills(paths: Sequence[str], tool: str, room_bytes: int) -> str:

@@ -168,6 +168,7 @@ CORE_TOOLS = (
         arguments=RunScript,
         handler=_run_script,
         annotations=RUNS_ANYTHING,
+        runs_code=True,
         is_slow=True,
     ),
     ToolSpec(

@@ -198,6 +198,7 @@ COMMAND_TOOLS = (
         arguments=RunSkillCommand,
         handler=_run_skill_command,
         annotations=RUNS_ANYTHING,
+        runs_code=True,
         is_slow=True,
     ),
     ToolSpec(
@@ -210,6 +211,7 @@ COMMAND_TOOLS = (
         arguments=RunSkillEntry,
         handler=_run_skill_entry,
         annotations=RUNS_ANYTHING,
+        runs_code=True,
         is_slow=True,
     ),
 )

@@ -239,6 +239,19 @@ def with_core_skills(reply: Reply, paths: Sequence[str]) -> Reply:
     return replace(reply, data={**reply.data, **named})
 
 
+_SCRIPT_LISTS = ("scripts", "inherited_scripts")
+
+
+def for_own_shell(reply: Reply) -> Reply:
+    """Return a reply that leaves the running of every script to the agent."""
+    lists = {
+        key: [{**script, "execution": "claude"} for script in reply.data[key]]
+        for key in _SCRIPT_LISTS
+        if key in reply.data
+    }
+    return replace(reply, data={**reply.data, **lists}) if lists else reply
+
+
 def _name_core_skills(paths: Sequence[str]) -> dict[str, Any]:
     shown = take_fitting(paths, _CORE_CHARACTERS)
     data: dict[str, Any] = {"core_skills": shown}

@@ -7,8 +7,6 @@ ended; events are on the disk already, and sending them gets one second.
 
 import logging
 import os
-import signal
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -18,6 +16,7 @@ from mcp.server.stdio import stdio_server
 
 from skills_mcp.analytics.publisher import Publisher
 from skills_mcp.library import SkillLibrary
+from skills_mcp.server.ending import leave, run_or_end, watch_signals
 from skills_mcp.server.wire import Wire
 
 logger = logging.getLogger(__name__)
@@ -42,13 +41,13 @@ async def serve_stdio(
     serving = anyio.CancelScope()
     async with anyio.create_task_group() as tasks:
         for work in (
-            partial(_watch_signals, ending),
+            partial(watch_signals, ending),
             partial(_watch_parent, ending),
             library.run,
             publisher.run,
             partial(_serve, server, wire, serving, ending, answered),
         ):
-            tasks.start_soon(_run_or_end, work, ending)
+            tasks.start_soon(run_or_end, work, ending)
         await ending.wait()
         # A script that is just being started is known only to its own call.
         serving.cancel()
@@ -56,29 +55,8 @@ async def serve_stdio(
             await answered.wait()
         library.close()
         with anyio.move_on_after(_LAST_PUBLISH_SECONDS):
-            await _run_or_end(publisher.publish, ending)
+            await run_or_end(publisher.publish, ending)
         leave()
-
-
-async def _run_or_end(
-    work: Callable[[], Awaitable[object]], ending: anyio.Event
-) -> None:
-    """Run a task; if it fails, set `ending`, so that the process ends with `leave`.
-
-    An error that left the task group would wait for the thread that reads the input,
-    for ever.
-    """
-    try:
-        await work()
-    except Exception:
-        logger.exception("The server ends because of an unexpected error")
-        ending.set()
-
-
-def leave() -> None:
-    """Exit now, without the usual clean-up: everything is ended already."""
-    logging.shutdown()
-    os._exit(0)
 
 
 async def _serve(
@@ -100,18 +78,6 @@ async def _serve(
                 # may never come when a client only stops reading.
                 ending.set()
                 answered.set()
-
-
-async def _watch_signals(ending: anyio.Event) -> None:
-    names = ("SIGTERM", "SIGINT", "SIGHUP")
-    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    try:
-        with anyio.open_signal_receiver(*numbers) as received:
-            async for number in received:
-                logger.info("Ending on %s", signal.Signals(number).name)
-                ending.set()
-    except NotImplementedError:
-        return  # Windows: the end of our input is the only sign
 
 
 async def _watch_parent(ending: anyio.Event) -> None:

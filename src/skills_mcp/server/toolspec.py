@@ -41,6 +41,8 @@ class ToolSpec:
     """Whether the call has to wait for the very first snapshot."""
     is_slow: bool = False
     """Whether it may take long, so that progress is reported."""
+    runs_code: bool = False
+    """Whether it runs a program on the machine of the server."""
 
     def advertise(self) -> Tool:
         """Return the tool as `tools/list` shows it."""

@@ -1,0 +1,45 @@
+"""`skills-mcp --transport http`: one server for many callers."""
+
+from importlib.util import find_spec
+
+import anyio
+
+from skills_mcp.about import DISTRIBUTION
+from skills_mcp.bootstrap import Application
+from skills_mcp.cli.options import readable_errors
+from skills_mcp.errors import ConfigError
+from skills_mcp.processes.memory import (
+    freeze_garbage_collector,
+    garbage_collector_paused,
+)
+
+_NEEDED = ("jwt", "prometheus_client", "uvicorn")
+
+
+def run_http(application: Application) -> None:
+    """Serve until a signal comes; the process ends here."""
+    with readable_errors():
+        _require_extra()
+        from skills_mcp.server.app import create_server
+        from skills_mcp.server.http.serving import serve_http
+
+        library = application.library
+        with garbage_collector_paused():
+            server = create_server(library, is_shared=True)
+        freeze_garbage_collector()
+        anyio.run(
+            serve_http, server, library, application.publisher, library.config.http
+        )
+
+
+def _require_extra() -> None:
+    """Refuse to start without the packages that only HTTP needs.
+
+    Raises:
+        ConfigError: One is missing.
+    """
+    if missing := [name for name in _NEEDED if find_spec(name) is None]:
+        raise ConfigError(
+            f"--transport http needs {' and '.join(missing)}, which is not installed: "
+            f"pip install '{DISTRIBUTION}[http]'"
+        )

@@ -1,0 +1,44 @@
+"""How a server ends: the signals that ask for it, and the last step of the process."""
+
+import logging
+import os
+import signal
+from collections.abc import Awaitable, Callable
+
+import anyio
+
+logger = logging.getLogger(__name__)
+
+
+async def run_or_end(
+    work: Callable[[], Awaitable[object]], ending: anyio.Event
+) -> None:
+    """Run a task; if it fails, set `ending`, so that the process ends with `leave`.
+
+    An error that left the task group would wait for threads that nothing can
+    interrupt, for ever.
+    """
+    try:
+        await work()
+    except Exception:
+        logger.exception("The server ends because of an unexpected error")
+        ending.set()
+
+
+async def watch_signals(ending: anyio.Event) -> None:
+    """Set `ending` when the process is asked to end."""
+    names = ("SIGTERM", "SIGINT", "SIGHUP")
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    try:
+        with anyio.open_signal_receiver(*numbers) as received:
+            async for number in received:
+                logger.info("Ending on %s", signal.Signals(number).name)
+                ending.set()
+    except NotImplementedError:
+        return  # Windows: the end of the input is the only sign
+
+
+def leave() -> None:
+    """Exit now, without the usual clean-up: everything is ended already."""
+    logging.shutdown()
+    os._exit(0)

@@ -1,0 +1,1 @@
+"""The server over HTTP: two ports, and the guards in front of MCP."""

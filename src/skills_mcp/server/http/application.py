@@ -1,0 +1,34 @@
+"""What answers at the port of MCP: the endpoint of the SDK, and its guards."""
+
+import anyio
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.types import ASGIApp
+
+from skills_mcp.config import Http
+from skills_mcp.server.app import SkillsServer
+from skills_mcp.server.http.streams import Streams
+
+PATH = "/mcp"
+"""Where clients find MCP."""
+
+# `addresses` checks them, on every route.
+_CHECKED_BEFORE = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+
+
+def create_application(
+    server: SkillsServer, http: Http, *, ending: anyio.Event
+) -> ASGIApp:
+    """Return the application of the port of MCP.
+
+    Args:
+        server: Answers the messages of MCP.
+        http: The settings.
+        ending: Is set when the server ends.
+    """
+    app: ASGIApp = server.streamable_http_app(
+        streamable_http_path=PATH,
+        stateless_http=http.stateless,
+        max_request_body_size=http.max_body_bytes,
+        transport_security=_CHECKED_BEFORE,
+    )
+    return Streams(app, ending=ending)

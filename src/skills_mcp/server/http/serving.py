@@ -1,0 +1,120 @@
+"""One server over HTTP, from the first socket to a clean end.
+
+Rule: a request that was accepted is answered. At the end, a load balancer is told
+first; then the port is closed, and what was accepted has some seconds to end.
+"""
+
+import logging
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import anyio
+import uvicorn
+from starlette.types import ASGIApp
+
+from skills_mcp.analytics.publisher import Publisher
+from skills_mcp.config import Http
+from skills_mcp.errors import ConfigError
+from skills_mcp.library import SkillLibrary
+from skills_mcp.server.app import SkillsServer
+from skills_mcp.server.ending import leave, run_or_end, watch_signals
+from skills_mcp.server.http.application import PATH, create_application
+
+logger = logging.getLogger(__name__)
+
+_BACKLOG = 2048  # connections that wait to be accepted; the kernel may allow fewer
+_LAST_PUBLISH_SECONDS = 1.0
+
+
+class _Port(uvicorn.Server):
+    """A port with its application; the process has signal handlers of its own."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def serve_http(
+    server: SkillsServer, library: SkillLibrary, publisher: Publisher, http: Http
+) -> None:
+    """Serve until a signal comes, then end everything that was started.
+
+    Content is loaded at once: a load balancer waits for it before any client comes.
+
+    Raises:
+        ConfigError: A port cannot be opened.
+    """
+    ending, draining = anyio.Event(), anyio.Event()
+    listening = listen(http.host, http.port, "http.port")
+    application = create_application(server, http, ending=draining)
+    port = _Port(_configure(application, http))
+    logger.info("Serving MCP at %s", _derive_url(listening, PATH))
+    library.wake()
+    async with anyio.create_task_group() as tasks:
+        for work in (
+            partial(watch_signals, ending),
+            library.run,
+            publisher.run,
+        ):
+            tasks.start_soon(run_or_end, work, ending)
+        tasks.start_soon(_drain, ending, http.drain_seconds, draining, server, port)
+        await run_or_end(partial(port.serve, [listening]), ending)
+        library.close()
+        with anyio.move_on_after(_LAST_PUBLISH_SECONDS):
+            await run_or_end(publisher.publish, ending)
+        leave()
+
+
+async def _drain(
+    ending: anyio.Event,
+    drain_seconds: float,
+    draining: anyio.Event,
+    server: SkillsServer,
+    port: _Port,
+) -> None:
+    """Wait for the end, then for load balancers; then end the streams and the port."""
+    await ending.wait()
+    await anyio.sleep(drain_seconds)
+    draining.set()
+    server.end_streams()
+    port.should_exit = True
+
+
+def _configure(application: ASGIApp, http: Http) -> uvicorn.Config:
+    return uvicorn.Config(
+        application,
+        access_log=False,
+        backlog=_BACKLOG,
+        date_header=False,
+        lifespan="on",
+        log_config=None,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=http.shutdown_seconds,
+        ws="none",
+    )
+
+
+def listen(host: str, port: int, setting: str) -> socket.socket:
+    """Open a port before anything else is started.
+
+    Raises:
+        ConfigError: It cannot be opened.
+    """
+    bare = host.removeprefix("[").removesuffix("]")
+    family = socket.AF_INET6 if ":" in bare else socket.AF_INET
+    try:
+        return socket.create_server((bare, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise ConfigError(
+            f"{host}:{port} cannot be opened: {error.strerror}. Choose another "
+            f"{setting}, or end the program that uses it."
+        ) from error
+
+
+def _derive_url(listening: socket.socket, path: str) -> str:
+    host, port, *_ = listening.getsockname()
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}{path}"

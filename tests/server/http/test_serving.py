@@ -1,0 +1,30 @@
+"""A server over HTTP in a process of its own: it serves, and it ends."""
+
+import signal
+import socket
+
+import pytest
+
+from skills_mcp.errors import ConfigError
+from skills_mcp.server.http.serving import listen
+from tests.http_server import served
+
+
+async def test_content_is_loaded_before_any_client_comes() -> None:
+    with served() as server:
+        assert server.wait_for_log("Serving 27 skills")
+
+
+def test_a_signal_ends_the_server_with_success() -> None:
+    with served() as server:
+        server.process.send_signal(signal.SIGTERM)
+
+        assert server.wait() == 0
+
+
+def test_a_port_that_is_taken_is_named_with_its_setting() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number = taken.getsockname()[1]
+
+        with pytest.raises(ConfigError, match=f"127.0.0.1:{number} .* another http.po"):
+            listen("127.0.0.1", number, "http.port")

@@ -17,6 +17,7 @@ async def test_content_is_loaded_before_any_client_comes() -> None:
 
 def test_a_signal_ends_the_server_with_success() -> None:
     with served() as server:
+        assert server.url
         server.process.send_signal(signal.SIGTERM)
 
         assert server.wait() == 0

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Awaitable, Callable
 
 import anyio
+from anyio.abc import TaskStatus
 
 logger = logging.getLogger(__name__)
 
@@ -25,17 +26,20 @@ async def run_or_end(
         ending.set()
 
 
-async def watch_signals(ending: anyio.Event) -> None:
-    """Set `ending` when the process is asked to end."""
+async def watch_signals(
+    ending: anyio.Event, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+) -> None:
+    """Set `ending` when the process is asked to end; started once it would be seen."""
     names = ("SIGTERM", "SIGINT", "SIGHUP")
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     try:
         with anyio.open_signal_receiver(*numbers) as received:
+            task_status.started()
             async for number in received:
                 logger.info("Ending on %s", signal.Signals(number).name)
                 ending.set()
     except NotImplementedError:
-        return  # Windows: the end of the input is the only sign
+        task_status.started()  # Windows: the end of the input is the only sign
 
 
 def leave() -> None:

@@ -50,15 +50,12 @@ async def serve_http(
     listening = listen(http.host, http.port, "http.port")
     application = create_application(server, http, ending=draining)
     port = _Port(_configure(application, http))
-    logger.info("Serving MCP at %s", _derive_url(listening, PATH))
     library.wake()
     async with anyio.create_task_group() as tasks:
-        for work in (
-            partial(watch_signals, ending),
-            library.run,
-            publisher.run,
-        ):
+        await tasks.start(watch_signals, ending)
+        for work in (library.run, publisher.run):
             tasks.start_soon(run_or_end, work, ending)
+        logger.info("Serving MCP at %s", _derive_url(listening, PATH))
         tasks.start_soon(_drain, ending, http.drain_seconds, draining, server, port)
         await run_or_end(partial(port.serve, [listening]), ending)
         library.close()

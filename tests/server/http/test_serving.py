@@ -3,6 +3,7 @@
 import signal
 import socket
 
+import httpx
 import pytest
 
 from skills_mcp.errors import ConfigError
@@ -29,3 +30,19 @@ def test_a_port_that_is_taken_is_named_with_its_setting() -> None:
 
         with pytest.raises(ConfigError, match=f"127.0.0.1:{number} .* another http.po"):
             listen("127.0.0.1", number, "http.port")
+
+
+def test_a_page_that_lets_its_name_point_here_is_refused() -> None:
+    with served() as server, httpx.Client() as client:
+        for path in ("/mcp", "/.well-known/oauth-protected-resource", "/nothing"):
+            url = httpx.URL(server.url).copy_with(path=path)
+            host = client.post(url, headers={"Host": "evil.example"})
+            origin = client.post(url, headers={"Origin": "http://evil.example"})
+
+            assert (host.status_code, origin.status_code) == (421, 403)
+
+
+def test_it_does_not_start_without_knowing_its_name() -> None:
+    with served({"http": {"host": "0.0.0.0", "allow_anonymous": True}}) as server:  # noqa: S104
+        assert server.wait() != 0
+        assert "Set http.base_url" in server.wait_for_log("http.host is 0.0.0.0")

@@ -6,6 +6,7 @@ from starlette.types import ASGIApp
 
 from skills_mcp.config import Http
 from skills_mcp.server.app import SkillsServer
+from skills_mcp.server.http.addresses import Addresses, checked
 from skills_mcp.server.http.streams import Streams
 
 PATH = "/mcp"
@@ -24,6 +25,9 @@ def create_application(
         server: Answers the messages of MCP.
         http: The settings.
         ending: Is set when the server ends.
+
+    Raises:
+        ConfigError: The settings do not say under which addresses it is called.
     """
     app: ASGIApp = server.streamable_http_app(
         streamable_http_path=PATH,
@@ -31,4 +35,7 @@ def create_application(
         max_request_body_size=http.max_body_bytes,
         transport_security=_CHECKED_BEFORE,
     )
-    return Streams(app, ending=ending)
+    app = Streams(app, ending=ending)
+    return checked(
+        app, Addresses.of(http), trust_proxy_headers=http.trust_proxy_headers
+    )

@@ -29,6 +29,7 @@ from skills_mcp.about import __version__
 from skills_mcp.config import Config
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.arguments import NOT_AN_OBJECT, parse
+from skills_mcp.server.callers import caller_of
 from skills_mcp.server.core_tools import CORE_TOOLS
 from skills_mcp.server.notices import Notices
 from skills_mcp.server.replies import (
@@ -122,20 +123,25 @@ class _Tools:
         self._is_shared = is_shared
         specs = tools_for(library.config, is_shared=is_shared)
         self._specs = {spec.name: spec for spec in specs}
-        self._advertised = [spec.advertise() for spec in self._specs.values()]
+        self._advertised = {spec.name: spec.advertise() for spec in specs}
         self._owes_core_skills = not library.is_ready
 
     async def list_tools(
-        self, _: _Context, __: PaginatedRequestParams | None
+        self, context: _Context, _: PaginatedRequestParams | None
     ) -> ListToolsResult:
-        return ListToolsResult(tools=self._advertised)
+        caller = caller_of(context)
+        specs = (each for each in self._specs.values() if caller.may(each.scope))
+        return ListToolsResult(tools=[self._advertised[each.name] for each in specs])
 
     async def call_tool(
         self, context: _Context, params: CallToolRequestParams
     ) -> CallToolResult:
+        caller = caller_of(context)
         spec = self._specs.get(params.name)
-        if spec is None:
-            known = ", ".join(self._specs)
+        if spec is None or not caller.may(spec.scope):
+            known = ", ".join(
+                s.name for s in self._specs.values() if caller.may(s.scope)
+            )
             raise MCPError(
                 code=INVALID_PARAMS,
                 message=f"Unknown tool: {params.name}. There are: {known}",

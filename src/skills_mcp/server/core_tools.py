@@ -5,6 +5,7 @@ from typing import assert_never
 import anyio.to_thread
 from mcp_types import ToolAnnotations
 
+from skills_mcp.identity.principal import FEEDBACK, REFRESH
 from skills_mcp.library import Guidance, ScriptRequest, SkillLibrary
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.server import replies
@@ -186,6 +187,7 @@ CORE_TOOLS = (
             idempotent_hint=False,
             open_world_hint=True,
         ),
+        scope=FEEDBACK,
         needs_content=False,
     ),
     ToolSpec(
@@ -205,6 +207,7 @@ CORE_TOOLS = (
             idempotent_hint=True,
             open_world_hint=True,
         ),
+        scope=REFRESH,
         needs_content=False,
         is_slow=True,
     ),

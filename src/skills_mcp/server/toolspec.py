@@ -6,6 +6,7 @@ from typing import Any
 
 from mcp_types import Tool, ToolAnnotations
 
+from skills_mcp.identity.principal import READ
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.arguments import Arguments, input_schema
 from skills_mcp.server.replies import Reply
@@ -37,6 +38,8 @@ class ToolSpec:
     handler: Handler
     annotations: ToolAnnotations
     meta: dict[str, Any] = field(default_factory=dict)
+    scope: str = READ
+    """What a token must permit for it."""
     needs_content: bool = True
     """Whether the call has to wait for the very first snapshot."""
     is_slow: bool = False

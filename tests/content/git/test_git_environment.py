@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.content.git.git_environment import (
-    Access,
+    RemoteAccess,
     choose_settings,
     derive_variables,
     open_access,
@@ -317,7 +317,7 @@ def test_only_a_helper_of_the_user_may_need_more_memory_than_git() -> None:
 
     assert helped.starts_helpers
     assert not ours.starts_helpers
-    assert not Access().is_open
+    assert not RemoteAccess().is_open
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="folders have no owner there")

@@ -95,7 +95,7 @@ _OLDEST_VERSION = (2, 31)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class RemoteAccess:
     """The credentials of one command."""
 
     is_open: bool = False
@@ -109,7 +109,7 @@ class Access:
     """Whether credential helpers of the user may run."""
 
 
-def open_access(remote: Remote, user_settings: Iterable[Setting]) -> Access:
+def open_access(remote: Remote, user_settings: Iterable[Setting]) -> RemoteAccess:
     """Return the credentials of a command that asks the remote.
 
     Args:
@@ -126,7 +126,7 @@ def open_access(remote: Remote, user_settings: Iterable[Setting]) -> Access:
         names = {key.rpartition(".")[2] for key, _ in kept}
         # A graphical helper must not open a window for a process in the background.
         settings = (*kept, ("credential.interactive", "false"))
-        return Access(
+        return RemoteAccess(
             is_open=True,
             settings=settings,
             options=options,
@@ -137,7 +137,9 @@ def open_access(remote: Remote, user_settings: Iterable[Setting]) -> Access:
         kept = (*direct, ("http.proxy", ""))
     settings = (*kept, *remote.credential_settings().items())
     variables = {TOKEN_VARIABLE: token, USER_VARIABLE: remote.user}
-    return Access(is_open=True, settings=settings, variables=variables, options=options)
+    return RemoteAccess(
+        is_open=True, settings=settings, variables=variables, options=options
+    )
 
 
 def read_token(remote: Remote) -> str | None:
@@ -216,7 +218,10 @@ def derive_user_variables(
 
 
 def derive_variables(
-    started_with: Mapping[str, str], directory: Path, remote: Remote, access: Access
+    started_with: Mapping[str, str],
+    directory: Path,
+    remote: Remote,
+    access: RemoteAccess,
 ) -> dict[str, str]:
     """Return the variables of every other command.
 

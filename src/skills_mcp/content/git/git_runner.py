@@ -26,7 +26,7 @@ from skills_mcp.content.git.failures import (
 )
 from skills_mcp.content.git.git_environment import (
     SETTINGS,
-    Access,
+    RemoteAccess,
     Setting,
     derive_user_variables,
     derive_variables,
@@ -68,7 +68,7 @@ class _Setup:
 
     lock: IO[Any] | None = None
     settings: tuple[str, ...] = ()
-    access: Access = field(default_factory=Access)
+    access: RemoteAccess = field(default_factory=RemoteAccess)
     stdin: bytes = b""
     reads_user: bool = False
     """Whether it reads the user's configuration instead of a store."""
@@ -98,7 +98,7 @@ class Git:
         lock: IO[Any] | None = None,
         timeout_seconds: float = 60.0,
         settings: tuple[str, ...] = (),
-        access: Access | None = None,
+        access: RemoteAccess | None = None,
         stdin: bytes = b"",
         on_progress: Callable[[str, float], None] | None = None,
         max_growth_bytes: int | None = None,
@@ -123,7 +123,7 @@ class Git:
             LimitExceededError: The store became too large.
         """
         setup = _Setup(
-            lock=lock, settings=settings, access=access or Access(), stdin=stdin
+            lock=lock, settings=settings, access=access or RemoteAccess(), stdin=stdin
         )
         watch = Watch(self.directory, on_progress, max_growth_bytes)
         command = self._finish(arguments, setup, timeout_seconds, watch)
@@ -161,7 +161,7 @@ class Git:
         if is_done and command.process.returncode != 0:
             raise self._explain(command, arguments[0], setup)
 
-    def open_access(self) -> Access:
+    def open_access(self) -> RemoteAccess:
         """Return the credentials for the remote, with the current token.
 
         Raises:

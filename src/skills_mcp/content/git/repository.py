@@ -16,7 +16,7 @@ from typing import IO, Any
 from skills_mcp.content.disk import explained
 from skills_mcp.content.git.failures import PIN_ADVICE, DamagedStoreError
 from skills_mcp.content.git.garbage import PUBLISHED_REF, KeptRefs, delete_leftovers
-from skills_mcp.content.git.git_environment import Access
+from skills_mcp.content.git.git_environment import RemoteAccess
 from skills_mcp.content.git.git_runner import Git
 from skills_mcp.content.git.remote import Remote, is_ref_name
 from skills_mcp.content.git.tree_listing import (
@@ -77,7 +77,7 @@ class _Call:
     """What every command of one fetch needs."""
 
     lock: IO[Any]
-    access: Access
+    access: RemoteAccess
     deadline: float
     on_progress: Callable[[str, float], None] | None
 

@@ -2,10 +2,13 @@
 
 import anyio
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skills_mcp.config import Http
+from skills_mcp.identity.access import EVERYTHING
+from skills_mcp.identity.principal import derive_anonymous
 from skills_mcp.server.app import SkillsServer
+from skills_mcp.server.callers import PRINCIPAL_KEY
 from skills_mcp.server.http.addresses import Addresses, checked
 from skills_mcp.server.http.streams import Streams
 
@@ -35,7 +38,18 @@ def create_application(
         max_request_body_size=http.max_body_bytes,
         transport_security=_CHECKED_BEFORE,
     )
-    app = Streams(app, ending=ending)
+    app = Streams(_Anonymous(app), ending=ending)
     return checked(
         app, Addresses.of(http), trust_proxy_headers=http.trust_proxy_headers
     )
+
+
+class _Anonymous:
+    """Lets each request in as that of a caller without a name."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope[PRINCIPAL_KEY] = derive_anonymous(EVERYTHING)
+        await self._app(scope, receive, send)

@@ -1,0 +1,1 @@
+"""Who asks, and which skills that caller may see."""

@@ -1,0 +1,36 @@
+"""Who asks: a caller that an identity provider has named, or the operator."""
+
+from dataclasses import dataclass, replace
+
+from skills_mcp.identity.access import EVERYTHING, Access
+
+READ = "skills:read"
+REFRESH = "skills:refresh"
+FEEDBACK = "skills:feedback"
+
+SCOPES = (READ, REFRESH, FEEDBACK)
+"""What a token can permit, the least first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A caller, and what that caller may do and see."""
+
+    subject: str
+    """The name that the issuer gives; empty without sign-in."""
+    issuer: str
+    scopes: frozenset[str]
+    access: Access
+
+    def may(self, scope: str) -> bool:
+        """Whether a scope is among those of the caller."""
+        return scope in self.scopes
+
+
+OPERATOR = Principal("", "", frozenset(SCOPES), EVERYTHING)
+"""The caller on standard input: the person who has started the server."""
+
+
+def derive_anonymous(access: Access) -> Principal:
+    """Return a caller without sign-in, who may do everything with these skills."""
+    return replace(OPERATOR, access=access)

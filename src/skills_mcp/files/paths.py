@@ -5,8 +5,8 @@ Nothing here looks at the disk; `files.opening` does, and follows no link.
 
 import re
 import unicodedata
-from collections.abc import Iterable
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatchcase, translate
 from functools import lru_cache
 
 from skills_mcp.errors import InvalidPathError
@@ -127,7 +127,19 @@ def fits(path: str, pattern: str) -> bool:
     >>> [fits(path, "**/*.md") for path in ("a.md", "b/c/a.md", "a.txt")]
     [True, True, False]
     """
-    return _fits(_compose(path), _compose(pattern), _MAX_ANY_FOLDERS)
+    return _fits(_compose(path), _compose(pattern))
+
+
+def compile_patterns(patterns: Iterable[str]) -> Callable[[str], bool]:
+    """Return a function that tells whether any of these patterns fits a path.
+
+    It answers as `fits` does; to compile them pays for many paths.
+    """
+    composed = (_compose(pattern) for pattern in patterns)
+    every = (e for each in composed for e in _expand(each, _MAX_ANY_FOLDERS))
+    # Without a pattern there is nothing that fits, not even the empty path.
+    whole = re.compile("|".join(map(translate, every)) or r"(?!)")
+    return lambda path: whole.match(_compose(path)) is not None
 
 
 def _compose(name: str) -> str:
@@ -135,13 +147,19 @@ def _compose(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-def _fits(path: str, pattern: str, left: int) -> bool:
+def _fits(path: str, pattern: str) -> bool:
+    every = _expand(pattern, _MAX_ANY_FOLDERS)
+    return any(fnmatchcase(path, each) for each in every)
+
+
+def _expand(pattern: str, left: int) -> Iterator[str]:
+    """Iterate over patterns without `**/`, one of which fits if this one does."""
     head, found, tail = pattern.partition(_ANY_FOLDERS)
     if not found or not left:
-        return fnmatchcase(path, pattern)
-    return any(
-        _fits(path, f"{head}{between}{tail}", left - 1) for between in ("", "*/")
-    )
+        yield pattern
+        return
+    for between in ("", "*/"):
+        yield from _expand(f"{head}{between}{tail}", left - 1)
 
 
 def _is_unsafe(part: str) -> bool:

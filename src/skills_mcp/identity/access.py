@@ -1,21 +1,144 @@
-"""Which skills a caller may see."""
+"""Which skills a caller may see.  Pure.
 
+A grant shows what its `allow` fits and its `deny` does not; a caller sees what any of
+the grants that apply shows. A request may narrow that to a scope, and never widen it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
 
-Patterns = tuple[str, ...]
+from skills_mcp.errors import InvalidArgumentsError
+from skills_mcp.skills.visibility import Listed, Patterns
+
+MAX_SCOPE_PATTERNS = 32
+"""In one request; a header is short, and each pattern is tried on every skill."""
+
+MAX_PATTERN_CHARACTERS = 256
+"""In one pattern of a request: longer than most paths."""
+
+# What a standard defines as one text with a value between spaces (RFC 6749, RFC 9068).
+_LISTS = frozenset({"scope", "scp"})
+
+
+class AccessGrant(Protocol):
+    """What the operator gives to some callers."""
+
+    @property
+    def when(self) -> Mapping[str, Sequence[str]]:
+        """Claims, each of which must have one of its values; none for every caller."""
+        ...
+
+    @property
+    def allow(self) -> Sequence[str]:
+        """Patterns of paths or names that the grant shows."""
+        ...
+
+    @property
+    def deny(self) -> Sequence[str]:
+        """Patterns of those that it does not show, although `allow` fits."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What the grants give to a caller, and what the request asks for of that.
+    """What a caller may see: a value, equal for callers with the same grants."""
 
-    Callers with equal grants have equal accesses.
-    """
+    grants: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] | None = None
+    """For each grant the patterns that it allows and denies; None to show all."""
+    scope: tuple[str, ...] = ()
+    """The patterns that a request narrows its skills to; empty for all."""
 
-    grants: tuple[tuple[Patterns, Patterns], ...] | None = None
-    """The patterns of each grant, to allow and to deny; None for everything."""
-    scope: Patterns = ()
-    """The patterns that the request narrows to; empty for all."""
+    def sees(self, listed: Listed) -> bool:
+        """Whether a skill exists for this caller."""
+        if self.grants is None:
+            return True
+        return any(
+            _compile(allow).fit(listed) and not _compile(deny).fit(listed)
+            for allow, deny in self.grants
+        )
+
+    def asks_for(self, listed: Listed) -> bool:
+        """Whether the request is about a skill, which the caller may see or not."""
+        return not self.scope or _compile(self.scope).fit(listed)
 
 
 EVERYTHING = Access()
+"""What the operator sees, and every caller where no grants are configured."""
+
+
+def derive_access(
+    grants: Sequence[AccessGrant] | None,
+    claims: Mapping[str, Any],
+    scope: Iterable[str] = (),
+) -> Access:
+    """Return what a caller with these claims may see.
+
+    Args:
+        grants: The operator's; None to show everything to every caller.
+        claims: Of a token that has been validated; empty for an anonymous caller.
+        scope: The patterns that the request narrows its skills to.
+    """
+    if grants is None:
+        return Access(None, tuple(scope))
+    given = (each for each in grants if _applies(each, claims))
+    shown = dict.fromkeys((tuple(each.allow), tuple(each.deny)) for each in given)
+    return Access(tuple(shown), tuple(scope))
+
+
+def parse_scope(text: str) -> tuple[str, ...]:
+    """Return the patterns of a scope as a request writes it, separated by commas.
+
+    >>> parse_scope("ui/**, payments/refund ,")
+    ('ui/**', 'payments/refund')
+
+    Raises:
+        InvalidArgumentsError: There are too many, or one is too long.
+    """
+    every = dict.fromkeys(each.strip() for each in text.split(","))
+    patterns = tuple(each for each in every if each)
+    longest = max(map(len, patterns), default=0)
+    if len(patterns) > MAX_SCOPE_PATTERNS or longest > MAX_PATTERN_CHARACTERS:
+        raise InvalidArgumentsError(
+            f"scope: has more than {MAX_SCOPE_PATTERNS} patterns, or one of more than "
+            f"{MAX_PATTERN_CHARACTERS} characters. Name folders, such as ui/**."
+        )
+    return patterns
+
+
+def _applies(grant: AccessGrant, claims: Mapping[str, Any]) -> bool:
+    return all(
+        not set(values).isdisjoint(_find_values(claims, name))
+        for name, values in grant.when.items()
+    )
+
+
+def _find_values(claims: Mapping[str, Any], name: str) -> Iterator[str]:
+    """Iterate over the values of a claim as texts; none if there is no such claim."""
+    found = _find(claims, name)
+    if isinstance(found, str) and name.rpartition(".")[2] in _LISTS:
+        found = found.split()
+    for each in found if isinstance(found, list | tuple) else (found,):
+        if isinstance(each, bool):
+            yield str(each).lower()
+        elif isinstance(each, str | int):
+            yield str(each)
+
+
+def _find(claims: Mapping[str, Any], name: str) -> object:
+    """Return a claim; `realm_access.roles` is one inside of another.
+
+    A claim of exactly this name wins: some providers use addresses as names.
+    """
+    if name in claims:
+        return claims[name]
+    found: object = claims
+    for part in name.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return found
+
+
+@lru_cache(maxsize=256)  # the scope is the caller's, so there may be any number
+def _compile(patterns: tuple[str, ...]) -> Patterns:
+    return Patterns(patterns)

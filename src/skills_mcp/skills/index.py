@@ -1,12 +1,12 @@
 """All skills of one commit, and how they are related.  Never changes."""
 
+from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import chain
-from typing import overload
+from typing import NamedTuple, overload
 
 from skills_mcp.config import Visibility
 from skills_mcp.errors import (
@@ -55,18 +55,38 @@ class Offered(Sequence[Skill]):
         return self._skills[self.numbers[number]]
 
 
+# How a skill stands to those who ask. The order matters: what is asked for by its path
+# is one of the last three.
+_ABSENT = 0  # the caller may not know of it
+_OUTSIDE = 1  # of the part that a request is about; its rules reach the skills below
+_DENIED = 2  # by the operator, and its rules reach no skill
+_DISABLED = 3  # the operator does not offer it; its rules reach the skills below
+_ENABLED = 4
+
+_REACHING = frozenset({_OUTSIDE, _DISABLED, _ENABLED})
+
+
+class _Rows(NamedTuple):
+    """What all who look at the same skills share."""
+
+    skills: Sequence[Skill]
+    rows: tuple[Listed, ...]
+    numbers: Mapping[str, int]
+    """Of each path."""
+    copies: tuple[Sequence[SkillPath], ...]
+
+
 class SkillIndex:
     """An immutable set of skills, in path order.
 
-    It holds every skill, but finds only those that the operator offers. Iterating
-    yields the skills that are offered.
+    It holds every skill, but finds only those that are offered. Iterating yields them.
 
     Args:
         skills: In path order already, if there are `rows`.
         rules: What the operator offers; everything if there are none.
         rows: What is known of each skill without making it (see `SkillTable.listed`).
-        copies: Paths of skills that are the same; the first one that is offered stands
-            for all of them.
+        copies: Paths of skills that say the same; where they inherit the same rules,
+            the first one that is offered stands for all of them.
     """
 
     def __init__(
@@ -77,22 +97,54 @@ class SkillIndex:
         rows: Iterable[Listed] | None = None,
         copies: Iterable[Sequence[SkillPath]] = (),
     ) -> None:
-        rules = rules or Visibility()
-        if rows is not None and isinstance(skills, Sequence):
-            self._skills: Sequence[Skill] = skills
-        else:
-            self._skills = _in_path_order(skills)
-        self._rows = tuple(rows or self._skills)
-        self._numbers: dict[str, int] = {r.path: n for n, r in enumerate(self._rows)}
-        self._denied = {row.path for row in self._rows if is_denied(row, rules)}
-        enabled = [n for n, row in enumerate(self._rows) if is_enabled(row, rules)]
-        paths = {self._rows[number].path for number in enabled}
-        self._places = dict(_find_places(copies, paths))
+        if rows is None or not isinstance(skills, Sequence):
+            skills = _in_path_order(skills)
+        known = tuple(rows or skills)
+        numbers = {row.path: number for number, row in enumerate(known)}
+        every = _Rows(skills, known, numbers, tuple(copies))
+        self._look(every, bytes(_judge(row, rules or Visibility()) for row in known))
+
+    def _look(self, every: _Rows, standing: bytes) -> None:
+        """See these rows as they stand, a byte for each."""
+        self._every = every
+        self._standing = standing
+        self._places = dict(self._find_places())
         self._kept: dict[str, str] = {
             c: p for p, others in self._places.items() for c in others
         }
-        kept = [n for n in enabled if self._rows[n].path not in self._kept]
-        self.offered = Offered(self._skills, kept)
+        kept = array(
+            "I",
+            (
+                number
+                for number, row in enumerate(every.rows)
+                if standing[number] == _ENABLED and row.path not in self._kept
+            ),
+        )
+        self.offered = Offered(every.skills, kept)
+
+    def seen(self, shown: Iterable[bool], asked: Iterable[bool]) -> "SkillIndex":
+        """Return the same skills as they are for a caller who may see some of them.
+
+        Args:
+            shown: For each row (see `rows`) whether the caller may see it. Any other
+                does not exist: neither by its path, nor as a rule that others inherit.
+            asked: For each whether the request is about it. Any other cannot be found;
+                its rules still reach the skills below it.
+        """
+        other = SkillIndex.__new__(SkillIndex)
+        each = zip(self._standing, shown, asked, strict=True)
+        other._look(self._every, bytes(_narrow(*its) for its in each))  # noqa: SLF001 - it is one of us
+        return other
+
+    @property
+    def rows(self) -> tuple[Listed, ...]:
+        """What is known of all skills, offered or not."""
+        return self._every.rows
+
+    @property
+    def shown_numbers(self) -> tuple[int, ...]:
+        """The numbers of the rows that the caller may know of, offered or not."""
+        return tuple(n for n, its in enumerate(self._standing) if its != _ABSENT)
 
     def __iter__(self) -> Iterator[Skill]:
         return iter(self.offered)
@@ -103,7 +155,7 @@ class SkillIndex:
     @property
     def hidden_count(self) -> int:
         """How many skills the operator does not offer."""
-        return len(self._rows) - len(self.offered) - len(self._kept)
+        return self._standing.count(_DENIED) + self._standing.count(_DISABLED)
 
     @property
     def copy_count(self) -> int:
@@ -117,12 +169,18 @@ class SkillIndex:
     @cached_property
     def listed(self) -> tuple[Listed, ...]:
         """What is known of the skills that are offered without making them."""
-        return tuple(self._rows[number] for number in self.offered.numbers)
+        return tuple(self._every.rows[number] for number in self.offered.numbers)
+
+    def find(self, path: str) -> int | None:
+        """Return the place among those that are offered of exactly this path."""
+        row = self._every.numbers.get(self._kept.get(path, path), -1)
+        place = -1 if row < 0 else self._offered_at[row]
+        return None if place < 0 else place
 
     def get(self, path: str) -> Skill | None:
         """Return the skill with exactly this path, or its copy, if it is offered."""
-        number = self._offered_at.get(self._kept.get(path, path))
-        return None if number is None else self.offered[number]
+        place = self.find(path)
+        return None if place is None else self.offered[place]
 
     def require(self, path: str) -> Skill:
         """Return the skill with exactly this path.
@@ -150,7 +208,7 @@ class SkillIndex:
         """
         wanted = name.strip().removeprefix("$")
         for path in (name, wanted, self._path_of(wanted)):
-            if path in self._numbers:
+            if self._knows(path):
                 return self.require(path)
         named = [self.offered[n] for n in self._named.get(wanted.casefold(), ())]
         if len(named) > 1:
@@ -167,16 +225,22 @@ class SkillIndex:
         # at the top alone has the name that it gives itself.
         *_, folder, name = ("", "", *file.split("/"))
         likely = {folder, name.removesuffix(".md")}
-        paths = [(n, *row.path.rpartition("/")) for n, row in enumerate(self._rows)]
+        rows = enumerate(self._every.rows)
+        known = (each for each in rows if self._standing[each[0]] >= _DENIED)
+        paths = [(n, *row.path.rpartition("/")) for n, row in known]
         near = (n for n, _, _, last in paths if last in likely)
         at_top = (n for n, above, _, last in paths if not above and last not in likely)
-        skills = (self._skills[number] for number in chain(near, at_top))
+        skills = (self._every.skills[number] for number in chain(near, at_top))
         return next((s.path for s in skills if file in {s.file, str(s.location)}), "")
 
     def not_found(self, path: str) -> SkillsError:
         """Return the error for a path or name that leads nowhere."""
         wanted = path.strip("/").casefold()
-        hidden = (row for row in self._rows if row.path not in self._offered_at)
+        hidden = (
+            row
+            for number, row in enumerate(self._every.rows)
+            if self._standing[number] >= _DENIED and self._offered_at[number] < 0
+        )
         shown = show_asked(path, "of this name")
         if any(wanted in {r.path.casefold(), r.name.casefold()} for r in hidden):
             return SkillDisabledError(
@@ -192,13 +256,9 @@ class SkillIndex:
 
     def parent(self, skill: Skill) -> Skill | None:
         """Return the nearest ancestor that exists; `inherit` does not matter."""
-        above = derive_parent_path(skill.path)
         # Over parents that do not exist, or may not be served.
-        while above is not None and (
-            above not in self._numbers or above in self._denied
-        ):
-            above = derive_parent_path(above)
-        return None if above is None else self._skills[self._numbers[above]]
+        above = next(self._rules_above(skill.path), None)
+        return None if above is None else self._every.skills[above]
 
     def children(self, skill: Skill) -> tuple[Skill, ...]:
         """Return the skills whose parent is `skill`."""
@@ -217,11 +277,11 @@ class SkillIndex:
         wanted = wanted.removesuffix(".md")
         name = wanted.rpartition("/")[2]
         meant = (wanted, f"{wanted}/{INDEX}")
-        found = [
-            path
-            for path in self._offered_at
+        found: list[str] = [
+            row.path
+            for row in self.listed
             if name
-            and any(part.startswith(name) for part in path.casefold().split("/"))
+            and any(part.startswith(name) for part in row.path.casefold().split("/"))
         ]
         found = found or self._spelled_like(name)
         found.sort(key=lambda other: other.casefold() not in meant)
@@ -232,9 +292,38 @@ class SkillIndex:
         close = get_close_matches(name[:_LONGEST_SLIP], list(self._named))
         return [self.listed[n].path for each in close for n in self._named[each]]
 
+    def _knows(self, path: str) -> bool:
+        number = self._every.numbers.get(path)
+        return number is not None and self._standing[number] >= _DENIED
+
+    def _rules_above(self, path: SkillPath) -> Iterator[int]:
+        """Iterate over the rows of what a skill may inherit from, the nearest first."""
+        above = derive_parent_path(path)
+        while above is not None:
+            number = self._every.numbers.get(above)
+            if number is not None and self._standing[number] in _REACHING:
+                yield number
+            above = derive_parent_path(above)
+
+    def _find_places(self) -> Iterator[tuple[SkillPath, tuple[SkillPath, ...]]]:
+        """Yield the skill that stands for each group of copies, and the others."""
+        numbers = self._every.numbers
+        for group in self._every.copies:
+            alike: dict[tuple[int, ...], list[SkillPath]] = defaultdict(list)
+            for path in group:
+                if path in numbers and self._standing[numbers[path]] == _ENABLED:
+                    alike[tuple(self._rules_above(path))].append(path)
+            for first, *others in alike.values():
+                if others:
+                    yield first, tuple(others)
+
     @cached_property
-    def _offered_at(self) -> dict[str, int]:
-        return {row.path: number for number, row in enumerate(self.listed)}
+    def _offered_at(self) -> "array[int]":
+        """For each row its place among those that are offered, or -1."""
+        places = array("i", [-1]) * len(self._every.rows)
+        for place, number in enumerate(self.offered.numbers):
+            places[number] = place
+        return places
 
     @cached_property
     def _named(self) -> dict[str, list[int]]:
@@ -244,14 +333,18 @@ class SkillIndex:
         return named
 
 
-def _find_places(
-    copies: Iterable[Sequence[SkillPath]], offered: AbstractSet[str]
-) -> Iterator[tuple[SkillPath, tuple[SkillPath, ...]]]:
-    """Yield the skill that stands for each group of copies, and the others."""
-    for group in copies:
-        known = [path for path in group if path in offered]
-        if len(known) > 1:
-            yield known[0], tuple(known[1:])
+def _judge(row: Listed, rules: Visibility) -> int:
+    if is_denied(row, rules):
+        return _DENIED
+    return _ENABLED if is_enabled(row, rules) else _DISABLED
+
+
+def _narrow(standing: int, is_shown: bool, is_asked: bool) -> int:  # noqa: FBT001 - one of many rows
+    if not is_shown:
+        return _ABSENT
+    if is_asked:
+        return standing
+    return _ABSENT if standing == _DENIED else _OUTSIDE
 
 
 def show_asked(path: str, otherwise: str) -> str:

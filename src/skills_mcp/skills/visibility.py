@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Protocol
 
 from skills_mcp.config import Visibility
-from skills_mcp.files.paths import fits
+from skills_mcp.files.paths import compile_patterns, fits
 from skills_mcp.skills.model import Scope, SkillPath
 
 
@@ -84,6 +84,17 @@ def clean(pattern: str) -> str:
     bare = pattern.strip().removeprefix("./").strip("/")
     bare = bare.removesuffix("/SKILL.md")
     return f"{bare.removesuffix('/**')}/*" if bare.endswith("/**") else bare
+
+
+class Patterns:
+    """Patterns of skills, compiled: they pay where many skills are looked at."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._fits = compile_patterns(clean(each).casefold() for each in patterns)
+
+    def fit(self, skill: Listed) -> bool:
+        """Whether one of them fits the path or the name, as in `visibility`."""
+        return self._fits(skill.path.casefold()) or self._fits(skill.name.casefold())
 
 
 def _fits(skill: Listed, patterns: Iterable[str]) -> bool:

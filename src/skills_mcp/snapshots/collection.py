@@ -87,7 +87,7 @@ class Collection:
     blank_keys: tuple[bytes, ...] = ()
     """The keys of files that are no skills, and that is no problem: `README.md`."""
     copies: tuple[tuple[SkillPath, ...], ...] = ()
-    """The paths of packages that are identical; the first one is served if it may."""
+    """The paths of packages with the same files, in the order in which they count."""
     package_parts: frozenset[int] = frozenset()
     """The numbers of the sources that hold packages."""
 

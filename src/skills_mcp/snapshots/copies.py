@@ -1,14 +1,12 @@
 """Packages that are the same in several places: one skill, and where else it lies."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from hashlib import blake2b
-from itertools import accumulate
 
 from skills_mcp.errors import MissingFileError
 from skills_mcp.files.opening import open_inside
 from skills_mcp.skills.homes import Home
-from skills_mcp.skills.index import INDEX, ROOT
 from skills_mcp.skills.model import SkillPath
 from skills_mcp.skills.package import is_main
 from skills_mcp.snapshots.records import ContentRecord, SkillRecord, decode
@@ -24,26 +22,26 @@ def find_copies(
 ) -> tuple[tuple[SkillPath, ...], ...]:
     """Return the paths of packages that are identical, in the order of the records.
 
-    They have the same files with the same content, the same name of their folder, and
-    the same rules above them. Only packages whose sizes are the same are read.
+    They have the same files with the same content, and the same name of their folder.
+    Whether they inherit the same rules is another question (see `SkillIndex`). Only
+    packages whose sizes are the same are read.
 
     Args:
         records: What one source holds, the homes in their order.
         blob_id: Tells the content of a file without reading it.
     """
     alike: dict[Hashable, list[tuple[Home, SkillRecord]]] = defaultdict(list)
-    paths = {record.skill.path for _, record in records if record.skill}
     for home, record in records:
         skill = record.skill
         if skill and is_main(skill.file.rpartition("/")[2]):
             sizes = tuple(stamp.size_bytes for stamp in skill.stamps)
             alike[_last(skill.path), skill.name, sizes].append((home, skill))
-    same: dict[Hashable, dict[SkillPath, None]] = defaultdict(dict)
+    same: dict[bytes, dict[SkillPath, None]] = defaultdict(dict)
     for group in alike.values():
         for home, skill in group if len(group) > 1 else ():
             digest = _digest(home, skill, blob_id)
             if digest is not None:
-                same[digest, _rules_above(skill.path, paths)][skill.path] = None
+                same[digest][skill.path] = None
     return tuple(tuple(group) for group in same.values() if len(group) > 1)
 
 
@@ -70,15 +68,3 @@ def _hash_file(home: Home, file: str) -> str | None:
             return blake2b(handle.read(), digest_size=16).hexdigest()
     except (OSError, MissingFileError):
         return None
-
-
-def _rules_above(path: SkillPath, paths: set[SkillPath]) -> tuple[str, ...]:
-    """Return the rules that a skill inherits, by their paths."""
-    return tuple(rule for rule in _ancestors(path) if rule in paths)
-
-
-def _ancestors(path: SkillPath) -> Iterator[SkillPath]:
-    yield SkillPath(ROOT)
-    folders = path.split("/")[:-1]
-    for folder in accumulate(folders, "{}/{}".format):
-        yield SkillPath(f"{folder}/{INDEX}")

@@ -695,14 +695,50 @@ async def test_the_first_answer_names_them_where_the_instructions_could_not(
     assert "core_skills" not in second
 
 
-def test_later_sessions_are_told_what_was_not_known_at_first(tmp_path: Path) -> None:
+async def test_later_sessions_are_told_what_was_not_known_at_first(
+    tmp_path: Path, era: str
+) -> None:
     write_skill(tmp_path, "ui/forms.md", alwaysApply=True)
     library = open_library(tmp_path, load=False)
     server = create_server(library)
-    before = server.instructions
+    async with Client(server, mode=era) as client:
+        before = client.instructions or ""
 
     library.sync()
+    async with Client(server, mode=era) as client:
+        after = client.instructions or ""
 
-    assert before is not None
-    assert server.instructions is not None
-    assert server.instructions.removeprefix(before).endswith(": ui/forms.\n")
+    assert before.startswith("Call get_skill")
+    assert "Core skills" not in before
+    assert "ui/forms" in after
+
+
+def test_a_server_that_is_shared_has_no_tool_that_runs_anything() -> None:
+    config = parsed({"toolsets": ["core", "packages"], "commands": {"enabled": True}})
+
+    alone = {spec.name for spec in tools_for(config)}
+    shared = {spec.name for spec in tools_for(config, is_shared=True)}
+
+    assert alone - shared == {"run_script", "run_skill_command", "run_skill_entry"}
+
+
+def test_the_instructions_of_a_shared_server_name_no_tool_that_it_lacks() -> None:
+    config = parsed({"toolsets": ["core", "packages"], "commands": {"enabled": True}})
+
+    text = instructions_for(config, is_shared=True)
+
+    assert "run_" not in text
+    assert "run them in your own shell" in text
+    assert len(text.encode()) <= 2048
+
+
+async def test_the_scripts_of_a_shared_server_are_for_the_agents_own_shell(
+    library: SkillLibrary, era: str
+) -> None:
+    async with Client(create_server(library), mode=era) as client:
+        alone = await ask(client, "get_skill", context="x", skill_path="ui/react/auth")
+    async with Client(create_server(library, is_shared=True), mode=era) as client:
+        shared = await ask(client, "get_skill", context="x", skill_path="ui/react/auth")
+
+    assert "server" in {script["execution"] for script in alone["scripts"]}
+    assert {script["execution"] for script in shared["scripts"]} == {"claude"}

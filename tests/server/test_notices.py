@@ -14,6 +14,7 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 
+from skills_mcp.identity.access import EVERYTHING
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.app import create_server
 from skills_mcp.server.notices import Notices
@@ -165,6 +166,8 @@ async def test_a_client_that_has_gone_stops_no_refresh_and_no_other_client(
 class BrokenSession:
     """A connection that fails when it is written to."""
 
+    client_params = None
+
     async def send_notification(self, _: object) -> None:
         raise OSError("gone")
 
@@ -172,19 +175,55 @@ class BrokenSession:
 async def test_a_session_that_fails_is_told_no_more(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    notices = Notices()
+    notices = Notices(find_listing=repr)
     broken: Any = BrokenSession()
-    notices._sessions.append(broken)
+    audience = await notices._find(EVERYTHING)
+    audience.sessions.append(broken)
 
     async with notices.telling(create_server(open_library(SKILLS_CONTENT))):
         notices.announce()
-        await until(lambda: not notices._sessions)
+        await until(lambda: not notices._audiences)
 
     assert "A client cannot be notified of new skills" in caplog.text
 
 
+async def test_a_session_that_has_ended_is_forgotten(content: Path) -> None:
+    server = create_server(open_library(content))
+    notices = server._notices
+
+    async with Client(server, mode="legacy"):
+        await until(lambda: bool(notices._audiences))
+
+    assert not notices._audiences
+
+
+async def test_a_stream_that_has_ended_is_forgotten(content: Path) -> None:
+    server = create_server(open_library(content))
+    notices = server._notices
+
+    async with Client(server) as client:
+        async with client.listen(tools_list_changed=True):
+            held = len(notices._audiences)
+        await until(lambda: not notices._audiences)
+
+    assert held == 1
+
+
+async def test_the_streams_end_with_the_server(content: Path) -> None:
+    server = create_server(open_library(content))
+
+    async with (
+        Client(server) as client,
+        client.listen(tools_list_changed=True) as events,
+    ):
+        server.end_streams()
+        told = [event async for event in events]
+
+    assert told == []
+
+
 def test_an_announcement_to_a_loop_that_has_ended_is_heard_by_nobody() -> None:
-    notices = Notices()
+    notices = Notices(find_listing=repr)
     server = create_server(open_library(SKILLS_CONTENT))
 
     async def listen() -> None:

@@ -53,11 +53,23 @@ _REPORT_INTERVAL_SECONDS = 1.0
 # The tools are part of the program, so a client may cache the list.
 _STATIC = CacheHint(ttl_ms=24 * 60 * 60 * 1000, scope="public")
 
-_STATIC_METHODS: tuple[CacheableMethod, ...] = (
-    "tools/list",
-    "server/discover",
-    "resources/templates/list",
-)
+_OF_ALL: dict[CacheableMethod, CacheHint] = {
+    "tools/list": _STATIC,
+    "server/discover": _STATIC,
+    "resources/templates/list": _STATIC,
+}
+
+# Which tools there are for a caller depends on the token, and so do the core skills.
+_OWN = CacheHint(ttl_ms=5 * 60 * 1000, scope="private")
+
+_OF_A_CALLER: dict[CacheableMethod, CacheHint] = {
+    **_OF_ALL,
+    "tools/list": _OWN,
+    "server/discover": _OWN,
+}
+
+_OPENINGS = ("initialize", "server/discover")
+"""The first message of a client, whose answer has the instructions."""
 
 _TOLD = NotificationOptions(resources_changed=True, tools_changed=True)
 
@@ -70,7 +82,7 @@ def create_server(library: SkillLibrary, *, is_shared: bool = False) -> "SkillsS
         is_shared: Whether it answers callers on other machines: nothing runs here then,
             and scripts are for the shells of the callers.
     """
-    tools, notices = _Tools(library, is_shared=is_shared), Notices()
+    tools, notices = _Tools(library, is_shared=is_shared), Notices(lambda _: None)
     resources = Resources(library, wait_seconds=_FIRST_CONTENT_SECONDS)
     library.watch(notices.announce)
 
@@ -88,9 +100,8 @@ def create_server(library: SkillLibrary, *, is_shared: bool = False) -> "SkillsS
         notices=notices,
         version=__version__,
         title="Skills of this organisation",
-        instructions=_instruct(library, is_shared=is_shared),
         lifespan=notices.telling,
-        cache_hints=dict.fromkeys(_STATIC_METHODS, _STATIC),
+        cache_hints=_OF_A_CALLER if is_shared else _OF_ALL,
         on_list_tools=tools.list_tools,
         on_call_tool=tools.call_tool,
         on_list_resources=resources.list,
@@ -99,12 +110,16 @@ def create_server(library: SkillLibrary, *, is_shared: bool = False) -> "SkillsS
         on_subscriptions_listen=notices.listen,
     )
 
-    def instruct_later_sessions() -> None:
-        server.instructions = _instruct(library, is_shared=is_shared)
+    async def instruct(ctx: _Context, call_next: CallNext) -> HandlerResult:
+        result = await call_next(ctx)
+        if ctx.method in _OPENINGS and isinstance(result, dict):
+            text = _instruct(library, is_shared=is_shared)
+            return {**result, "instructions": text}
+        return result
 
-    library.watch(instruct_later_sessions)
     server.middleware += [
         wake_after_the_first_answer,
+        instruct,
         _keep_arguments_readable,
         notices.remember,
     ]
@@ -124,7 +139,7 @@ class _Tools:
         specs = tools_for(library.config, is_shared=is_shared)
         self._specs = {spec.name: spec for spec in specs}
         self._advertised = {spec.name: spec.advertise() for spec in specs}
-        self._owes_core_skills = not library.is_ready
+        self._owes_core_skills = not (is_shared or library.is_ready)
 
     async def list_tools(
         self, context: _Context, _: PaginatedRequestParams | None
@@ -173,7 +188,7 @@ class SkillsServer(Server[Any]):
 
     def end_streams(self) -> None:
         """End the streams of the clients that listen for notices."""
-        self._notices.listen.close()
+        self._notices.end_streams()
 
     def get_capabilities(
         self,

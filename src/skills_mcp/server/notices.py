@@ -1,16 +1,19 @@
-"""Notifies clients of both protocol versions when the list of skills has changed.
+"""Tells clients that there are other skills than before, in both protocol eras.
 
-The thread that loads content announces a change, and the event loop sends it. One
-event lies between them, so a client that has gone never delays a load.
+Until 2025-11-25 a server tells every client that has initialised; since 2026-07-28 a
+client listens. Clients that see different skills are different audiences, and each is
+told only of a change that it can see.
 """
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
+import anyio.to_thread
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.session import ServerSession
@@ -20,27 +23,63 @@ from mcp.server.subscriptions import (
     ResourcesListChanged,
     ToolsListChanged,
 )
-from mcp_types import ResourceListChangedNotification, ToolListChangedNotification
+from mcp_types import (
+    ResourceListChangedNotification,
+    SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
+    ToolListChangedNotification,
+)
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from skills_mcp.identity.access import EVERYTHING, Access
+from skills_mcp.server.callers import caller_of
 
 logger = logging.getLogger(__name__)
 
-# A host has one; this is more than a process can serve.
-_MAX_SESSIONS = 256
+_Context = ServerRequestContext[Any, Any]
+
+_MAX_STREAMS = 10_000
+"""Of one audience; a server over HTTP has a lower limit for all of them together."""
+
+# Longer than a client that reads needs, and no other client waits for it.
+_TELLING_SECONDS = 10.0
+
+
+@dataclass(eq=False)
+class _Audience:
+    """The clients that see the same skills."""
+
+    listing: Hashable
+    """What they were told of last."""
+    sessions: list[ServerSession] = field(default_factory=list)
+    streams: int = 0
+
+    def __post_init__(self) -> None:
+        self.bus = InMemorySubscriptionBus()
+        self.listen = ListenHandler(self.bus, max_subscriptions=_MAX_STREAMS)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.sessions and not self.streams
 
 
 class Notices:
-    """The clients to notify when the list of skills has changed."""
+    """The clients to notify when the list of skills has changed.
 
-    def __init__(self) -> None:
-        self._bus = InMemorySubscriptionBus()
-        self._sessions: list[ServerSession] = []
+    Args:
+        find_listing: Returns what identifies the list that an access shows; blocking.
+            Of `EVERYTHING` it is not asked: each announcement is a change of that list.
+    """
+
+    def __init__(self, find_listing: Callable[[Access], Hashable]) -> None:
+        self._find_listing = find_listing
+        self._announcements = 0
+        self._audiences: dict[Access, _Audience] = {}
         self._wakers: list[Callable[[], object]] = []
-        self.listen = ListenHandler(self._bus)
-        """Answers `subscriptions/listen` (2026-07-28)."""
 
     def announce(self) -> None:
         """Announce a change.  From any thread, and never blocking."""
+        self._announcements += 1
         for wake in tuple(self._wakers):
             try:
                 wake()
@@ -66,33 +105,86 @@ class Notices:
         finally:
             self._wakers.remove(wake)
 
-    async def remember(
-        self, ctx: ServerRequestContext[Any, Any], call_next: CallNext
-    ) -> HandlerResult:
+    async def remember(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
         """Keep the session of an initialised client: it is notified without asking."""
         is_new = ctx.method == "notifications/initialized"
         if is_new and ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            access = caller_of(ctx).access
+            audience = await self._find(access)
             # Each message has a session of its own, and a client may initialise twice.
             client = ctx.session.client_params
-            others = [s for s in self._sessions if s.client_params is not client]
-            self._sessions = [*others, ctx.session][-_MAX_SESSIONS:]
+            others = (s for s in audience.sessions if s.client_params is not client)
+            audience.sessions = [*others, ctx.session]
+            # The SDK offers this for clean-up, but no public way to it from a message.
+            connection = ctx.session._connection  # noqa: SLF001
+            connection.exit_stack.callback(self._forget, access, ctx.session)
         return await call_next(ctx)
+
+    async def listen(
+        self, ctx: _Context, params: SubscriptionsListenRequestParams
+    ) -> SubscriptionsListenResult:
+        """Answer `subscriptions/listen` (2026-07-28)."""
+        access = caller_of(ctx).access
+        audience = await self._find(access)
+        audience.streams += 1
+        try:
+            return await audience.listen(ctx, params)
+        finally:
+            audience.streams -= 1
+            self._drop_if_empty(access)
+
+    def end_streams(self) -> None:
+        """Begin to end every stream that listens; each ends with its result."""
+        for audience in self._audiences.values():
+            audience.listen.close()
+
+    async def _find(self, access: Access) -> _Audience:
+        if access not in self._audiences:
+            listing = await self._identify(access)
+            self._audiences.setdefault(access, _Audience(listing))
+        return self._audiences[access]
+
+    async def _identify(self, access: Access) -> Hashable:
+        if access == EVERYTHING:
+            return self._announcements
+        return await anyio.to_thread.run_sync(self._find_listing, access)
+
+    def _forget(self, access: Access, session: ServerSession) -> None:
+        if audience := self._audiences.get(access):
+            audience.sessions = [s for s in audience.sessions if s is not session]
+            self._drop_if_empty(access)
+
+    def _drop_if_empty(self, access: Access) -> None:
+        audience = self._audiences.get(access)
+        if audience and audience.is_empty:
+            del self._audiences[access]
 
     async def _tell_for_ever(self, changed: asyncio.Event) -> None:
         while True:
             await changed.wait()
             changed.clear()
-            # The tools stay the same, but their answers do not. Some hosts listen to
-            # nothing else.
-            await self._bus.publish(ResourcesListChanged())
-            await self._bus.publish(ToolsListChanged())
-            for session in tuple(self._sessions):
-                await self._tell(session)
+            async with anyio.create_task_group() as tasks:
+                for access, audience in tuple(self._audiences.items()):
+                    tasks.start_soon(self._tell_if_changed, access, audience)
 
-    async def _tell(self, session: ServerSession) -> None:
+    async def _tell_if_changed(self, access: Access, audience: _Audience) -> None:
+        listing = await self._identify(access)
+        if listing == audience.listing:
+            return
+        audience.listing = listing
+        # The tools stay the same, but their answers do not. Some hosts listen to
+        # nothing else.
+        await audience.bus.publish(ResourcesListChanged())
+        await audience.bus.publish(ToolsListChanged())
+        async with anyio.create_task_group() as tasks:
+            for session in tuple(audience.sessions):
+                tasks.start_soon(self._tell, access, session)
+
+    async def _tell(self, access: Access, session: ServerSession) -> None:
         try:
-            await session.send_notification(ResourceListChangedNotification())
-            await session.send_notification(ToolListChangedNotification())
+            with anyio.move_on_after(_TELLING_SECONDS):
+                await session.send_notification(ResourceListChangedNotification())
+                await session.send_notification(ToolListChangedNotification())
         except Exception:
             logger.exception("A client cannot be notified of new skills")
-            self._sessions = [each for each in self._sessions if each is not session]
+            self._forget(access, session)

@@ -742,3 +742,23 @@ async def test_the_scripts_of_a_shared_server_are_for_the_agents_own_shell(
 
     assert "server" in {script["execution"] for script in alone["scripts"]}
     assert {script["execution"] for script in shared["scripts"]} == {"claude"}
+
+
+async def test_a_shared_server_names_no_folder_of_its_own_disk(
+    tmp_path: Path, era: str
+) -> None:
+    write_pdf(tmp_path)
+    library = open_library(tmp_path, settings={"toolsets": ["core", "packages"]})
+    async with Client(create_server(library, is_shared=True), mode=era) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        loaded = await ask(client, "load_skill", skill_name="pdf")
+        again = await ask(
+            client, "load_skill", skill_name="pdf", known_digest=loaded["digest"]
+        )
+        listed = await ask(client, "list_skills")
+
+    assert loaded["path"] is None
+    assert again["path"] is None
+    assert str(tmp_path) not in json.dumps([loaded, again, listed])
+    assert listed["sources"][0]["name"] == tmp_path.name
+    assert '"path"' not in (tools["load_skill"].description or "")

@@ -35,7 +35,7 @@ from skills_mcp.server.notices import Notices
 from skills_mcp.server.replies import (
     Reply,
     answered,
-    for_own_shell,
+    for_another_machine,
     render,
     with_core_skills,
 )
@@ -138,7 +138,9 @@ class _Tools:
         self._is_shared = is_shared
         specs = tools_for(library.config, is_shared=is_shared)
         self._specs = {spec.name: spec for spec in specs}
-        self._advertised = {spec.name: spec.advertise() for spec in specs}
+        self._advertised = {
+            spec.name: spec.advertise(is_shared=is_shared) for spec in specs
+        }
         self._owes_core_skills = not (is_shared or library.is_ready)
 
     async def list_tools(
@@ -170,7 +172,7 @@ class _Tools:
             self._owes_core_skills = False
             reply = with_core_skills(reply, self._library.core_skills())
         if self._is_shared:
-            reply = for_own_shell(reply)
+            reply = for_another_machine(reply)
         rules = self._library.config.responses
         return render(reply, rules.format, rules.max_characters)
 
@@ -308,6 +310,14 @@ _RUN_BY_CALLER = """\
 Scripts, too: fetch them with get_asset and run them in your own shell.
 """
 
+_FOLDER_HERE = """\
+Run scripts in your own shell, in the folder that load_skill names as "path".
+"""
+
+_FOLDER_ELSEWHERE = """\
+Fetch scripts, too, and run them in your own shell.
+"""
+
 _COMMANDS = """
 Without a shell of your own: run_skill_command runs a script of a skill, and \
 run_skill_entry the one that it names as its "entry".
@@ -321,9 +331,7 @@ this organisation's skills take precedence over your general habits.
 fit best, with name, description and path.
 2. load_skill(skill_name="pdf") returns one of them; follow its instructions.
 3. read_skill_file(skill_name="pdf", file_path="references/forms.md") reads a file \
-that they mention; find_skill_files lists all. Run scripts in your own shell, in the \
-folder that load_skill names as "path".
-
+that they mention; find_skill_files lists all. {scripts}
 Call refresh_skills only when the user says that skills have just changed, or a \
 reply says so.
 """
@@ -368,7 +376,8 @@ def instructions_for(
     if "packages" not in config.toolsets:
         text, tool = core, "get_skill and its skill_path"
     elif "core" not in config.toolsets:
-        text, tool = _PACKAGES_INSTRUCTIONS + more, "load_skill"
+        where = _FOLDER_ELSEWHERE if is_shared else _FOLDER_HERE
+        text, tool = _PACKAGES_INSTRUCTIONS.format(scripts=where) + more, "load_skill"
     else:
         text, tool = core + _BESIDE + more, "get_skill and its skill_path"
     return text + _name_core_skills(core_skills, tool, _MAX_BYTES - len(text.encode()))

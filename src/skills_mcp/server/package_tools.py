@@ -143,6 +143,12 @@ PACKAGE_TOOLS = (
             "and its files. Paths in the instructions are relative to that folder. "
             "Read a file with read_skill_file; run scripts in your own shell."
         ),
+        shared_description=(
+            "Return the instructions of one skill by its name, and its files. Paths in "
+            "the instructions are relative to the skill's folder. Read a file with "
+            "read_skill_file; fetch scripts with it, too, and run them in your own "
+            "shell."
+        ),
         arguments=LoadSkill,
         handler=_load_skill,
         annotations=ONLY_READS,
@@ -246,7 +252,8 @@ def loaded_skill(loaded: LoadedSkill) -> Reply:
     }
     if loaded.is_known:
         data |= reminder(skill)
-        return Reply(data | origin(loaded.provenance, _SOURCE_PATH))
+        data |= origin(loaded.provenance, _SOURCE_PATH)
+        return Reply(data, places=("path",))
     files = list(skill.files)
     data |= {
         "description": skill.description,
@@ -264,6 +271,7 @@ def loaded_skill(loaded: LoadedSkill) -> Reply:
     return Reply(
         data,
         prose="instructions",
+        places=("path",),
         lists=("files", "also_at", *INVENTORY_LISTS),
         cut_key="files_truncated",
     )

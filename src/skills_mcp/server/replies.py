@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mcp.shared.exceptions import MCPError
@@ -82,6 +83,8 @@ class Reply:
 
     `a.b` is the key `b` of the object `a`.
     """
+    places: tuple[str, ...] = ()
+    """The keys of folders on this machine, which say nothing on another one."""
     cut_key: str = ""
     """The key that becomes true if one of them is cut, besides `<list>_count`."""
 
@@ -242,14 +245,26 @@ def with_core_skills(reply: Reply, paths: Sequence[str]) -> Reply:
 _SCRIPT_LISTS = ("scripts", "inherited_scripts")
 
 
-def for_own_shell(reply: Reply) -> Reply:
-    """Return a reply that leaves the running of every script to the agent."""
-    lists = {
-        key: [{**script, "execution": "claude"} for script in reply.data[key]]
-        for key in _SCRIPT_LISTS
-        if key in reply.data
-    }
-    return replace(reply, data={**reply.data, **lists}) if lists else reply
+def for_another_machine(reply: Reply) -> Reply:
+    """Return a reply for an agent that shares no disk with the server.
+
+    Running each script is left to the agent, and no folder of the server is named.
+    """
+    data = dict(reply.data)
+    for key in _SCRIPT_LISTS:
+        if key in data:
+            data[key] = [{**script, "execution": "claude"} for script in data[key]]
+    if "sources" in data:
+        data["sources"] = list(map(_without_folder, data["sources"]))
+    return replace(reply, data=data | dict.fromkeys(reply.places))
+
+
+def _without_folder(source: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a source; of a folder only its last name."""
+    is_folder = source.get("mode") == "local"
+    return (
+        {**source, "name": PurePath(source["name"]).name} if is_folder else {**source}
+    )
 
 
 def _name_core_skills(paths: Sequence[str]) -> dict[str, Any]:

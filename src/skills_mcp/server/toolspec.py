@@ -44,15 +44,18 @@ class ToolSpec:
     """Whether the call has to wait for the very first snapshot."""
     is_slow: bool = False
     """Whether it may take long, so that progress is reported."""
+    shared_description: str = ""
+    """The description of a server on another machine, where it differs."""
     runs_code: bool = False
     """Whether it runs a program on the machine of the server."""
 
-    def advertise(self) -> Tool:
+    def advertise(self, *, is_shared: bool = False) -> Tool:
         """Return the tool as `tools/list` shows it."""
+        description = self.shared_description if is_shared else ""
         return Tool(
             name=self.name,
             title=self.title,
-            description=self.description,
+            description=description or self.description,
             input_schema=input_schema(self.arguments),
             annotations=self.annotations.model_copy(update={"title": self.title}),
             _meta=self.meta or None,

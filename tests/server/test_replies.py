@@ -497,11 +497,12 @@ async def test_what_a_client_is_told_holds_no_secret() -> None:
 def test_an_error_of_the_protocol_has_the_code_of_its_era_and_ours(
     error: SkillsError, modern: int, legacy: int
 ) -> None:
-    found = {era: derive_protocol_error(error, era).error for era in ERAS.values()}
+    uri = "skill://x"
+    found = {e: derive_protocol_error(error, e, uri).error for e in ERAS.values()}
 
     assert [each.code for each in found.values()] == [modern, legacy]
     for each in found.values():
-        assert each.data == {"code": error.code}
+        assert each.data == {"code": error.code, "uri": uri}
         assert "hunter2" not in each.message
 
 

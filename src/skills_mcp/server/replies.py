@@ -525,10 +525,13 @@ async def answered(work: Awaitable[Reply]) -> Reply:
         return Reply({"error": render_error(error)}, is_error=True)
 
 
-def derive_protocol_error(error: SkillsError, protocol_version: str) -> MCPError:
+def derive_protocol_error(
+    error: SkillsError, protocol_version: str, uri: str
+) -> MCPError:
     """Return the protocol error for a resource that cannot be read.
 
-    `data` has the code of the `SkillsError`, which says more than the protocol's.
+    `data` has the URI, and the code of the `SkillsError`, which says more than the
+    protocol's.
     """
     if isinstance(error, _NOT_FOUND):
         is_modern = protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -539,7 +542,8 @@ def derive_protocol_error(error: SkillsError, protocol_version: str) -> MCPError
         code = INTERNAL_ERROR
     _forget_frames(error)
     told = render_error(error)
-    return MCPError(code=code, message=told["message"], data={"code": told["code"]})
+    data = {"code": told["code"], "uri": uri}
+    return MCPError(code=code, message=told["message"], data=data)
 
 
 def _forget_frames(error: BaseException) -> None:

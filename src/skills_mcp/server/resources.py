@@ -121,7 +121,8 @@ class Resources:
             await self._library.wait_until_ready(self._wait_seconds)
             read = await anyio.to_thread.run_sync(_read, self._library, params.uri)
         except SkillsError as error:
-            raise derive_protocol_error(error, ctx.protocol_version) from error
+            version = ctx.protocol_version
+            raise derive_protocol_error(error, version, params.uri) from error
         return ReadResourceResult(contents=[_render(params.uri, read)])
 
 

@@ -42,7 +42,7 @@ async def watch_signals(
         task_status.started()  # Windows: the end of the input is the only sign
 
 
-def leave() -> None:
+def leave(exit_code: int = 0) -> None:
     """Exit now, without the usual clean-up: everything is ended already."""
     logging.shutdown()
-    os._exit(0)
+    os._exit(exit_code)

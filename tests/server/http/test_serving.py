@@ -9,6 +9,7 @@ import pytest
 from skills_mcp.errors import ConfigError
 from skills_mcp.server.http.serving import listen
 from tests.http_server import served
+from tests.support import PATIENCE_SECONDS
 
 
 async def test_content_is_loaded_before_any_client_comes() -> None:
@@ -46,3 +47,37 @@ def test_it_does_not_start_without_knowing_its_name() -> None:
     with served({"http": {"host": "0.0.0.0", "allow_anonymous": True}}) as server:  # noqa: S104
         assert server.wait() != 0
         assert "Set http.base_url" in server.wait_for_log("http.host is 0.0.0.0")
+
+
+_FAILING = """
+import anyio
+from skills_mcp.config import Http
+from skills_mcp.server.http import serving
+from skills_mcp.server.app import create_server
+from tests.support import SKILLS_CONTENT, open_library
+
+class Publisher:
+    async def run(self):
+        raise OSError("no memory")
+
+    async def publish(self):
+        pass
+
+library = open_library(SKILLS_CONTENT)
+server = create_server(library, is_shared=True)
+http = Http(port=0, operations_port=0)
+anyio.run(serving.serve_http, server, library, Publisher(), http)
+"""
+
+
+def test_after_an_unexpected_error_the_exit_code_asks_for_a_new_start() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", _FAILING],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS,
+    )
+
+    assert ended.returncode == 1
+    assert "no memory" in ended.stderr

@@ -41,12 +41,15 @@ async def serve_http(
 ) -> None:
     """Serve until a signal comes, then end everything that was started.
 
+    The exit code is 0 after a signal. After an error it is 1, so that the process is
+    started again.
+
     Content is loaded at once: a load balancer waits for it before any client comes.
 
     Raises:
         ConfigError: A port cannot be opened.
     """
-    ending, draining = anyio.Event(), anyio.Event()
+    ending, draining, failed = anyio.Event(), anyio.Event(), anyio.Event()
     listening = listen(http.host, http.port, "http.port")
     application = create_application(server, http, ending=draining)
     port = _Port(_configure(application, http))
@@ -54,14 +57,14 @@ async def serve_http(
     async with anyio.create_task_group() as tasks:
         await tasks.start(watch_signals, ending)
         for work in (library.run, publisher.run):
-            tasks.start_soon(run_or_end, work, ending)
+            tasks.start_soon(run_or_end, work, ending, failed)
         logger.info("Serving MCP at %s", _derive_url(listening, PATH))
         tasks.start_soon(_drain, ending, http.drain_seconds, draining, server, port)
-        await run_or_end(partial(port.serve, [listening]), ending)
+        await run_or_end(partial(port.serve, [listening]), ending, failed)
         library.close()
         with anyio.move_on_after(_LAST_PUBLISH_SECONDS):
             await run_or_end(publisher.publish, ending)
-        leave()
+        leave(exit_code=int(failed.is_set()))
 
 
 async def _drain(

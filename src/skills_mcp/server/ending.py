@@ -12,9 +12,11 @@ logger = logging.getLogger(__name__)
 
 
 async def run_or_end(
-    work: Callable[[], Awaitable[object]], ending: anyio.Event
+    work: Callable[[], Awaitable[object]],
+    ending: anyio.Event,
+    failed: anyio.Event | None = None,
 ) -> None:
-    """Run a task; if it fails, set `ending`, so that the process ends with `leave`.
+    """Run a task; if it fails, set both events, so that the process ends with `leave`.
 
     An error that left the task group would wait for threads that nothing can
     interrupt, for ever.
@@ -23,6 +25,8 @@ async def run_or_end(
         await work()
     except Exception:
         logger.exception("The server ends because of an unexpected error")
+        if failed:
+            failed.set()
         ending.set()
 
 

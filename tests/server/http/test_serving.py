@@ -2,6 +2,8 @@
 
 import signal
 import socket
+import subprocess
+import sys
 
 import httpx
 import pytest

@@ -1,0 +1,195 @@
+"""The manifests fit Kubernetes, each other, and the program that they run."""
+
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import urlsplit
+
+import kubernetes_validate
+import pytest
+
+from tests.deploy.files import (
+    DEPLOY,
+    known_variables,
+    load_all,
+    load_config,
+    parse_command,
+)
+
+FOLDER = DEPLOY / "kubernetes"
+[KUSTOMIZATION] = load_all(FOLDER / "kustomization.yaml")
+OBJECTS = [
+    each for file in KUSTOMIZATION["resources"] for each in load_all(FOLDER / file)
+]
+CONFIG = load_config(FOLDER / "config.yaml")
+
+
+def the(kind: str, name: str = "skills-mcp") -> dict[str, Any]:
+    """Return the only object of a kind and a name."""
+    [found] = [
+        each
+        for each in OBJECTS
+        if (each["kind"], each["metadata"]["name"]) == (kind, name)
+    ]
+    return found
+
+
+POD = the("Deployment")["spec"]["template"]
+[CONTAINER] = POD["spec"]["containers"]
+PORTS = {port["name"]: port["containerPort"] for port in CONTAINER["ports"]}
+OPERATIONS = "skills-mcp-operations"
+
+
+def selectors(value: Any) -> Iterator[dict[str, str]]:
+    """Return the labels of every selector of pods in an object."""
+    if isinstance(value, list):
+        for each in value:
+            yield from selectors(each)
+    elif isinstance(value, dict):
+        for key, below in value.items():
+            if key in {"selector", "labelSelector", "podSelector"}:
+                yield below.get("matchLabels", below)
+            else:
+                yield from selectors(below)
+
+
+@pytest.mark.parametrize("version", ["1.29", "1.37"])
+@pytest.mark.parametrize(
+    "manifest", OBJECTS, ids=lambda each: f"{each['kind']}-{each['metadata']['name']}"
+)
+def test_each_object_is_one_that_kubernetes_takes(
+    manifest: dict[str, Any], version: str
+) -> None:
+    used = kubernetes_validate.validate(manifest, version, strict=True)
+
+    assert used == version
+
+
+def test_a_key_that_kubernetes_does_not_know_is_found() -> None:
+    with pytest.raises(kubernetes_validate.ValidationError, match="replica"):
+        kubernetes_validate.validate(
+            {**the("Deployment"), "replica": 2}, "1.37", strict=True
+        )
+
+
+def test_the_kustomization_lists_every_file() -> None:
+    [generated] = KUSTOMIZATION["configMapGenerator"]
+    listed = {*KUSTOMIZATION["resources"], *generated["files"], "kustomization.yaml"}
+
+    assert {file.name for file in FOLDER.iterdir() if file.is_file()} == listed
+    assert [each["name"] for each in KUSTOMIZATION["images"]] == [CONTAINER["image"]]
+
+
+def test_all_selectors_find_the_pods() -> None:
+    labels = POD["metadata"]["labels"].items()
+
+    for manifest in OBJECTS:
+        for selector in selectors(manifest):
+            assert selector.items() <= labels, manifest["metadata"]["name"]
+
+
+def test_a_pod_may_do_nothing_but_serve() -> None:
+    pod, container = POD["spec"], CONTAINER["securityContext"]
+
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_the_command_and_the_variables_exist() -> None:
+    variables = {each["name"] for each in CONTAINER["env"]}
+
+    parsed = parse_command(CONTAINER["args"])
+
+    assert variables <= known_variables()
+    assert parsed["config_file"].name == "config.yaml"
+
+
+def test_the_settings_lie_where_the_command_looks() -> None:
+    file = PurePosixPath(str(parse_command(CONTAINER["args"])["config_file"]))
+    [generated] = KUSTOMIZATION["configMapGenerator"]
+    volumes = {each["name"]: each for each in POD["spec"]["volumes"]}
+    mounts = {each["mountPath"]: each["name"] for each in CONTAINER["volumeMounts"]}
+
+    source = volumes[mounts[str(file.parent)]]
+
+    assert source["configMap"]["name"] == generated["name"]
+    assert file.name in generated["files"]
+
+
+def test_secrets_are_files_of_the_mounted_secret() -> None:
+    [token] = [e["value"] for e in CONTAINER["env"] if e["name"].endswith("TOKEN_FILE")]
+    folders = {each["mountPath"] for each in CONTAINER["volumeMounts"]}
+
+    for file in (token, CONFIG.http.webhook_secret_file):
+        assert str(PurePosixPath(file).parent) in folders
+    assert not [each for each in OBJECTS if each["kind"] == "Secret"]
+
+
+def test_ports_and_their_names_belong_together() -> None:
+    services = {
+        name: the("Service", name)["spec"] for name in ("skills-mcp", OPERATIONS)
+    }
+    exposed = {
+        name: [port["targetPort"] for port in spec["ports"]]
+        for name, spec in services.items()
+    }
+    probes = [
+        CONTAINER[f"{kind}Probe"] for kind in ("startup", "readiness", "liveness")
+    ]
+
+    assert {
+        "mcp": CONFIG.http.port,
+        "operations": CONFIG.http.operations_port,
+    } == PORTS
+    assert exposed == {"skills-mcp": ["mcp"], OPERATIONS: ["operations"]}
+    assert {probe["httpGet"]["port"] for probe in probes} == {"operations"}
+    for spec in services.values():
+        assert [port["port"] for port in spec["ports"]] == [
+            PORTS[port["targetPort"]] for port in spec["ports"]
+        ]
+
+
+def test_only_mcp_can_be_reached_through_the_ingress() -> None:
+    [rule] = the("Ingress")["spec"]["rules"]
+    [certificate] = the("Ingress")["spec"]["tls"]
+    backends = [path["backend"]["service"] for path in rule["http"]["paths"]]
+
+    assert [each["name"] for each in backends] == ["skills-mcp"] * 3
+    assert {each["port"]["name"] for each in backends} == {"mcp"}
+    assert rule["host"] == urlsplit(CONFIG.http.base_url).hostname
+    assert certificate["hosts"] == [rule["host"]]
+
+
+def test_a_pod_has_the_time_to_end() -> None:
+    http, given = CONFIG.http, POD["spec"]["terminationGracePeriodSeconds"]
+    readiness = CONTAINER["readinessProbe"]
+
+    assert http.drain_seconds + http.shutdown_seconds + 10 <= given
+    assert http.drain_seconds > (
+        readiness["periodSeconds"] * readiness["failureThreshold"]
+    )
+
+
+def test_the_network_lets_each_port_in_once_and_out_what_is_needed() -> None:
+    policy = the("NetworkPolicy")["spec"]
+    inwards = [port["port"] for rule in policy["ingress"] for port in rule["ports"]]
+    outwards = {port["port"] for rule in policy["egress"] for port in rule["ports"]}
+
+    assert inwards == list(PORTS)
+    assert all(rule["from"] for rule in policy["ingress"])
+    assert outwards == {53, 443}
+
+
+def test_the_autoscaler_and_the_budget_leave_one_replica() -> None:
+    scaler, budget = the("HorizontalPodAutoscaler"), the("PodDisruptionBudget")
+
+    assert "replicas" not in the("Deployment")["spec"]
+    assert scaler["spec"]["scaleTargetRef"]["name"] == "skills-mcp"
+    assert scaler["spec"]["minReplicas"] > budget["spec"]["maxUnavailable"]
+    assert CONFIG.http.stateless

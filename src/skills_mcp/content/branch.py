@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 
 from skills_mcp.content.disk import explained
 from skills_mcp.content.git.remote import DEFAULT_BRANCH, Remote
+from skills_mcp.content.push import Push
 from skills_mcp.content.source import Accept, Attempt, Checkout, Freshness, Hold
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import SignatureError, SyncError
@@ -177,6 +178,10 @@ class RemoteBranch:
     def has_news(self) -> bool:
         """Whether another process has published since the last `open`."""
         return self._store.stamp() != self._seen
+
+    def may_move(self, push: Push) -> bool:
+        """Whether a fetch after this push could bring something new."""
+        return push.may_move(self._remote)
 
     def go_back(self) -> Checkout:
         """Publish the previous commit, and hold it until `follow` is called.

@@ -15,6 +15,7 @@ from math import inf, nextafter
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.progress import Progress
+from skills_mcp.content.push import Push
 from skills_mcp.content.source import (
     Accept,
     Attempt,
@@ -116,6 +117,14 @@ class Mounts:
     def has_news(self) -> bool:
         """Whether another process has published since the last `open`."""
         return any(each.has_news() for each in self._repositories)
+
+    def may_move(self, push: Push) -> bool:
+        """Whether a push could bring something new.
+
+        Folders alone may hold what another program fetches after the same push.
+        """
+        repositories = self._repositories
+        return not repositories or any(each.may_move(push) for each in repositories)
 
     def next_sync_at(self, interval_seconds: float | None) -> float:
         """Return when the next source is due, in seconds since the epoch.

@@ -6,6 +6,7 @@ and scripts are made in.
 
 from typing import TYPE_CHECKING
 
+from skills_mcp.content.push import Push
 from skills_mcp.content.source import SourceState
 from skills_mcp.library.answers import (
     FoundFiles,
@@ -48,6 +49,7 @@ __all__ = [
     "Listing",
     "LoadedSkill",
     "Provenance",
+    "Push",
     "RanScript",
     "ReadFile",
     "Refreshed",

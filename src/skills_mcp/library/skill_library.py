@@ -16,6 +16,7 @@ from skills_mcp.config import Config
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.progress import Progress
+from skills_mcp.content.push import Push
 from skills_mcp.content.source import ContentSource, SourceState
 from skills_mcp.errors import (
     InvalidArgumentsError,
@@ -236,6 +237,10 @@ class SkillLibrary:
             skills_reindexed=refreshed.skills_reindexed,
         )
         return refreshed
+
+    def may_move(self, push: Push) -> bool:
+        """Whether `refresh` could bring something new after this push."""
+        return self._mounts.may_move(push)
 
     async def run(self) -> None:
         """Keep the content fresh until cancelled; it begins when `wake` is called."""

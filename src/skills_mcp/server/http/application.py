@@ -11,6 +11,7 @@ from skills_mcp.server.app import SkillsServer
 from skills_mcp.server.callers import PRINCIPAL_KEY
 from skills_mcp.server.http.addresses import Addresses, checked
 from skills_mcp.server.http.streams import Streams
+from skills_mcp.server.http.webhook import Webhook
 
 PATH = "/mcp"
 """Where clients find MCP."""
@@ -20,7 +21,11 @@ _CHECKED_BEFORE = TransportSecuritySettings(enable_dns_rebinding_protection=Fals
 
 
 def create_application(
-    server: SkillsServer, http: Http, *, ending: anyio.Event
+    server: SkillsServer,
+    http: Http,
+    *,
+    ending: anyio.Event,
+    webhook: Webhook | None = None,
 ) -> ASGIApp:
     """Return the application of the port of MCP.
 
@@ -28,6 +33,7 @@ def create_application(
         server: Answers the messages of MCP.
         http: The settings.
         ending: Is set when the server ends.
+        webhook: Has a route of its own; without one there is no such route.
 
     Raises:
         ConfigError: The settings do not say under which addresses it is called.
@@ -39,6 +45,8 @@ def create_application(
         transport_security=_CHECKED_BEFORE,
     )
     app = Streams(_Anonymous(app), ending=ending)
+    if webhook:
+        app = webhook.in_front_of(app)
     return checked(
         app, Addresses.of(http), trust_proxy_headers=http.trust_proxy_headers
     )

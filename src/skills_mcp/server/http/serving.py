@@ -21,6 +21,7 @@ from skills_mcp.library import SkillLibrary
 from skills_mcp.server.app import SkillsServer
 from skills_mcp.server.ending import leave, run_or_end, watch_signals
 from skills_mcp.server.http.application import PATH, create_application
+from skills_mcp.server.http.webhook import open_webhook
 
 logger = logging.getLogger(__name__)
 
@@ -47,16 +48,18 @@ async def serve_http(
     Content is loaded at once: a load balancer waits for it before any client comes.
 
     Raises:
-        ConfigError: A port cannot be opened.
+        ConfigError: A port cannot be opened, or the webhook has no secret.
     """
+    webhook = open_webhook(library, http)
     ending, draining, failed = anyio.Event(), anyio.Event(), anyio.Event()
     listening = listen(http.host, http.port, "http.port")
-    application = create_application(server, http, ending=draining)
+    application = create_application(server, http, ending=draining, webhook=webhook)
     port = _Port(_configure(application, http))
     library.wake()
     async with anyio.create_task_group() as tasks:
         await tasks.start(watch_signals, ending)
-        for work in (library.run, publisher.run):
+        works = (library.run, publisher.run, *((webhook.run,) if webhook else ()))
+        for work in works:
             tasks.start_soon(run_or_end, work, ending, failed)
         logger.info("Serving MCP at %s", _derive_url(listening, PATH))
         tasks.start_soon(_drain, ending, http.drain_seconds, draining, server, port)

@@ -1,5 +1,8 @@
 """The webhook: what it answers, and when it has content fetched."""
 
+import os
+import shutil
+import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,7 +29,15 @@ from tests.server.http.forge import (
     github,
     gitlab,
 )
-from tests.support import Upstream, open_library, skill_text, until, wait_for, write
+from tests.support import (
+    PROJECT,
+    Upstream,
+    open_library,
+    skill_text,
+    until,
+    wait_for,
+    write,
+)
 
 BODY = encode(GITHUB_PUSH)
 URL = f"http://localhost{PATH}"
@@ -391,6 +402,27 @@ def test_a_push_to_another_branch_is_not_fetched(
         assert hook(server, BODY, github(BODY)).status_code == 202
         assert server.wait_for_log("Serving 2 skills")
         assert server.log.count("Serving ") == 3  # the address, and twice skills
+
+
+@pytest.mark.skipif(
+    not (shutil.which("curl") and shutil.which("openssl")), reason="needs both"
+)
+def test_the_script_of_the_guide_is_a_delivery(file: Path, tmp_path: Path) -> None:
+    guide = (PROJECT / "docs" / "how-to" / "webhook.md").read_text()
+    script = guide.partition("title=hook.sh not-run\n")[2].partition("```")[0]
+    write(tmp_path / "hook.sh", script)
+
+    with served(settings(file)) as server:
+        address = server.url.removesuffix("/mcp")
+        done = subprocess.run(
+            ["sh", str(tmp_path / "hook.sh")],
+            env=os.environ | {"SECRET_FILE": str(file), "SERVER": address},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+
+    assert done.stdout == '{"status":"accepted"}'
 
 
 def test_without_a_secret_there_is_no_webhook() -> None:

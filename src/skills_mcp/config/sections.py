@@ -479,6 +479,30 @@ class Auth(Section):
         default=60,
         description="By how many seconds the clock of the issuer may differ.",
     )
+    scope_claims: tuple[Name, ...] = Field(
+        default=("scope", "scp"),
+        description="The claims that hold the scopes of a token: each a text with "
+        "spaces, or a list.",
+    )
+    scope_prefix: str = Field(
+        default="",
+        description="What the identity provider puts in front of `skills:read` and "
+        "the other scopes, such as `api://skills/`.",
+    )
+    requested_scopes: tuple[Name, ...] = Field(
+        default=("skills:read", "skills:feedback", "skills:refresh"),
+        description="The scopes that clients are told to ask for.",
+    )
+    default_scopes: tuple[Name, ...] = Field(
+        default=(),
+        description="The scopes of a token without any of `scope_claims`, for "
+        "providers that have no scopes of your own.",
+    )
+    accept_id_tokens: bool = Field(
+        default=False,
+        description="Whether ID tokens are accepted, for providers whose access "
+        "tokens look like them.",
+    )
 
 
 class Http(Section):  # 000 §7.2

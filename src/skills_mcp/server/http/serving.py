@@ -20,7 +20,8 @@ from skills_mcp.errors import ConfigError
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.app import SkillsServer
 from skills_mcp.server.ending import leave, run_or_end, watch_signals
-from skills_mcp.server.http.application import PATH, create_application
+from skills_mcp.server.http.application import create_application
+from skills_mcp.server.http.protected_resource import PATH
 from skills_mcp.server.http.webhook import open_webhook
 
 logger = logging.getLogger(__name__)
@@ -53,7 +54,9 @@ async def serve_http(
     webhook = open_webhook(library, http)
     ending, draining, failed = anyio.Event(), anyio.Event(), anyio.Event()
     listening = listen(http.host, http.port, "http.port")
-    application = create_application(server, http, ending=draining, webhook=webhook)
+    application = create_application(
+        server, library.config, ending=draining, webhook=webhook
+    )
     port = _Port(_configure(application, http))
     library.wake()
     async with anyio.create_task_group() as tasks:

@@ -1,0 +1,392 @@
+"""Who a request is from, and whether that caller may make it.
+
+Rule: a request without a valid token reaches nothing behind this module, if sign-in is
+configured. A token is taken from the header Authorization only: an address, and with it
+a token in it, gets into logs and histories.
+"""
+
+import json
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any, TypeAlias
+from urllib.parse import parse_qs
+
+import anyio
+import anyio.to_thread
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from skills_mcp.config import Grant, Http
+from skills_mcp.errors import ConfigError, InvalidArgumentsError
+from skills_mcp.identity.access import derive_access, parse_scope
+from skills_mcp.identity.access_tokens import (
+    Claims,
+    InvalidTokenError,
+    TokenValidator,
+    parse_scopes,
+)
+from skills_mcp.identity.principal import READ, SCOPES, Principal, derive_anonymous
+from skills_mcp.identity.signing_keys import (
+    PAUSE_SECONDS,
+    KeysUnavailableError,
+    SigningKeys,
+)
+from skills_mcp.server.callers import PRINCIPAL_KEY
+from skills_mcp.server.core_tools import CORE_TOOLS
+from skills_mcp.server.http.addresses import is_loopback
+from skills_mcp.server.http.protected_resource import (
+    PATH,
+    ProtectedResource,
+    ResourceMetadata,
+)
+from skills_mcp.server.http.refusals import refuse
+
+logger = logging.getLogger(__name__)
+
+NARROWING_HEADER = "x-skills-scope"
+"""Patterns of the skills that a request is about, separated by commas."""
+
+NARROWING_QUERY = "scope"
+"""The same in the address, for clients that cannot set a header."""
+
+# The claims that name the program that asked for the token: RFC 9068 and Okta's and
+# Entra's older words for it.
+_CLIENT_CLAIMS = ("client_id", "azp", "cid", "appid")
+
+Grants: TypeAlias = Sequence[Grant]
+
+_TOOL_SCOPES = {tool.name: tool.scope for tool in CORE_TOOLS if tool.scope != READ}
+"""The tools that need another scope than the one that every request needs."""
+
+
+def check_sign_in(http: Http) -> None:
+    """Check that no caller from elsewhere comes in without sign-in by mistake.
+
+    Raises:
+        ConfigError: The settings would let one in, or contradict each other.
+    """
+    auth = http.auth
+    if not auth.issuer:
+        if auth.audience:
+            raise ConfigError(
+                "http.auth.audience is set without http.auth.issuer: write the URL of "
+                "your identity provider there, or leave both out."
+            )
+        if not is_loopback(http.host) and not http.allow_anonymous:
+            raise ConfigError(
+                f"http.host is {http.host}, which other machines reach, and there is "
+                "no sign-in. Set http.auth.issuer and http.base_url, or listen on "
+                "127.0.0.1, or set http.allow_anonymous to true if everyone who "
+                "reaches this address may read the skills."
+            )
+        return
+    if http.allow_anonymous:
+        raise ConfigError(
+            "http.auth.issuer asks for sign-in, and http.allow_anonymous for none: "
+            "leave one of them out."
+        )
+    if not http.base_url and not (is_loopback(http.host) and auth.audience):
+        raise ConfigError(
+            "http.auth.issuer is set without http.base_url: set it to the URL that "
+            "clients use, such as https://skills.example.com. Tokens must be for that "
+            f"URL with {PATH}, unless http.auth.audience names another audience."
+        )
+
+
+def signed_in(app: ASGIApp, http: Http, grants: Grants | None) -> ASGIApp:
+    """Return the application behind the sign-in, or open to all if there is none.
+
+    Args:
+        app: What answers callers.
+        http: The settings, which `check_sign_in` has checked.
+        grants: Which callers see which skills; None for all.
+    """
+    if not http.auth.issuer:
+        return AnonymousCallers(app, grants)
+    resource = ProtectedResource(http)
+    return ResourceMetadata(SignIn(app, http, grants, resource), resource)
+
+
+class AnonymousCallers:
+    """Lets each request in as that of a caller without a name.
+
+    Args:
+        app: The application behind it.
+        grants: Those without a condition apply.
+    """
+
+    def __init__(self, app: ASGIApp, grants: Grants | None) -> None:
+        self._app = app
+        self._grants = grants
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer or refuse a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            access = derive_access(self._grants, {}, parse_narrowing(scope))
+        except InvalidArgumentsError as error:
+            await _refuse_narrowing(error)(scope, receive, send)
+            return
+        scope[PRINCIPAL_KEY] = derive_anonymous(access)
+        await self._app(scope, receive, send)
+
+
+class SignIn:
+    """Lets requests in that have a valid token with the scopes that they need.
+
+    Args:
+        app: The application behind it.
+        http: The settings.
+        grants: Which callers see which skills; None for all.
+        resource: What clients are told that have no such token.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        http: Http,
+        grants: Grants | None,
+        resource: ProtectedResource,
+    ) -> None:
+        self._app = AuthContextMiddleware(app)
+        self._rules = http.auth
+        self._max_body_bytes = http.max_body_bytes
+        self._grants = grants
+        self._resource = resource
+        self._validator = TokenValidator(
+            SigningKeys(http.auth.issuer),
+            issuer=http.auth.issuer,
+            audience=http.auth.audience or f"{http.base_url.rstrip('/')}{PATH}",
+            clock_skew_seconds=http.auth.clock_skew_seconds,
+            accept_id_tokens=http.auth.accept_id_tokens,
+        )
+        # One thread asks the identity provider; the others wait without one.
+        self._loading = anyio.CapacityLimiter(1)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer or refuse a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            claims = await self._authenticate(scope)
+            principal = self._derive_principal(claims, parse_narrowing(scope))
+            receive = await self._authorise(scope, receive, principal)
+        except _RefusedError as refused:
+            await refused.answer(scope, receive, send)
+            return
+        except InvalidArgumentsError as error:
+            await _refuse_narrowing(error)(scope, receive, send)
+            return
+        scope[PRINCIPAL_KEY] = principal
+        # With this the SDK keeps a session for the caller that has opened it.
+        scope["user"] = AuthenticatedUser(_derive_access_token(claims, principal))
+        await self._app(scope, receive, send)
+
+    async def _authenticate(self, scope: Scope) -> Claims:
+        """Return what the token of a request says.
+
+        Raises:
+            _RefusedError: There is no valid token.
+        """
+        token = self._parse_token(scope)
+        try:
+            if self._validator.needs_keys(token):
+                await anyio.to_thread.run_sync(
+                    self._validator.load_keys, token, limiter=self._loading
+                )
+            return self._validator.validate(token)
+        except InvalidTokenError as error:
+            logger.info("Refused a token: %s", error)
+            raise self._unauthorised(scope, "invalid_token", str(error)) from None
+        except KeysUnavailableError:
+            raise _RefusedError(
+                refuse(
+                    503,
+                    "SIGN_IN_UNAVAILABLE",
+                    "The identity provider does not answer, so it cannot be told "
+                    "whether the token is valid. Try again in a moment; signing in "
+                    "again does not help.",
+                    {"Retry-After": f"{PAUSE_SECONDS:.0f}"},
+                )
+            ) from None
+
+    def _parse_token(self, scope: Scope) -> str:
+        """Return the bearer token of a request.
+
+        Raises:
+            _RefusedError: There is none, or not one.
+        """
+        given = Headers(scope=scope).getlist("authorization")
+        if len(given) > 1 or "access_token" in _parse_query(scope):
+            description = "Send one token, in the header Authorization only"
+            raise self._malformed(scope, description)
+        scheme, _, token = (given or [""])[0].partition(" ")
+        if scheme.lower() != "bearer" or not token.strip():
+            raise self._unauthorised(scope)
+        return token.strip()
+
+    def _derive_principal(self, claims: Claims, narrowed: tuple[str, ...]) -> Principal:
+        rules = self._rules
+        scopes = parse_scopes(claims, rules.scope_claims, prefix=rules.scope_prefix)
+        return Principal(
+            claims["sub"],
+            claims["iss"],
+            frozenset(rules.default_scopes) if scopes is None else scopes,
+            derive_access(self._grants, claims, narrowed),
+        )
+
+    async def _authorise(
+        self, scope: Scope, receive: Receive, principal: Principal
+    ) -> Receive:
+        """Return how the rest of a request is received, if the caller may make it.
+
+        The body tells which tool is called: what a header says of it is not checked
+        before the SDK compares the two.
+
+        Raises:
+            _RefusedError: The token lacks a scope.
+        """
+        if not principal.may(READ):
+            raise self._forbidden(scope, principal, READ)
+        if scope["method"] != "POST" or principal.scopes.issuperset(SCOPES):
+            return receive
+        body, again = await _read_body(receive, self._max_body_bytes)
+        needed = _TOOL_SCOPES.get(_parse_tool(body), READ)
+        if not principal.may(needed):
+            raise self._forbidden(scope, principal, needed)
+        return again
+
+    def _malformed(self, scope: Scope, description: str) -> "_RefusedError":
+        headers = self._resource.challenge(scope, "invalid_request", description)
+        return _RefusedError(refuse(400, "INVALID_REQUEST", f"{description}.", headers))
+
+    def _unauthorised(
+        self, scope: Scope, error: str = "", description: str = ""
+    ) -> "_RefusedError":
+        headers = self._resource.challenge(scope, error, description)
+        code = error.upper() or "SIGN_IN_NEEDED"
+        said = description or "This server needs a token of your identity provider"
+        where = self._resource.metadata_url(scope)
+        message = f"{said}. Where to get one: {where}"
+        return _RefusedError(refuse(401, code, message, headers))
+
+    def _forbidden(
+        self, scope: Scope, principal: Principal, needed: str
+    ) -> "_RefusedError":
+        """Ask for the missing scope beside those that the next token must not lose."""
+        description = f"The request needs the scope {needed}"
+        headers = self._resource.challenge(
+            scope,
+            "insufficient_scope",
+            description,
+            self._next_scopes(principal, needed),
+        )
+        return _RefusedError(
+            refuse(403, "INSUFFICIENT_SCOPE", f"{description}.", headers)
+        )
+
+    def _next_scopes(self, principal: Principal, needed: str) -> Collection[str]:
+        wanted = {READ, needed, *principal.scopes}
+        foreign = [s for s in self._rules.requested_scopes if s not in SCOPES]
+        return [*(scope for scope in SCOPES if scope in wanted), *foreign]
+
+
+class _RefusedError(Exception):
+    """A request is refused."""
+
+    def __init__(self, answer: Response) -> None:
+        super().__init__()
+        self.answer = answer
+
+
+def parse_narrowing(scope: Scope) -> tuple[str, ...]:
+    """Return the patterns that a request narrows its skills to; none for all.
+
+    Raises:
+        InvalidArgumentsError: They are too many or too long, or stand in two places.
+    """
+    named = NARROWING_HEADER.encode()
+    given = [value for name, value in scope["headers"] if name == named]
+    asked = _parse_query(scope).get(NARROWING_QUERY, [])
+    texts = [*(_decode(value) for value in given), *asked]
+    if len(texts) > 1:
+        raise InvalidArgumentsError(
+            "scope: stands in the request more than once. Write it into the header "
+            "X-Skills-Scope or into the address, with commas between its patterns."
+        )
+    return parse_scope(texts[0]) if texts else ()
+
+
+def _parse_query(scope: Scope) -> Mapping[str, list[str]]:
+    # Of the fields that are empty, only the name of a token would matter.
+    return parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+
+
+def _decode(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
+def _refuse_narrowing(error: InvalidArgumentsError) -> Response:
+    return refuse(400, error.code, str(error))
+
+
+def _derive_access_token(claims: Claims, principal: Principal) -> AccessToken:
+    """Return what the SDK compares; the token itself is not passed on."""
+    clients = (claims[name] for name in _CLIENT_CLAIMS if name in claims)
+    return AccessToken(
+        token="",
+        client_id=str(next(clients, "")),
+        scopes=sorted(principal.scopes),
+        subject=principal.subject,
+        claims={"iss": principal.issuer},
+    )
+
+
+async def _read_body(
+    receive: Receive, max_bytes: int
+) -> tuple[bytes, Callable[[], Awaitable[Message]]]:
+    """Read the body of a request, and return it with a way to receive it again.
+
+    One that is too long is only read up to there; what is behind refuses it.
+    """
+    messages: deque[Message] = deque()
+    body = bytearray()
+    while True:
+        messages.append(message := await receive())
+        body += message.get("body", b"")
+        is_last = message["type"] != "http.request" or not message.get("more_body")
+        if is_last or len(body) > max_bytes:
+            break
+
+    async def again() -> Message:
+        return messages.popleft() if messages else await receive()
+
+    return bytes(body), again
+
+
+def _parse_tool(body: bytes) -> str:
+    """Return the name of the tool that a message calls; empty if it calls none.
+
+    The server looks once more when it calls one, so a message that is read otherwise
+    there runs nothing.
+    """
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(message, Mapping) or message.get("method") != "tools/call":
+        return ""
+    parameters: Any = message.get("params")
+    name = parameters.get("name") if isinstance(parameters, Mapping) else ""
+    return name if isinstance(name, str) else ""

@@ -378,7 +378,8 @@ def test_the_nearest_are_those_of_a_plain_sort(
     )
     mask = None if within is None else np.array(within)
 
-    found = find_nearest(np.array(numbers), most, least, mask)
+    places = np.arange(len(numbers))
+    found = find_nearest(np.array(numbers), most, least, mask, places)
 
     eligible = [
         n for n in range(size) if numbers[n] >= least and (within is None or within[n])

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-class Seen(NamedTuple):
+class SeenSkills(NamedTuple):
     """What users get to see of a source."""
 
     skills: Mapping[SkillPath, tuple[Any, ...]]
@@ -43,12 +43,12 @@ def serve_repository(tree: Tree, folder: Path) -> Snapshot:
     return take_snapshot(sync_all(mounted(source)), Settings())
 
 
-def look(snapshot: Snapshot) -> Seen:
+def look(snapshot: Snapshot) -> SeenSkills:
     skills = {skill.path: _show(skill) for skill in snapshot.index}
     shown = map(_show_problem, snapshot.problems)
     # A folder cannot tell that a submodule of its repository is not checked out.
     problems = sorted(each for each in shown if "submodule" not in each)
-    return Seen(skills, problems)
+    return SeenSkills(skills, problems)
 
 
 def _show(skill: Skill) -> tuple[Any, ...]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from skills_mcp.embeddings.client import EmbeddingError, Matrix, Vector, make_sendable
 from skills_mcp.routing.decision import derive_places
 from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher, WordEvidence
+from skills_mcp.routing.seen_skills import SeenSkills
 from skills_mcp.skills.model import Skill, SkillPath
 
 logger = logging.getLogger(__name__)
@@ -159,12 +160,16 @@ class Meanings:
     @classmethod
     def of(cls, paths: Sequence[SkillPath], vectors: Matrix) -> "Meanings":
         """Return the meanings of skills in path order."""
-        count = len(paths)
-        total: Vector = vectors.sum(axis=0, dtype=np.float32)
-        pairs = count * (count - 1)
-        closeness = (float(total @ total) - count) / pairs if pairs else 0.0
+        total, closeness = _sum_up(vectors)
         numbers = {path: number for number, path in enumerate(paths)}
         return cls(vectors, numbers, derive_places(paths), total, closeness)
+
+    def seen(self, seen: SeenSkills) -> "Meanings":
+        """Return the meanings of some of the skills, which keep their rows."""
+        # In path order: a sum of floats depends on it.
+        total, closeness = _sum_up(self.vectors[seen.numbers])
+        numbers = dict(zip(seen.paths, seen.numbers.tolist(), strict=True))
+        return Meanings(self.vectors, numbers, seen.places, total, closeness)
 
     def compare(self, vector: Vector) -> NDArray[np.int64]:
         """Return how like each skill a task is, in millionths.
@@ -181,7 +186,9 @@ class Meanings:
                 f"the vector of the task has {len(vector)} dimensions, those of the "
                 f"skills have {len(self.total)}: delete cache/embeddings"
             )
-        cosines = self.vectors @ vector
+        # Not a product of matrices: that adds up in another order for each row, so a
+        # skill would be as like a task as its number makes it.
+        cosines = np.einsum("ij,j->i", self.vectors, vector)
         floor = self._floor(float(self.total @ vector))
         likeness = np.clip((cosines - floor) / (1 - floor), 0, 1)
         millionths: NDArray[np.int64] = np.rint(likeness * MILLION).astype(np.int64)
@@ -192,6 +199,14 @@ class Meanings:
         count = len(self.numbers)
         average = (summed + _PRIOR_SKILLS * self.closeness) / (count + _PRIOR_SKILLS)
         return min(max(average, 0.0), _LARGEST_FLOOR)
+
+
+def _sum_up(vectors: Matrix) -> tuple[Vector, float]:
+    """Return the sum of vectors, and the mean cosine of two of them."""
+    count = len(vectors)
+    total: Vector = vectors.sum(axis=0, dtype=np.float32)
+    pairs = count * (count - 1)
+    return total, (float(total @ total) - count) / pairs if pairs else 0.0
 
 
 class FusedMatcher:
@@ -207,6 +222,7 @@ class FusedMatcher:
         task_vectors: Asks for the vector of a task.
         weight: The share of the meaning, from 0 to 1.
         model: Its name, as evidence shows it.
+        seen: Which of the skills are seen, if there are others, too.
     """
 
     def __init__(  # noqa: PLR0913 - what is fused, and how
@@ -218,6 +234,7 @@ class FusedMatcher:
         task_vectors: TaskVectors,
         weight: Fraction,
         model: str,
+        seen: SeenSkills | None = None,
     ) -> None:
         self.algorithm = lexical.algorithm
         self._lexical = lexical
@@ -226,6 +243,7 @@ class FusedMatcher:
         self._task_vectors = task_vectors
         self._weight = weight
         self._model = model
+        self._mask = seen.mask if seen else None
 
     @property
     def by_words(self) -> Matcher:
@@ -299,7 +317,9 @@ class FusedMatcher:
         """Return the best skills by words and by meaning, best first."""
         likeness = compared.likeness
         wide = len(likeness) if most is None else max(most, _FROM_EACH_SIDE)
-        near = find_nearest(likeness, wide, _MIN_LIKENESS, within)
+        places = compared.meanings.places
+        eligible = self._mask if within is None else within
+        near = find_nearest(likeness, wide, _MIN_LIKENESS, eligible, places)
         worded = self._score_words(context, compared, near, wide, within)
         found = []
         for number in dict.fromkeys((*worded, *near)):
@@ -308,7 +328,6 @@ class FusedMatcher:
             meaning = Fraction(int(likeness[number]), MILLION)
             score = (1 - self._weight) * words + self._weight * meaning
             found.append(_Scored(score, number, candidate))
-        places = compared.meanings.places
         return sorted(found, key=lambda each: (-each.score, int(places[each.number])))
 
     def _score_words(
@@ -357,15 +376,20 @@ class _Scored:
 
 
 def find_nearest(
-    likeness: NDArray[np.int64], most: int, least: int, within: NDArray[np.bool_] | None
+    likeness: NDArray[np.int64],
+    most: int,
+    least: int,
+    within: NDArray[np.bool_] | None,
+    places: NDArray[np.int64],
 ) -> list[int]:
     """Return the numbers of the skills that are most alike, best first.
 
     Args:
         likeness: Of each skill.
-        most: How many to return; among equals the lower number is first.
+        most: How many to return.
         least: The smallest likeness to return.
         within: The skills that may be found; None for all.
+        places: The order of equals.
     """
     eligible = likeness >= least
     if within is not None:
@@ -375,6 +399,6 @@ def find_nearest(
         chosen = likeness[numbers]
         last = np.partition(chosen, len(chosen) - most)[len(chosen) - most]
         numbers = numbers[chosen >= last]  # equals of the last one, too
-    order = np.argsort(-likeness[numbers], kind="stable")
+    order = np.lexsort((places[numbers], -likeness[numbers]))
     found: list[int] = numbers[order][:most].tolist()
     return found

@@ -3,8 +3,10 @@
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from threading import Event
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from skills_mcp.embeddings.fused import FusedMatcher, Meanings, TaskVectors
 from skills_mcp.embeddings.vector_store import VectorStore
 from skills_mcp.processes.retry import derive_pause
 from skills_mcp.routing.matcher import Matcher
+from skills_mcp.routing.seen_skills import SeenSkills
 from skills_mcp.skills.model import Skill
 
 logger = logging.getLogger(__name__)
@@ -88,27 +91,41 @@ class SkillVectors:
         self._closed = Event()
         self._wait = wait or self._closed.wait
         self._meanings: Meanings | None = None
+        self._seen: WeakKeyDictionary[SeenSkills, Meanings] = WeakKeyDictionary()
 
     @property
     def is_ready(self) -> bool:
         """Whether meanings are compared."""
         return self._meanings is not None
 
-    def fuse(self, matcher: Matcher) -> Matcher:
+    def fuse(self, matcher: Matcher, seen: SeenSkills | None = None) -> Matcher:
         """Return a matcher that compares meanings, too, as soon as it can.
 
         A matcher of the keyword algorithm is returned as it is.
+
+        Args:
+            matcher: Compares words.
+            seen: Which of the skills are seen; None for all.
         """
         if matcher.algorithm == "keyword":
             return matcher
         return FusedMatcher(
             matcher,
-            self._skills,
-            meanings=lambda: self._meanings,
+            seen.skills if seen else self._skills,
+            meanings=partial(self._find_meanings, seen),
             task_vectors=self._task_vectors,
             weight=Fraction(str(self._rules.weight)),
             model=self._provider.model,
+            seen=seen,
         )
+
+    def _find_meanings(self, seen: SeenSkills | None) -> Meanings | None:
+        """Return the vectors of the skills that are seen; None until there are any."""
+        if seen is None or self._meanings is None:
+            return self._meanings
+        if seen not in self._seen and len(seen):
+            self._seen[seen] = self._meanings.seen(seen)
+        return self._seen.get(seen)
 
     def prepare(self) -> bool:
         """Get the vectors of all skills; return whether that succeeded.  Takes long.

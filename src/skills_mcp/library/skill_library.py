@@ -7,6 +7,7 @@ two commits.
 
 import logging
 from collections.abc import Callable
+from copy import copy
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from skills_mcp.errors import (
     UndeclaredFileError,
 )
 from skills_mcp.files.paths import find_name, parse_relative
+from skills_mcp.identity.access import EVERYTHING, Access
 from skills_mcp.library.answers import (
     FoundFiles,
     Guidance,
@@ -61,7 +63,7 @@ from skills_mcp.skills.assets import (
 )
 from skills_mcp.skills.inheritance import files_in_chain, find_in_chain
 from skills_mcp.skills.model import Asset, Scope, Skill, SkillPath
-from skills_mcp.skills.scoping import EVERYWHERE, Scoping, narrow
+from skills_mcp.skills.scoping import EVERYWHERE, Scoping
 from skills_mcp.skills.tree import TreeNode, find_node
 from skills_mcp.snapshots.changes import Refreshed
 from skills_mcp.snapshots.current import CurrentSnapshot
@@ -107,7 +109,20 @@ class SkillLibrary:
         self._current = current
         self._tracker = tracker
         self._open_runs = open_runs
-        self._runs: Runs | None = None
+        self._runs: list[Runs] = []  # one, which those who see less share
+        self._access = EVERYTHING
+
+    def seen_by(self, access: Access) -> "SkillLibrary":
+        """Return the same library as one caller sees it: with no other skills.
+
+        It is cheap, and its answers follow the refreshes of this one. Whatever it is
+        asked, a skill that the caller may not see is one that does not exist.
+        """
+        if access == self._access:
+            return self
+        other = copy(self)
+        other._access = access  # noqa: SLF001 - it is one of us
+        return other
 
     # What is served now
 
@@ -118,7 +133,16 @@ class SkillLibrary:
         Raises:
             ContentUnavailableError: Nothing has been loaded yet.
         """
-        return self._current.snapshot
+        return self._current.snapshot.seen_by(self._access)
+
+    @property
+    def listing_key(self) -> bytes:
+        """A digest of what a list of the skills shows: paths, names, descriptions.
+
+        A caller has to be told of a change (`watch`) if this has become another one.
+        Blocking, the first time after a refresh.
+        """
+        return self.snapshot.indexes.listing_key if self.is_ready else b""
 
     @property
     def config(self) -> Config:
@@ -142,7 +166,7 @@ class SkillLibrary:
 
     def states(self) -> tuple[SourceState, ...]:
         """Return what is served of each source, and how new it is.  Blocking."""
-        return self._current.states()
+        return self._current.states(self._access)
 
     def stored_states(self) -> tuple[SourceState, ...]:
         """Return the same of what is on the disk, without loading it.  Blocking.
@@ -214,8 +238,13 @@ class SkillLibrary:
 
     @property
     def sync_step(self) -> str:
-        """What a sync is doing, such as `Reading skills 12,400 of 20,000`; or empty."""
-        return self._mounts.doing
+        """What a sync is doing, such as `Reading skills 12,400 of 20,000`; or empty.
+
+        A caller who does not see everything is told no number.
+        """
+        if self._access == EVERYTHING:
+            return self._mounts.doing
+        return "Fetching the newest skills" if self._mounts.doing else ""
 
     @property
     def progress(self) -> Progress:
@@ -227,7 +256,7 @@ class SkillLibrary:
 
         A failure is a result, too, and no exception.
         """
-        refreshed = await self._current.refresh()
+        refreshed = await self._current.refresh(self._access)
         self._tracker.track(
             "refresh",
             mode=refreshed.mode,
@@ -268,8 +297,8 @@ class SkillLibrary:
 
     def close(self) -> None:
         """End everything that was started: scripts and a running sync."""
-        if self._runs:
-            self._runs.close()
+        for runs in self._runs:
+            runs.close()
         self._current.close()
 
     # The skill for a task, with all that it inherits
@@ -459,12 +488,12 @@ class SkillLibrary:
         rules = snapshot.config.search
         found = search(
             query,
-            snapshot.index.offered,
+            snapshot.indexes.skills,
             snapshot.indexes.names,
             snapshot.ranked,
             limit=limit or rules.limit,
             threshold=rules.threshold,
-            within=narrow(snapshot.index, scoping),
+            within=snapshot.narrow(scoping),
         )
         if not found.hits:
             commit = snapshot.content.commit
@@ -647,9 +676,9 @@ class SkillLibrary:
 
     def _require_runs(self) -> "Runs":
         """Return what runs scripts, which is opened for the first of them."""
-        if self._runs is None:
-            self._runs = self._open_runs()
-        return self._runs
+        if not self._runs:
+            self._runs.append(self._open_runs())
+        return self._runs[0]
 
     def _find_source(self, mount: str) -> ContentSource:
         for each in self._mounts.mounts:
@@ -670,7 +699,7 @@ class SkillLibrary:
     ) -> Guidance | Ambiguous | NoMatch:
         if skill_path is not None:
             return self._pick(snapshot, context, skill_path, known_digest, scoping)
-        within = narrow(snapshot.index, scoping)
+        within = snapshot.narrow(scoping)
         matching = snapshot.config.matching
         commit = snapshot.content.commit
         match choose(snapshot.matcher, context, matching, within=within):
@@ -700,9 +729,9 @@ class SkillLibrary:
     ) -> Guidance:
         """Serve a skill that the caller chose, with its own score, even a low one."""
         skill = snapshot.index.require(skill_path)
-        alone = narrow(snapshot.index, Scoping(below=skill.path))
+        alone = snapshot.narrow(Scoping(below=skill.path))
         own = find_candidate(snapshot.matcher, context, skill, alone)
-        within = narrow(snapshot.index, scoping)  # as when it was asked first
+        within = snapshot.narrow(scoping)  # as when it was asked first
         matching = snapshot.config.matching
         decision = choose(snapshot.matcher, context, matching, within=within)
         guidance = guide(snapshot.content, snapshot.index, own, known_digest)
@@ -767,7 +796,7 @@ def _explain(
         context,
         snapshot.config.matching,
         skill=asked,
-        within=narrow(snapshot.index, scoping),
+        within=snapshot.narrow(scoping),
     )
 
 

@@ -17,6 +17,7 @@ from skills_mcp.routing.matcher import (
     Matcher,
     WordEvidence,
 )
+from skills_mcp.routing.seen_skills import SeenSkills
 from skills_mcp.routing.tokens import tokenize
 from skills_mcp.skills.model import Skill
 
@@ -40,6 +41,7 @@ class KeywordMatcher:
         skills: The same skills, in the same order; only what is found is asked for.
         places: The order of skills that tie (see `derive_places`); that of their
             numbers if there are none.
+        mask: Which of them are seen, if the index holds others, too.
     """
 
     algorithm: Final = "keyword"
@@ -49,16 +51,24 @@ class KeywordMatcher:
         index: KeywordIndex,
         skills: Sequence[Skill],
         places: NDArray[np.int64] | None = None,
+        mask: Mask = None,
     ) -> None:
         self._index = index
         self._skills = skills
         self._places = np.arange(len(skills)) if places is None else places
         self._match = lru_cache(maxsize=_REMEMBERED_TOKENS)(index.match)
+        self._mask = mask
 
     @property
     def by_words(self) -> Matcher:
         """Itself: it compares nothing but words."""
         return self
+
+    def seen(self, seen: SeenSkills) -> "KeywordMatcher":
+        """Return a matcher of some of the skills, as if there were no others."""
+        other = KeywordMatcher(self._index, seen.skills, seen.places, seen.mask)
+        other._match = self._match
+        return other
 
     def score(
         self,
@@ -143,6 +153,8 @@ class KeywordMatcher:
 
     def _count(self, keywords: Numbers) -> _Found:
         declared = self._index.declared.of(keywords)
+        if self._mask is not None:
+            declared = declared[self._mask[declared]]
         if len(declared) * _SPARSE < len(self._index.counts):
             skills, counts = np.unique(declared, return_counts=True)
             return skills.astype(np.int64), counts.astype(np.int64)

@@ -5,10 +5,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from skills_mcp.routing.matcher import Mask
 from skills_mcp.routing.tokens import SILENT_WORDS, fold
 from skills_mcp.skills.model import Scope
+
+if TYPE_CHECKING:
+    from skills_mcp.routing.seen_skills import SeenSkills
 
 _SHORTEST_BEGINNING = 3  # fewer letters begin too many words to mean a name
 
@@ -26,6 +30,10 @@ class Names:
     names: Sequence[str] = field(repr=False)
     scopes: Sequence[Scope] = field(default=(), repr=False)
     """Whose skills they are; empty if they are all the organisation's."""
+
+    def path(self, number: int) -> str:
+        """Return where the skill is in the tree."""
+        return self.paths[number]
 
     def scope(self, number: int) -> Scope:
         """Return whose skill it is."""
@@ -55,7 +63,7 @@ class Names:
         """
         *_, folder, last = ("", "", *comparable(file).split("/"))
         own = last.removesuffix(".md")
-        near = (*self._by_last.get(folder, ()), *self._by_last.get(own, ()))
+        near = (*self._find_last(folder), *self._find_last(own))
         return tuple(dict.fromkeys((*near, *self._at_top)))
 
     def find_only(self, text: str, within: Mask = None) -> int | None:
@@ -74,6 +82,14 @@ class Names:
             return None
         allowed = _allow(self.find_beginning(wanted), within)
         return allowed[0] if len(allowed) == 1 else None
+
+    def seen(self, seen: "SeenSkills") -> "SeenNames":
+        """Return the same names, of which only those of some skills are known."""
+        return SeenNames(self.paths, self.names, self.scopes, whole=self, some=seen)
+
+    def _find_last(self, name: str) -> Sequence[int]:
+        """Return the skills whose paths end with this name."""
+        return self._by_last.get(name, ())
 
     @cached_property
     def _by_path(self) -> dict[str, list[int]]:
@@ -95,6 +111,45 @@ class Names:
     @cached_property
     def _sorted(self) -> list[str]:
         return [comparable(self.names[number]) for number in self._numbers]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeenNames(Names):
+    """The names of the skills that one caller sees; made of those of all skills."""
+
+    whole: Names = field(repr=False)
+    some: "SeenSkills"
+
+    def path(self, number: int) -> str:
+        """Return where the skill is in the tree."""
+        return self.some.moved.get(number) or self.paths[number]
+
+    def find_path(self, text: str) -> tuple[int, ...]:
+        """Return the skills that are seen with this path."""
+        moved, wanted = self.some.moved, comparable(text)
+        there = (n for n in self._choose(self.whole.find_path(text)) if n not in moved)
+        here = (n for n, path in moved.items() if comparable(path) == wanted)
+        return tuple(self.some.sort((*there, *here)))
+
+    def find_name(self, text: str) -> tuple[int, ...]:
+        """Return the skills that are seen with this name."""
+        return tuple(self._choose(self.whole.find_name(text)))
+
+    def find_beginning(self, text: str) -> tuple[int, ...]:
+        """Return the skills that are seen whose names begin so."""
+        return tuple(self._choose(self.whole.find_beginning(text)))
+
+    def _find_last(self, name: str) -> Sequence[int]:
+        # A copy has the same last name as the first.
+        return self.some.sort(self._choose(self.whole._find_last(name)))  # noqa: SLF001 - it is one of us
+
+    @cached_property
+    def _at_top(self) -> tuple[int, ...]:
+        every = zip(self.some.numbers.tolist(), self.some.paths, strict=True)
+        return tuple(number for number, path in every if "/" not in path)
+
+    def _choose(self, numbers: Iterable[int]) -> list[int]:
+        return [number for number in numbers if self.some.mask[number]]
 
 
 def clean(text: str) -> str:

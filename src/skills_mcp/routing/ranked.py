@@ -22,6 +22,7 @@ from skills_mcp.routing.matcher import (
     WordEvidence,
 )
 from skills_mcp.routing.names import Names, clean
+from skills_mcp.routing.seen_skills import SeenSkills
 from skills_mcp.routing.task import (
     UNKNOWN,
     Holders,
@@ -108,6 +109,7 @@ class RankedMatcher:
             is answered by it; without names all tasks are ranked.
         places: The order of skills that tie (see `derive_places`); that of their
             numbers if there are none.
+        seen: Which of them are seen, if the index holds others, too.
     """
 
     algorithm: Final = "ranked"
@@ -119,14 +121,16 @@ class RankedMatcher:
         *,
         names: Names | None = None,
         places: NDArray[np.int64] | None = None,
+        seen: SeenSkills | None = None,
     ) -> None:
         self._index = index
         self._skills = skills
         self._names = names
         self._places = np.arange(len(index)) if places is None else places
+        self._seen = seen
         self._reader = TaskReader(index)
         self._shares = Shares(index)
-        self._has_priorities = bool(index.priorities.any())
+        self._has_priorities = index.has_priorities
 
     @property
     def by_words(self) -> Matcher:
@@ -162,6 +166,17 @@ class RankedMatcher:
         return tuple(
             Candidate(self._skills[number], Fraction(score, _UNIT), words)
             for number, score, words in scored
+        )
+
+    def seen(self, seen: SeenSkills) -> "RankedMatcher":
+        """Return a matcher of some of the skills, as if there were no others."""
+        order = seen.numbers if seen.moved else None
+        return RankedMatcher(
+            self._index.seen(seen.mask, order),
+            seen.skills,
+            names=self._names.seen(seen) if self._names else None,
+            places=seen.places,
+            seen=seen,
         )
 
     def without_names(self) -> "RankedMatcher":
@@ -204,10 +219,11 @@ class RankedMatcher:
         return tuple(_limit(reasons, scores[0] / _UNIT))
 
     def _find_number(self, skill: Skill) -> int | None:
-        every = range(len(self._index))
-        number = bisect_left(every, skill.path, key=lambda n: self._skills[n].path)
-        is_known = number in every and self._skills[number].path == skill.path
-        return number if is_known else None
+        every = self._seen.numbers if self._seen else range(len(self._index))
+        place = bisect_left(every, skill.path, key=lambda n: self._skills[n].path)
+        if place == len(every) or self._skills[every[place]].path != skill.path:
+            return None
+        return int(every[place])
 
     def _find_named(self, context: str, within: Mask) -> int | None:
         return self._names.find_only(context, within) if self._names else None
@@ -220,7 +236,9 @@ class RankedMatcher:
         most: int | None,
     ) -> _Look:
         """Return the best skills, or all that explain anything."""
-        explained = explain_shares(task, held, len(self._index))
+        explained = explain_shares(task, held, len(self._index.priorities))
+        if within is None and self._seen:
+            within = self._seen.mask
         if within is not None:
             explained = np.where(within, explained, 0)
         first = self._shortlist(task, explained)

@@ -104,7 +104,7 @@ def weigh_evidence(index: TextIndex, task: Task) -> Weight:
     Much of a long task is beside the point, so that the same share of it is more
     evidence; and much text matches much by chance, so that it is less.
     """
-    text = max(len(index.postings.shares), _LEAST_TEXT) / _USUAL_TEXT
+    text = max(index.postings.total, _LEAST_TEXT) / _USUAL_TEXT
     return Weight(len(task.words) / (_HALF * text**_GROWTH))
 
 

@@ -115,7 +115,7 @@ def _find_named(
     """Return what the text names, by path: the best ones, if there are many."""
 
     def place(number: int) -> tuple[int, str]:
-        return SCOPES.index(names.scope(number)), names.paths[number]
+        return SCOPES.index(names.scope(number)), names.path(number)
 
     by_reason: dict[Reason, Iterable[int]] = {
         "exact_path": (*names.find_path(text), *_find_file(text, skills, names)),

@@ -103,7 +103,7 @@ class TaskReader:
         words: dict[str, Word] = {}
         for word in sequence:
             words.setdefault(word.term, word)
-        found = map(self._index.vocabulary.find, words)
+        found = map(self._index.find, words)
         numbers = np.array([UNKNOWN if n is None else n for n in found], np.int64)
         holders = self._index.postings.count_holders(numbers)
         ordinary = np.array([lexicon.weight_of(term) for term in words], np.float64)
@@ -172,7 +172,7 @@ def _join(index: TextIndex, one: str, other: str) -> Sequence[lexicon.Related]:
     if is_number or len(one) + len(other) > _LONGEST_COMPOUND:
         return ()
     joined = stem(one + other)
-    is_known = index.vocabulary.find(joined) is not None
+    is_known = index.find(joined) is not None
     return (lexicon.Related((joined,), _SAME_WORD),) if is_known else ()
 
 
@@ -181,7 +181,7 @@ def _split(index: TextIndex, word: str) -> Sequence[lexicon.Related]:
 
     Only a word that no skill has, and only words that stand side by side in one.
     """
-    find = index.vocabulary.find
+    find = index.find
     if len(word) > _LONGEST_COMPOUND or find(stem(word)) is not None:
         return ()
     found: list[lexicon.Related] = []
@@ -200,7 +200,8 @@ def _stand_together(index: TextIndex, one: int, other: int) -> bool:
     """Whether a skill has one term right before the other."""
     holders, _ = _hold(index.postings, (one, other))
     ends = index.sequences.ends
-    rows = holders[:_MOST_COMPARED].astype(np.int64) * len(FIELDS)
+    first = index.take_first(holders, _MOST_COMPARED)
+    rows = first.astype(np.int64) * len(FIELDS)
     sizes = np.minimum(ends[rows + len(FIELDS)] - ends[rows], _LONGEST_COMPARED)
     terms = index.sequences.values[expand(ends[rows], sizes)]
     return bool(((terms[:-1] == one) & (terms[1:] == other)).any())
@@ -210,7 +211,7 @@ def _look_up(
     index: TextIndex, terms: tuple[str, ...]
 ) -> tuple[tuple[int, ...], float] | None:
     """Return the numbers of terms and how much they say, if all are held."""
-    found = [index.vocabulary.find(term) for term in terms]
+    found = [index.find(term) for term in terms]
     numbers = tuple(number for number in found if number is not None)
     if len(numbers) < len(terms):
         return None
@@ -372,11 +373,11 @@ def _hold(postings: Postings, terms: tuple[int, ...]) -> Held:
 
 
 def _select(postings: Postings, term: int) -> Held:
-    its = postings.span(term)
-    if postings.count(term) <= _MANY:
-        return postings.documents.values[its], postings.shares[its]
-    [short] = (postings.fields[its] & _SHORT_FIELDS).nonzero()
-    return postings.documents.values[its][short], postings.shares[its][short]
+    documents, shares, fields = postings.holders(term)
+    if len(documents) <= _MANY:
+        return documents, shares
+    [short] = (fields & _SHORT_FIELDS).nonzero()
+    return documents[short], shares[short]
 
 
 def _add_best(

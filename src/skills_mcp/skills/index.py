@@ -54,6 +54,13 @@ class Offered(Sequence[Skill]):
             return tuple(self._skills[n] for n in self.numbers[number])
         return self._skills[self.numbers[number]]
 
+    def replaced(self, others: Mapping[int, int]) -> "Offered":
+        """Return the same with other skills at some numbers, each by its place."""
+        numbers = array("I", self.numbers)
+        for number, place in others.items():
+            numbers[number] = place
+        return Offered(self._skills, numbers)
+
 
 # How a skill stands to those who ask. The order matters: what is asked for by its path
 # is one of the last three.
@@ -174,7 +181,7 @@ class SkillIndex:
     def find(self, path: str) -> int | None:
         """Return the place among those that are offered of exactly this path."""
         row = self._every.numbers.get(self._kept.get(path, path), -1)
-        place = -1 if row < 0 else self._offered_at[row]
+        place = -1 if row < 0 else self.offered_at[row]
         return None if place < 0 else place
 
     def get(self, path: str) -> Skill | None:
@@ -239,7 +246,7 @@ class SkillIndex:
         hidden = (
             row
             for number, row in enumerate(self._every.rows)
-            if self._standing[number] >= _DENIED and self._offered_at[number] < 0
+            if self._standing[number] >= _DENIED and self.offered_at[number] < 0
         )
         shown = show_asked(path, "of this name")
         if any(wanted in {r.path.casefold(), r.name.casefold()} for r in hidden):
@@ -318,7 +325,7 @@ class SkillIndex:
                     yield first, tuple(others)
 
     @cached_property
-    def _offered_at(self) -> "array[int]":
+    def offered_at(self) -> "array[int]":
         """For each row its place among those that are offered, or -1."""
         places = array("i", [-1]) * len(self._every.rows)
         for place, number in enumerate(self.offered.numbers):

@@ -25,7 +25,14 @@ from skills_mcp.content.source import (
     SourceState,
 )
 from skills_mcp.embeddings.embedder import Embedder
-from skills_mcp.errors import ContentUnavailableError, SkillsError
+from skills_mcp.errors import (
+    ContentUnavailableError,
+    LimitExceededError,
+    SkillsError,
+    SyncError,
+    UnreadableContentError,
+)
+from skills_mcp.identity.access import EVERYTHING, Access
 from skills_mcp.processes.memory import give_back_memory
 from skills_mcp.skills.file_tree import FolderTree
 from skills_mcp.skills.walk import Survey, WalkLimits, count_not_served
@@ -132,8 +139,19 @@ class CurrentSnapshot:
         """The progress of the running sync; empty if none runs."""
         return self._mounts.doing
 
-    def states(self) -> tuple[SourceState, ...]:
-        """Return the served commit, age and last error of each source.  Blocking."""
+    def states(self, access: Access = EVERYTHING) -> tuple[SourceState, ...]:
+        """Return the served commit, age and last error of each source.  Blocking.
+
+        A caller who does not see everything knows only of the sources of what is seen.
+        """
+        states = self._find_states()
+        if access == EVERYTHING:
+            return states
+        served = self._snapshot
+        shown = served.seen_by(access).shown_mounts if served else None
+        return tuple(_blur(state) for state in states if state.mount in (shown or ()))
+
+    def _find_states(self) -> tuple[SourceState, ...]:
         served = self._snapshot
         states = self._derive_states(served.content if served else None, self.config)
         if served is None:
@@ -321,8 +339,13 @@ class CurrentSnapshot:
             kept = [(t, c) for t, c in kept if now - t < _KEPT_SECONDS]
             self._kept = [*kept, (now, content)]
 
-    async def refresh(self) -> Refreshed:
-        """Sync and load the newest content; a failure is part of the result."""
+    async def refresh(self, access: Access = EVERYTHING) -> Refreshed:
+        """Sync and load the newest content; a failure is part of the result.
+
+        Args:
+            access: The result has only what this caller sees: the number of files that
+                have changed is then that of the skills that have.
+        """
         before = self._snapshot
         error: SkillsError | None = None
         try:
@@ -332,6 +355,8 @@ class CurrentSnapshot:
         after = self._snapshot
 
         def compare() -> Refreshed:
+            if access != EVERYTHING:
+                return self._compare_seen(access, before, after, error)
             return derive_refreshed(
                 self.states(),
                 files_changed=self._count_files(before, after),
@@ -341,6 +366,30 @@ class CurrentSnapshot:
             )
 
         return await anyio.to_thread.run_sync(compare)
+
+    def _compare_seen(
+        self,
+        access: Access,
+        before: Snapshot | None,
+        after: Snapshot | None,
+        error: SkillsError | None,
+    ) -> Refreshed:
+        """Return how a refresh ended for a caller who does not see everything."""
+        states = self.states(access)
+        changes = SkillChanges()
+        seen = after.seen_by(access) if after else None
+        if seen and after is not before:
+            was = before.seen_by(access) if before else None
+            changes = derive_changes(was.offered if was else None, seen.offered)
+        if isinstance(error, SyncError):  # of a source that this caller may not know of
+            error = next((state.error for state in states if state.error), None)
+        return derive_refreshed(
+            states,
+            files_changed=len((*changes.added, *changes.changed, *changes.removed)),
+            skills_reindexed=len(seen.index) if seen else 0,
+            error=error,
+            changes=changes,
+        )
 
     def _count_files(self, before: Snapshot | None, after: Snapshot | None) -> int:
         if after is None or after is before:
@@ -377,6 +426,18 @@ class CurrentSnapshot:
         """Return the pause between syncs; None for folders alone, read on request."""
         timed = config.refresh.enabled and self._mounts.mode == "git"
         return config.refresh.interval_minutes if timed else None
+
+
+def _blur(state: SourceState) -> SourceState:
+    """Return a state without what names or counts skills of others."""
+    error = state.error
+    if isinstance(error, UnreadableContentError | LimitExceededError):
+        error = type(error)(
+            f"{state.name}: the newest content cannot be served, so what was served "
+            "before stays. The operator's log has the reason",
+            is_recalled=error.is_recalled,
+        )
+    return replace(state, error=error, not_served=0)
 
 
 def _with_counts(

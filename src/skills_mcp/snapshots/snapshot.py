@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -18,15 +18,18 @@ from skills_mcp.errors import (
     UnreadableContentError,
 )
 from skills_mcp.files.opening import open_inside
+from skills_mcp.identity.access import EVERYTHING, Access
 from skills_mcp.processes.memory import garbage_collector_paused
-from skills_mcp.routing.matcher import Matcher
+from skills_mcp.routing.matcher import Mask, Matcher
 from skills_mcp.skills.file_tree import FolderTree
-from skills_mcp.skills.homes import find_layout
+from skills_mcp.skills.homes import Home, find_layout
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Problem, printable
 from skills_mcp.skills.package import is_main
+from skills_mcp.skills.scoping import Scoping, narrow
 from skills_mcp.skills.visibility import Listed, find_unused
 from skills_mcp.snapshots.changes import OfferedSkills
+from skills_mcp.snapshots.views import Views
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
     from skills_mcp.embeddings.skill_vectors import SkillVectors
@@ -59,6 +62,7 @@ class Snapshot:
     problems: tuple[Problem, ...]
     vectors: "SkillVectors | None" = None
     """The embeddings of the skills, if the operator has set a provider."""
+    views: Views["Snapshot"] = field(default_factory=Views, init=False, repr=False)
 
     @property
     def matcher(self) -> Matcher:
@@ -72,6 +76,46 @@ class Snapshot:
         """The matcher of `search_skills`.  Blocking, the first time."""
         return self._fuse(self.indexes.searched())
 
+    def seen_by(self, access: Access) -> "Snapshot":
+        """Return this state as a caller sees it: as if there were no other skills.
+
+        It shares all that is large. The view of a caller is made once, unless many
+        others were asked for since.
+        """
+        if access == EVERYTHING:
+            return self
+        return self.views.find(access, self.index, self._see)
+
+    def _see(self, index: SkillIndex) -> "Snapshot":
+        from skills_mcp.snapshots.indexes import SeenIndexes
+
+        table = self.state.collection.table
+        return Snapshot(
+            content=self.content,
+            index=index,
+            indexes=SeenIndexes(self.indexes, self.index, index),
+            config=self.config,
+            algorithm=_choose_algorithm(index, self.config, table),
+            problems=(),  # they name files that the caller may not know of
+            vectors=self.vectors,
+        )
+
+    def narrow(self, scoping: Scoping) -> Mask:
+        """Return which skills the matchers may find; None for all.
+
+        Raises:
+            SkillNotFoundError: No skill is there; the message says what there is.
+        """
+        return self.indexes.expand(narrow(self.index, scoping))
+
+    @property
+    def shown_mounts(self) -> frozenset[str] | None:
+        """Where the sources stand of which the caller sees a skill; None for all."""
+        if self.indexes.shown_homes is None:
+            return None
+        found = (_find_mount(self.content, home) for home in self.indexes.shown_homes)
+        return frozenset(mount for mount in found if mount is not None)
+
     @property
     def offered(self) -> OfferedSkills:
         """The skills that are offered, to be compared with another state."""
@@ -83,7 +127,9 @@ class Snapshot:
         return self.indexes.state()
 
     def _fuse(self, lexical: Matcher) -> Matcher:
-        return self.vectors.fuse(lexical) if self.vectors else lexical
+        if self.vectors is None:
+            return lexical
+        return self.vectors.fuse(lexical, self.indexes.seen)
 
     @garbage_collector_paused()
     def prepare(self) -> None:
@@ -259,6 +305,18 @@ def log_news(snapshot: Snapshot, before: Snapshot | None) -> None:
     for problem in snapshot.problems:
         if problem not in known:
             logger.warning("%s", problem)
+
+
+def _find_mount(content: Content, home: Home) -> str | None:
+    """Return where the source stands whose folder this is; the innermost of several."""
+    holding = (
+        part.mount
+        for part in sorted(content.parts, key=lambda each: len(each.mount.prefix))
+        if home.directory.is_relative_to(part.checkout.directory)
+        and home.prefix.startswith(part.mount.prefix)
+    )
+    mounts = [mount.at for mount in holding]
+    return mounts[-1] if mounts else None
 
 
 def _choose_algorithm(

@@ -196,6 +196,25 @@ class Postings:
         counts[is_known] = self.documents.ends[known + 1] - self.documents.ends[known]
         return counts
 
+    @property
+    def total(self) -> int:
+        """How many there are of all terms together."""
+        return len(self.shares)
+
+    def holders(
+        self, term: int
+    ) -> tuple[NDArray[np.uint32], NDArray[np.uint16], NDArray[np.uint8]]:
+        """Return the documents that hold a term, their shares and fields."""
+        its = self.span(term)
+        return self.documents.values[its], self.shares[its], self.fields[its]
+
+    def seen(self, mask: NDArray[np.bool_]) -> "SeenPostings":
+        """Return the same postings as if there were no other documents."""
+        is_seen = mask.view(np.uint8)[self.documents.values]
+        # Every term has a document, so no row is empty.
+        counts = np.add.reduceat(is_seen, self.documents.ends[:-1], dtype=np.int32)
+        return SeenPostings(self.documents, self.shares, self.fields, mask, counts)
+
     @classmethod
     def invert(cls, sequences: Ragged, term_count: int) -> "Postings":
         """Return the postings of documents whose fields are these rows."""
@@ -215,6 +234,42 @@ class Postings:
             shares[to] = part.shares
             fields[to] = part.fields
         return cls(Ragged(documents, ends), shares, fields)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeenPostings(Postings):
+    """Postings of which some documents are seen; `span` has the others, too."""
+
+    mask: NDArray[np.bool_]
+    """For each document whether it is seen."""
+    counts: NDArray[np.int32]
+    """For each term how many documents that are seen hold it."""
+
+    def count(self, term: int) -> int:
+        """Return how many of the documents hold a term."""
+        return int(self.counts[term])
+
+    def count_holders(self, terms: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many of the documents hold each term; 0 for a negative one."""
+        counts = np.zeros(len(terms), np.int64)
+        is_known = terms >= 0
+        counts[is_known] = self.counts[terms[is_known]]
+        return counts
+
+    @property
+    def total(self) -> int:
+        """How many there are of all terms together."""
+        return int(self.counts.sum(dtype=np.int64))
+
+    def holders(
+        self, term: int
+    ) -> tuple[NDArray[np.uint32], NDArray[np.uint16], NDArray[np.uint8]]:
+        """Return those of the documents that hold a term, their shares and fields."""
+        its = self.span(term)
+        some = self.mask[self.documents.values[its]]
+        rows = self.documents.values, self.shares, self.fields
+        documents, shares, fields = (row[its][some] for row in rows)
+        return documents, shares, fields
 
 
 def _weigh(sequences: Ragged) -> Iterator[Entries]:
@@ -377,6 +432,35 @@ class TextIndex:
     def __len__(self) -> int:
         return len(self.priorities)
 
+    @property
+    def has_priorities(self) -> bool:
+        """Whether a document has a priority."""
+        return bool(self.priorities.any())
+
+    def find(self, term: str) -> int | None:
+        """Return the number of a term, or None if no document has it."""
+        return self.vocabulary.find(term)
+
+    def take_first(self, documents: Numbers, most: int) -> Numbers:
+        """Return the first few of documents, which are ordered by number."""
+        return documents[:most]
+
+    def seen(self, mask: NDArray[np.bool_], order: Numbers | None) -> "SeenTexts":
+        """Return the same index as if there were no other documents.
+
+        Args:
+            mask: For each document whether it is seen.
+            order: Those that are seen in another order than that of their numbers.
+        """
+        return SeenTexts(
+            self.vocabulary,
+            self.sequences,
+            self.postings.seen(mask),
+            self.priorities,
+            mask,
+            order,
+        )
+
     @classmethod
     def build(
         cls,
@@ -449,6 +533,36 @@ class TextIndex:
             "fields": self.postings.fields,
             "priorities": self.priorities,
         }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SeenTexts(TextIndex):
+    """An index of which some documents are seen; they keep their numbers."""
+
+    mask: NDArray[np.bool_]
+    order: Numbers | None
+    """The documents in another order than that of their numbers, if there is one."""
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self.mask))
+
+    @property
+    def has_priorities(self) -> bool:
+        """Whether one of the documents has a priority."""
+        return bool(self.priorities[self.mask].any())
+
+    def find(self, term: str) -> int | None:
+        """Return the number of a term, or None if none of the documents has it."""
+        number = self.vocabulary.find(term)
+        return None if number is None or not self.postings.count(number) else number
+
+    def take_first(self, documents: Numbers, most: int) -> Numbers:
+        """Return the first few of documents, in the order in which they are seen."""
+        if self.order is None:
+            return documents[:most]
+        is_wanted = np.zeros(len(self.mask), np.bool_)
+        is_wanted[documents] = True
+        return self.order[is_wanted[self.order]][:most]
 
 
 def _take_fresh(

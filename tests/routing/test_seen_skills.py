@@ -1,0 +1,183 @@
+"""Some of the skills answer as if there were no others."""
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_mcp.embeddings.fused import FusedMatcher, Meanings, TaskVectors
+from skills_mcp.routing.matcher import Matcher
+from skills_mcp.routing.names import Names
+from skills_mcp.routing.search import search
+from skills_mcp.routing.seen_skills import SeenSkills
+from skills_mcp.skills.model import Skill
+from tests.embeddings.embedding_server import vector_of
+from tests.routing.matchers import keyword_matcher, ranked_matcher
+from tests.support import make_skill
+
+Skills = Sequence[Skill]
+Two = tuple[Matcher, Matcher]
+
+_TEXT = """react login post mortem postmortem kubernetes k8s deploy pdf form forms fill
+invoice refund python rust a tests incident data base database"""
+WORDS = tuple(_TEXT.split())
+NAMES = ("_root", "_index", "pdf", "forms", "react", "login", "pdf-forms", "refund")
+
+words = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
+paths = st.builds(
+    lambda above, name: "/".join((*above, name)),
+    st.lists(st.sampled_from(("a", "b", "ui")), max_size=2),
+    st.sampled_from(NAMES),
+)
+skills = st.builds(
+    make_skill,
+    paths,
+    description=words,
+    body=words,
+    keywords=st.lists(st.sampled_from(WORDS), max_size=3, unique=True).map(tuple),
+    priority=st.sampled_from((0, 0, 0, 5, -3, 100)),
+)
+trees = st.lists(skills, max_size=14, unique_by=lambda skill: skill.path).map(
+    lambda every: sorted(every, key=lambda skill: skill.path)
+)
+tasks = words | st.sampled_from(NAMES)
+
+
+class Drawn(NamedTuple):
+    every: Skills
+    seen: SeenSkills
+    some: Skills
+    """Those that are seen, alone."""
+    within: Any
+    """The mask of some of these."""
+
+
+def see(every: Skills, numbers: Sequence[int], moved: dict[int, Skill]) -> SeenSkills:
+    """Return what is seen of skills, some of which others stand for."""
+    skills = [moved.get(number, each) for number, each in enumerate(every)]
+    ordered = sorted(numbers, key=lambda number: skills[number].path)
+    return SeenSkills(
+        len(every),
+        np.array(ordered, np.int64),
+        skills,
+        [skills[number].path for number in ordered],
+        {number: each.path for number, each in moved.items()},
+    )
+
+
+def move(skill: Skill, folder: str) -> Skill:
+    """Return a copy of a skill in another folder: at another place among all."""
+    return make_skill(
+        f"{folder}/{skill.path.rpartition('/')[2]}",
+        name=skill.name,
+        description=skill.description,
+        body=skill.body,
+        keywords=skill.keywords,
+        priority=skill.priority,
+    )
+
+
+@st.composite
+def seen_skills(draw: st.DrawFn) -> Drawn:
+    every = draw(trees)
+    numbers = draw(st.sets(st.sampled_from(range(len(every))))) if every else set()
+    moved = {
+        number: move(every[number], folder)
+        for number in numbers
+        if not every[number].path.endswith(("_root", "_index"))
+        if (folder := draw(st.sampled_from(["", "", f"0{number}", f"z{number}"])))
+    }
+    seen = see(every, sorted(numbers), moved)
+    some = [seen.skills[number] for number in seen.numbers.tolist()]
+    alone = draw(st.lists(st.booleans(), min_size=len(some), max_size=len(some)))
+    return Drawn(every, seen, some, np.array(alone, bool))
+
+
+def embed(text: str) -> Any:
+    vector = np.array(vector_of(text), np.float32)
+    return vector / (np.linalg.norm(vector) or 1)
+
+
+def fuse(
+    matcher: Matcher, skills: Skills, meanings: Meanings | None, seen: SeenSkills | None
+) -> Matcher:
+    return FusedMatcher(
+        matcher,
+        skills,
+        meanings=lambda: meanings,
+        task_vectors=TaskVectors(embed, timeout_seconds=20),
+        weight=Fraction(3, 10),
+        model="model",
+        seen=seen,
+    )
+
+
+def meanings_of(skills: Skills) -> Meanings | None:
+    if not skills:
+        return None
+    vectors = np.stack([embed(f"{s.name} {s.description}") for s in skills])
+    return Meanings.of([skill.path for skill in skills], vectors)
+
+
+def by_keywords(drawn: Drawn) -> Two:
+    return keyword_matcher(drawn.every).seen(drawn.seen), keyword_matcher(drawn.some)
+
+
+def by_all_words(drawn: Drawn) -> Two:
+    return ranked_matcher(drawn.every).seen(drawn.seen), ranked_matcher(drawn.some)
+
+
+def by_words_alone(drawn: Drawn) -> Two:
+    every, some = ranked_matcher(drawn.every), ranked_matcher(drawn.some)
+    return every.without_names().seen(drawn.seen), some.without_names()
+
+
+def by_meaning(drawn: Drawn) -> Two:
+    seen, (one, other) = drawn.seen, by_all_words(drawn)
+    meanings = meanings_of(drawn.every) if drawn.some else None
+    return (
+        fuse(one, seen.skills, meanings.seen(seen) if meanings else None, seen),
+        fuse(other, drawn.some, meanings_of(drawn.some), None),
+    )
+
+
+@pytest.mark.parametrize(
+    "build", [by_keywords, by_all_words, by_words_alone, by_meaning]
+)
+@given(drawn=seen_skills(), task=tasks)
+def test_what_is_seen_answers_as_if_there_were_no_others(
+    build: Callable[[Drawn], Two], drawn: Drawn, task: str
+) -> None:
+    seen, matcher, expected = drawn.seen, *build(drawn)
+
+    for mask in (None, drawn.within):
+        its = seen.expand(mask)
+        for most, least in ((None, None), (1, Fraction(1, 20)), (3, Fraction(1, 5))):
+            found = matcher.score(task, most=most, least=least, within=its)
+            assert found == expected.score(task, most=most, least=least, within=mask)
+        for skill in drawn.some[:3]:
+            why = matcher.explain(task, skill, within=its)
+            assert why == expected.explain(task, skill, within=mask)
+    assert matcher.weigh(task) == expected.weigh(task)
+
+
+@given(
+    drawn=seen_skills(),
+    text=tasks | st.sampled_from([*NAMES, "a/pdf", "pdf/SKILL.md", "pdf.md", "re"]),
+)
+def test_names_of_others_name_nothing(drawn: Drawn, text: str) -> None:
+    every, seen, some, within = drawn
+    whole = Names([s.path for s in every], [s.name for s in every])
+    names = Names([s.path for s in some], [s.name for s in some])
+    matcher, expected = by_words_alone(drawn)
+    limits: dict[str, Any] = {"limit": 3, "threshold": 0.5}
+
+    for mask in (None, within):
+        its = seen.expand(mask)
+        assert search(
+            text, seen.skills, whole.seen(seen), matcher, within=its, **limits
+        ) == search(text, some, names, expected, within=mask, **limits)

@@ -21,6 +21,7 @@ from skills_mcp.library import SkillLibrary
 from skills_mcp.server.app import SkillsServer
 from skills_mcp.server.ending import leave, run_or_end, watch_signals
 from skills_mcp.server.http.application import create_application
+from skills_mcp.server.http.closing import Closing
 from skills_mcp.server.http.protected_resource import PATH
 from skills_mcp.server.http.webhook import open_webhook
 
@@ -28,6 +29,10 @@ logger = logging.getLogger(__name__)
 
 _BACKLOG = 2048  # connections that wait to be accepted; the kernel may allow fewer
 _LAST_PUBLISH_SECONDS = 1.0
+
+# Longer than proxies keep a connection (nginx: 60): the side that sends requests has to
+# be the one that closes, or a request meets a connection that is being closed.
+_KEEP_ALIVE_SECONDS = 75
 
 
 class _Port(uvicorn.Server):
@@ -57,7 +62,7 @@ async def serve_http(
     application = create_application(
         server, library.config, ending=draining, webhook=webhook
     )
-    port = _Port(_configure(application, http))
+    port = _Port(_configure(Closing(application, ending=ending), http))
     library.wake()
     async with anyio.create_task_group() as tasks:
         await tasks.start(watch_signals, ending)
@@ -99,6 +104,7 @@ def _configure(application: ASGIApp, http: Http) -> uvicorn.Config:
         proxy_headers=False,
         server_header=False,
         timeout_graceful_shutdown=http.shutdown_seconds,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         ws="none",
     )
 

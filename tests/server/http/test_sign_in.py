@@ -3,8 +3,11 @@
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import httpx
 import pytest
 from mcp.server.auth.middleware.auth_context import get_access_token
@@ -19,6 +22,7 @@ from skills_mcp.server.http.protected_resource import WELL_KNOWN
 from skills_mcp.server.http.sign_in import check_sign_in, signed_in
 from tests.identity.issuer import Issuer, running_issuer
 from tests.server.http.listening import listening
+from tests.support import until
 
 BASE = "https://skills.example.com"
 METADATA = f"{BASE}{WELL_KNOWN}/mcp"
@@ -203,6 +207,26 @@ def test_a_provider_that_has_gone_keeps_nobody_out_who_is_known() -> None:
         assert client.get("/mcp", headers=bearer(token)).is_success
         other = issuer.token(sub="bob")
         assert client.get("/mcp", headers=bearer(other)).is_success
+
+
+async def test_callers_who_wait_for_the_provider_take_no_thread_from_others() -> None:
+    with running_issuer() as issuer:
+        app = signed_in(say_who, settings(issuer.url), None)
+        signed = bearer(issuer.token())
+        issuer.released.clear()
+        transport = httpx.ASGITransport(app)
+        async with (
+            httpx.AsyncClient(transport=transport, base_url=BASE) as client,
+            anyio.create_task_group() as tasks,
+        ):
+            for _ in range(8):
+                tasks.start_soon(partial(client.get, "/mcp", headers=signed))
+            await until(lambda: issuer.requests)
+            taken = anyio.to_thread.current_default_thread_limiter().borrowed_tokens
+            issuer.released.set()
+
+    assert taken == 0
+    assert issuer.asked_for_keys() == 1
 
 
 def test_every_request_needs_the_scope_to_read(

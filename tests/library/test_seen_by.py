@@ -1,0 +1,301 @@
+"""A caller's every reply is that of a server that has only what this caller sees."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import anyio
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp.shared.exceptions import MCPError
+from mcp_types import PaginatedRequestParams, ReadResourceRequestParams
+
+from skills_mcp.identity.access import EVERYTHING, Access
+from skills_mcp.library.skill_library import SkillLibrary
+from skills_mcp.server.replies import answered, render
+from skills_mcp.server.resources import Resources
+from tests.clients import TOOLS
+from tests.packages import package_text
+from tests.support import make_skill, open_library, skill_text, write
+
+SPECS = {spec.name: spec for spec in TOOLS}
+
+_TEXT = """react login post mortem postmortem kubernetes k8s deploy pdf form forms fill
+invoice refund python rust a tests incident data base database"""
+WORDS = tuple(_TEXT.split())
+
+RULES = ("_root", "_index", "login", "refund", "react")
+PACKAGES = ("pdf", "forms", "login-forms")
+FOLDERS = ("a", "b", "payments")
+
+words = st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join)
+few_words = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3, unique=True)
+folders = st.lists(st.sampled_from(FOLDERS), max_size=2).map("/".join)
+
+
+_MOMENT = re.compile(r'\\"last_sync\\": \\"[^"]*\\"')
+
+
+class File(NamedTuple):
+    """A skill as its author writes it."""
+
+    path: str
+    name: str
+    files: Mapping[str, str]
+
+
+class Server(NamedTuple):
+    """A library, and the folder that it serves."""
+
+    library: SkillLibrary
+    folder: Path
+
+
+def join(*parts: str) -> str:
+    return "/".join(filter(None, parts))
+
+
+@st.composite
+def rule_files(draw: st.DrawFn, *, may_lack_keywords: bool) -> File:
+    folder, name = draw(folders), draw(st.sampled_from(RULES))
+    if (name == "_root") is bool(folder) or (name == "_index" and not folder):
+        folder, name = "", "_root"
+    path = join(folder, name)
+    fields: dict[str, Any] = {"priority": draw(st.sampled_from((0, 0, 0, 5, 100)))}
+    if draw(st.integers(0, 4)) == 0:
+        fields["inherit"] = False
+    if draw(st.integers(0, 4)) == 0:
+        fields["alwaysApply"] = True
+    if draw(st.booleans()):
+        fields["assets"] = [{"file": "t.txt", "description": "T", "type": "config"}]
+    if may_lack_keywords and draw(st.booleans()):
+        fields["keywords"] = []
+    else:
+        fields["keywords"] = draw(few_words)
+    text = skill_text(description=draw(words) or "It", body=draw(words), **fields)
+    return File(path, name, {f"{path}.md": text, f"{path}/t.txt": draw(words)})
+
+
+@st.composite
+def packages(draw: st.DrawFn) -> Sequence[File]:
+    """Draw a package, and copies of it in other folders."""
+    last = draw(st.sampled_from(PACKAGES))
+    name = draw(st.sampled_from((last, last, "Forms", "refund")))
+    fields: dict[str, Any] = {"priority": draw(st.sampled_from((0, 0, 7)))}
+    if draw(st.booleans()):
+        fields["category"] = draw(st.sampled_from(("web", "money")))
+    text = package_text(
+        name=name, description=draw(words) or "It", body=draw(words), **fields
+    )
+    note = draw(words)
+    places = draw(st.lists(folders, min_size=1, max_size=3, unique=True))
+    return [
+        File(
+            join(place, last),
+            name,
+            {
+                join(place, last, "SKILL.md"): text,
+                join(place, last, "notes.md"): note,
+                join(place, last, "examples/one.md"): f"# Fill {note}\n",
+            },
+        )
+        for place in places
+    ]
+
+
+def choose_unique(every: Iterable[File]) -> tuple[File, ...]:
+    return tuple({file.path: file for file in every}.values())
+
+
+rule_trees = st.lists(rule_files(may_lack_keywords=False), max_size=9).map(
+    choose_unique
+)
+mixed_trees = st.builds(
+    lambda rules, boxes: choose_unique((*rules, *(f for box in boxes for f in box))),
+    st.lists(rule_files(may_lack_keywords=True), max_size=6),
+    st.lists(packages(), max_size=4),
+)
+trees = rule_trees | mixed_trees
+
+_PATTERNS = """* a/** b/** payments/** _root **/_index a/* pdf Refund */forms a/b/**
+payments/pdf b/pdf forms"""
+patterns = st.lists(st.sampled_from(_PATTERNS.split()), max_size=3).map(tuple)
+grants = st.lists(st.tuples(patterns, patterns), min_size=1, max_size=2).map(tuple)
+rules = st.fixed_dictionaries(
+    {},
+    optional={
+        "allow": st.sampled_from((["*"], ["a/**", "_root"], ["b/**", "pdf"])),
+        "deny": st.sampled_from((["a/_index"], ["payments/**"], ["pdf"])),
+    },
+)
+tasks = st.lists(words | st.sampled_from((*RULES, *PACKAGES)), min_size=1, max_size=3)
+
+
+def serve(
+    folder: Path, files: Iterable[File], settings: Mapping[str, Any] | None = None
+) -> Server:
+    content = folder / "content"
+    content.mkdir(parents=True)
+    for each in files:
+        for name, text in each.files.items():
+            write(content / name, text)
+    given = {"toolsets": ["core", "packages"], **(settings or {})}
+    return Server(open_library(content, settings=given), content)
+
+
+def sees(access: Access, file: File) -> bool:
+    return access.sees(make_skill(file.path, name=file.name))
+
+
+def ask_all(files: Sequence[File], tasks: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Iterate over calls of every tool that only reads, about all that there is."""
+    for task in tasks:
+        yield "get_skill", {"context": task}
+        yield "get_skill", {"context": task, "explain": True}
+        yield "get_skill", {"context": task, "within": "a"}
+        yield "get_skill", {"context": task, "within": "payments", "category": "web"}
+        yield "search_skills", {"query": task or "pdf"}
+        yield "search_skills", {"query": task or "pdf", "within": "b", "limit": 2}
+    for depth in (None, 1, 2):
+        yield "list_skills", {"depth": depth}
+        yield "list_skills", {"depth": depth, "path": "a"}
+    yield "list_skills", {"path": "payments/_index"}
+    yield "search_skills", {"query": "forms.md"}
+    for name in {*PACKAGES, "Forms", "refund", "$login", "absent", "PDF", "a/_index"}:
+        yield "load_skill", {"skill_name": name}
+        yield "report_usage", {"skill_path": name, "useful": True}
+    for path in (file.path for file in files):
+        task = tasks[0]
+        yield "get_skill", {"context": task, "skill_path": path}
+        yield (
+            "get_skill",
+            {"context": task, "skill_path": path, "explain": True, "within": "b"},
+        )
+        yield "load_skill", {"skill_name": path}
+        yield "get_asset", {"skill_path": path, "file": "t.txt"}
+        yield "report_usage", {"skill_path": path, "useful": False}
+    for file in (name for each in files for name in each.files):
+        yield "load_skill", {"skill_name": file}
+        yield "find_skill_files", {"skill_name": file.rpartition("/")[0] or file}
+        for name in ("notes.md", "t.txt"):
+            folder = file.rpartition("/")[0] or file
+            yield "read_skill_file", {"skill_name": folder, "file_path": name}
+        yield "load_skill_examples", {"skill_name": file, "query": tasks[0] or "pdf"}
+
+
+async def call(library: SkillLibrary, tool: str, asked: Any) -> str:
+    spec = SPECS[tool]
+    arguments = spec.arguments.model_validate(
+        {name: value for name, value in asked.items() if value is not None}
+    )
+    reply = await answered(spec.handler(library, arguments))
+    return render(reply, "json", 40_000).model_dump_json()
+
+
+async def read_resources(library: SkillLibrary, uris: Iterable[str]) -> Iterator[str]:
+    resources = Resources(library, wait_seconds=1)
+    context: Any = SimpleNamespace(protocol_version="2026-07-28", request=None)
+    listed = await resources.list(context, PaginatedRequestParams())
+    said = [listed.model_dump_json()]
+    for uri in uris:
+        try:
+            asked = ReadResourceRequestParams(uri=uri)
+            said.append((await resources.read(context, asked)).model_dump_json())
+        except MCPError as error:
+            said.append(repr(error.error))
+    return iter(said)
+
+
+def replies(
+    server: Server,
+    files: Sequence[File],
+    tasks: Sequence[str],
+    library: SkillLibrary | None = None,
+) -> dict[str, str]:
+    """Return what a server says to everything that it can be asked."""
+    library = library or server.library
+
+    async def gather() -> dict[str, str]:
+        said = {}
+        for tool, asked in ask_all(files, tasks):
+            said[f"{tool} {asked}"] = await call(library, tool, asked)
+        names = sorted(name for each in files for name in each.files)
+        uris = [f"skill://{name.removesuffix('.md')}/SKILL.md" for name in names]
+        uris += [f"skill://{name}" for name in names]
+        read = await read_resources(library, uris)
+        pairs = zip(["", *uris], read, strict=True)
+        said |= {f"resources {uri}": text for uri, text in pairs}
+        return said
+
+    said = anyio.run(gather)
+    for style in ("skills_context", "available_skills"):
+        said[style] = library.compose_catalog(style).text
+    said["core"] = repr(library.core_skills())
+    said["algorithm"] = library.snapshot.algorithm
+    # The two servers differ in nothing but the folder, and when they have read it.
+    said = {each: text.replace(str(server.folder), "/") for each, text in said.items()}
+    return {each: _MOMENT.sub("", text) for each, text in said.items()}
+
+
+def differing(one: Mapping[str, str], other: Mapping[str, str]) -> Any:
+    """Return the replies that differ, by the call."""
+    assert one.keys() == other.keys()
+    return {c: (text, other[c]) for c, text in one.items() if text != other[c]}
+
+
+def without_sources(said: Mapping[str, str]) -> dict[str, str]:
+    """Return replies without the sources: one without a visible skill is not shown."""
+    return {call: text for call, text in said.items() if "list_skills" not in call}
+
+
+@given(trees, grants, patterns, rules, tasks)
+def test_every_reply_is_that_of_a_server_with_the_visible_skills_alone(
+    files: tuple[File, ...],
+    grants: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...],
+    scope: tuple[str, ...],
+    visibility: dict[str, Any],
+    tasks: list[str],
+) -> None:
+    granted = Access(grants)
+    visible = [file for file in files if sees(granted, file)]
+    settings = {"visibility": visibility}
+    with TemporaryDirectory() as folder:
+        whole = serve(Path(folder) / "whole", files, settings)
+        alone = serve(Path(folder) / "alone", visible, settings)
+        for narrowed in {(), scope}:
+            seen = whole.library.seen_by(Access(grants, narrowed))
+            expected = replies(
+                alone, files, tasks, alone.library.seen_by(Access(None, narrowed))
+            )
+            found = replies(whole, files, tasks, seen)
+            if not visible:
+                found, expected = without_sources(found), without_sources(expected)
+            assert differing(found, expected) == {}
+
+
+@given(trees, patterns.filter(bool), tasks)
+def test_a_scope_finds_what_the_operator_s_allow_would_find(
+    files: tuple[File, ...], scope: tuple[str, ...], tasks: list[str]
+) -> None:
+    with TemporaryDirectory() as folder:
+        whole = serve(Path(folder) / "whole", files)
+        rules = {"visibility": {"allow": list(scope)}}
+        allowed = serve(Path(folder) / "allowed", files, rules)
+        found = replies(whole, files, tasks, whole.library.seen_by(Access(None, scope)))
+        expected = replies(allowed, files, tasks)
+        # What is not offered by the operator may be told; the rest is the same.
+        refused = {c for c, text in expected.items() if "SKILL_DISABLED" in text}
+        for each in refused:
+            assert "SKILL_NOT_FOUND" in found[each] or "report_usage" in each
+        same = found.keys() - refused - {c for c in found if "list_skills" in c}
+        assert {c: found[c] for c in same} == {c: expected[c] for c in same}
+
+
+def test_everything_is_the_library_itself(tmp_path: Path) -> None:
+    library = serve(tmp_path, [File("_root", "_root", {"_root.md": skill_text()})])[0]
+
+    assert library.seen_by(EVERYTHING) is library
+    assert library.seen_by(Access(())).snapshot.index.get("_root") is None

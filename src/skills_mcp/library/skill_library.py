@@ -155,9 +155,9 @@ class SkillLibrary:
         return self._current.is_ready
 
     @property
-    def waits_for_network(self) -> bool:
-        """Whether routing may wait for an embedding endpoint."""
-        return self._current.waits_for_network
+    def may_block(self) -> bool:
+        """Whether routing may take long: it asks a network, or has a view to make."""
+        return self._current.waits_for_network or self._access != EVERYTHING
 
     @property
     def source_name(self) -> str:

@@ -8,9 +8,11 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
+import anyio.to_thread
 from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
@@ -82,7 +84,8 @@ def create_server(library: SkillLibrary, *, is_shared: bool = False) -> "SkillsS
         is_shared: Whether it answers callers on other machines: nothing runs here then,
             and scripts are for the shells of the callers.
     """
-    tools, notices = _Tools(library, is_shared=is_shared), Notices(lambda _: None)
+    tools = _Tools(library, is_shared=is_shared)
+    notices = Notices(lambda access: library.seen_by(access).listing_key)
     resources = Resources(library, wait_seconds=_FIRST_CONTENT_SECONDS)
     library.watch(notices.announce)
 
@@ -113,7 +116,10 @@ def create_server(library: SkillLibrary, *, is_shared: bool = False) -> "SkillsS
     async def instruct(ctx: _Context, call_next: CallNext) -> HandlerResult:
         result = await call_next(ctx)
         if ctx.method in _OPENINGS and isinstance(result, dict):
-            text = _instruct(library, is_shared=is_shared)
+            seen = library.seen_by(caller_of(ctx).access)
+            text = await anyio.to_thread.run_sync(
+                partial(_instruct, seen, is_shared=is_shared)
+            )
             return {**result, "instructions": text}
         return result
 
@@ -163,14 +169,15 @@ class _Tools:
                 code=INVALID_PARAMS,
                 message=f"Unknown tool: {params.name}. There are: {known}",
             )
-        reply = await _call(self._library, spec, context, params.arguments or {})
+        library = self._library.seen_by(caller.access)
+        reply = await _call(library, spec, context, params.arguments or {})
         if (
             self._owes_core_skills
             and params.name in _FIRST_TOOLS
             and not reply.is_error
         ):
             self._owes_core_skills = False
-            reply = with_core_skills(reply, self._library.core_skills())
+            reply = with_core_skills(reply, library.core_skills())
         if self._is_shared:
             reply = for_another_machine(reply)
         rules = self._library.config.responses

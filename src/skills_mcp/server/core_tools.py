@@ -40,7 +40,7 @@ async def _get_skill(library: SkillLibrary, arguments: GetSkill) -> Reply:
         return replies.explained(_render(answer), explanation)
 
     is_long = len(arguments.context) > _LONG_CONTEXT or arguments.explain
-    if is_long or library.waits_for_network:
+    if is_long or library.may_block:
         return await anyio.to_thread.run_sync(route)
     return route()
 

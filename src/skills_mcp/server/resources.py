@@ -43,6 +43,7 @@ from skills_mcp.library import (
     derive_provenance,
     derive_sha256,
 )
+from skills_mcp.server.callers import caller_of
 from skills_mcp.server.replies import cut_description, derive_protocol_error
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Skill
@@ -91,7 +92,7 @@ class Resources:
         self._wait_seconds = wait_seconds
 
     async def list(
-        self, _: _Context, params: PaginatedRequestParams | None
+        self, ctx: _Context, params: PaginatedRequestParams | None
     ) -> ListResourcesResult:
         """Return a page of the skills; without content yet, none at all.
 
@@ -100,8 +101,8 @@ class Resources:
         cursor = params.cursor if params else None
         if not self._library.is_ready:
             return ListResourcesResult(resources=[])
-        snapshot = self._library.snapshot
-        return await anyio.to_thread.run_sync(_list_page, snapshot, cursor)
+        library = self._library.seen_by(caller_of(ctx).access)
+        return await anyio.to_thread.run_sync(_list_page, library, cursor)
 
     async def list_templates(
         self, _: _Context, __: PaginatedRequestParams | None
@@ -119,7 +120,8 @@ class Resources:
         """
         try:
             await self._library.wait_until_ready(self._wait_seconds)
-            read = await anyio.to_thread.run_sync(_read, self._library, params.uri)
+            library = self._library.seen_by(caller_of(ctx).access)
+            read = await anyio.to_thread.run_sync(_read, library, params.uri)
         except SkillsError as error:
             version = ctx.protocol_version
             raise derive_protocol_error(error, version, params.uri) from error
@@ -176,12 +178,13 @@ def _split(uri: str) -> Iterator[tuple[str, str]]:
         yield "/".join(names[:end]), "/".join(names[end:])
 
 
-def _list_page(snapshot: Snapshot, cursor: str | None) -> ListResourcesResult:
+def _list_page(library: SkillLibrary, cursor: str | None) -> ListResourcesResult:
     """Return the skills after the last one of the previous page.
 
     A page begins at a path and not at a number: a refresh between two pages repeats
     no skill that stays, and leaves none out. Long descriptions make it shorter.
     """
+    snapshot = library.snapshot
     index = snapshot.index
     start = 0
     if cursor is not None:

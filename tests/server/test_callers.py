@@ -1,0 +1,136 @@
+"""Each caller sees what the grants give, and hears of nothing else."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp.client.client import Client
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from starlette.requests import Request
+
+from skills_mcp.identity.access import Access
+from skills_mcp.identity.principal import (
+    FEEDBACK,
+    READ,
+    REFRESH,
+    Principal,
+    derive_anonymous,
+)
+from skills_mcp.library.skill_library import SkillLibrary
+from skills_mcp.server.app import create_server
+from skills_mcp.server.callers import PRINCIPAL_KEY
+from tests.clients import ask
+from tests.support import open_library, until, write_skill
+
+UI = Access(grants=((("ui/**", "ui"), ()),))
+
+
+@asynccontextmanager
+async def called_by(
+    principal: Principal, library: SkillLibrary, era: str, **options: Any
+) -> AsyncIterator[Client]:
+    """Connect a client whose every message comes from one caller."""
+    server = create_server(library, is_shared=True)
+
+    async def sign(
+        ctx: ServerRequestContext[Any, Any], call_next: CallNext
+    ) -> HandlerResult:
+        ctx.request = Request({"type": "http", PRINCIPAL_KEY: principal})
+        return await call_next(ctx)
+
+    server.middleware.insert(0, sign)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(library.run)
+        async with Client(server, mode=era, **options) as client:
+            yield client
+        library.close()
+        tasks.cancel_scope.cancel()
+
+
+@pytest.fixture
+def content(tmp_path: Path) -> Path:
+    folder = tmp_path / "content"
+    write_skill(folder, "ui/forms.md", keywords=["form"], alwaysApply=True)
+    write_skill(folder, "payments/refund.md", keywords=["refund"], alwaysApply=True)
+    return folder
+
+
+async def test_a_caller_sees_only_what_is_given(content: Path, era: str) -> None:
+    caller = derive_anonymous(UI)
+
+    async with called_by(caller, open_library(content), era) as client:
+        missed = await ask(client, "get_skill", context="refund")
+        listed = await ask(client, "list_skills")
+        resources = (await client.list_resources()).resources
+        opening = client.instructions or ""
+        with pytest.raises(Exception, match="There is no skill"):
+            await client.read_resource("skill://payments/refund/SKILL.md")
+
+    assert missed["no_match"]
+    assert [each.name for each in resources] == ["forms"]
+    assert "ui/forms" in opening
+    assert "payments" not in json.dumps([missed, listed, opening])
+
+
+async def test_a_tool_beyond_the_scopes_of_a_caller_does_not_exist(
+    content: Path, era: str
+) -> None:
+    reader = Principal("ada", "https://login.example", frozenset({READ}), Access())
+
+    async with called_by(reader, open_library(content), era) as client:
+        tools = {tool.name for tool in (await client.list_tools()).tools}
+        with pytest.raises(
+            Exception, match=r"Unknown tool: refresh_skills\. There are"
+        ):
+            await client.call_tool("refresh_skills", {})
+
+    assert tools == {"get_skill", "list_skills", "get_asset"}
+
+
+async def test_a_list_that_depends_on_the_caller_is_kept_for_that_caller_alone(
+    content: Path,
+) -> None:
+    scopes = frozenset({READ, REFRESH, FEEDBACK})
+    caller = Principal("ada", "https://login.example", scopes, UI)
+
+    async with called_by(caller, open_library(content), "auto") as client:
+        tools = await client.list_tools()
+        resources = await client.list_resources()
+
+    assert tools.cache_scope == "private"
+    assert resources.cache_scope == "private"
+
+
+async def test_a_caller_hears_only_of_a_change_that_can_be_seen(
+    content: Path, era: str
+) -> None:
+    heard: list[object] = []
+
+    async def hear(message: object) -> None:
+        heard.append(message)
+
+    caller, library = derive_anonymous(UI), open_library(content)
+    async with (
+        called_by(caller, library, era, message_handler=hear) as client,
+        listening(client, era),
+    ):
+        for number, path in enumerate(("payments/tax.md", "ui/menus.md", "ui/tabs.md")):
+            write_skill(content, path)
+            await library.refresh()
+            await until(lambda: len(heard) >= 2 * number)  # noqa: B023 - asked at once
+        await anyio.wait_all_tasks_blocked()
+
+    assert len(heard) == 4
+
+
+@asynccontextmanager
+async def listening(client: Client, era: str) -> AsyncIterator[None]:
+    if era == "legacy":
+        yield
+        return
+    async with client.listen(tools_list_changed=True, resources_list_changed=True):
+        yield

@@ -515,3 +515,15 @@ def test_an_event_is_kept_as_it_was_written() -> None:
 
 def test_the_last_line_needs_no_end() -> None:
     assert event_numbers(b'{"n": 1}\n{"n": 2}') == [1, 2]
+
+
+def test_events_that_wait_are_counted(tmp_path: Path) -> None:
+    spool, other = Spool(tmp_path), Spool(tmp_path)
+    assert spool.count_events() == 0
+
+    for each in (spool, spool, other):
+        each.append("{}")
+
+    assert spool.count_events() == 3
+    for each in (spool, other):
+        each.rotate()

@@ -247,6 +247,7 @@ def test_a_load_is_counted_with_whether_the_caller_had_it(
         "score": 1.0,
         "matched_keywords": [],
         "was_ambiguous": False,
+        "was_picked": True,
     }
     events = spooled(spool)
     assert [event["type"] for event in events] == ["skill_served"] * 2

@@ -123,6 +123,10 @@ class Spool:
         """Whether no process has anything to send.  Blocking."""
         return next(self.directory.glob("*.jsonl"), None) is None
 
+    def count_events(self) -> int:
+        """Return how many events of all processes are to be sent.  Blocking."""
+        return sum(map(_count_lines, self.directory.glob("*.jsonl")))
+
     def rotate(self) -> None:
         """Finish the segment of this process, so that it can be sent."""
         with self._guard:
@@ -298,6 +302,15 @@ def _sizes(directory: Path) -> Iterator[tuple[Path, int]]:
             status = path.lstat()
             if stat.S_ISREG(status.st_mode) and status.st_size <= MAX_FILE_BYTES:
                 yield path, status.st_size
+
+
+def _count_lines(path: Path) -> int:
+    """Return how many lines a segment has; a sender may remove it meanwhile."""
+    with suppress(OSError):
+        if handle := open_regular(path, max_bytes=MAX_FILE_BYTES):
+            with handle:
+                return sum(1 for _ in handle)
+    return 0
 
 
 def _segment_bytes(max_bytes: int) -> int:

@@ -60,6 +60,9 @@ def new_event_id() -> str:
 
 logger = logging.getLogger(__name__)
 
+Observer = Callable[[EventType, Mapping[str, Any]], None]
+"""Is told what happens and the fields of the event.  Called on any thread."""
+
 
 class Tracker:
     """Takes events from the library.
@@ -79,6 +82,15 @@ class Tracker:
         self._guard = threading.Lock()
         self._refused = 0
         self._has_dropped = False
+        self._observers: list[Observer] = []
+
+    def observe(self, observer: Observer) -> None:
+        """Tell an observer of each event, also while none is written.
+
+        It counts what happens, and keeps and repeats nothing of the fields: the rules
+        of analytics do not hold for it.
+        """
+        self._observers.append(observer)
 
     def track(
         self, kind: EventType, *, content_commit: str | None = None, **data: Any
@@ -93,6 +105,8 @@ class Tracker:
             data: The fields of the type; text of an agent in another field than
                 `context` and `comment` is a `privacy.Text`.
         """
+        for observe in self._observers:
+            observe(kind, data)
         rules = self._rules()
         if not rules.enabled:
             return

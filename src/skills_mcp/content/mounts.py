@@ -8,6 +8,7 @@ two folders of one repository are always of the same commit.
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -71,6 +72,7 @@ class Mounts:
         """How far the reading of what was synced has got."""
         self._newest: dict[ContentSource, Checkout] = {}
         self._errors: dict[ContentSource, SyncError | None] = {}
+        self._failed_syncs: Counter[ContentSource] = Counter()
 
     @property
     def mode(self) -> Mode:
@@ -225,7 +227,11 @@ class Mounts:
             now=time.time(),
         )
         # The failure of a folder is written nowhere, nor any failure on a full disk.
-        return replace(state, error=state.error or self._errors.get(source))
+        return replace(
+            state,
+            error=state.error or self._errors.get(source),
+            failed_syncs=self._failed_syncs[source],
+        )
 
     def _ask(self, work: _Work) -> dict[ContentSource, _Outcome]:
         """Call `work` with all sources at the same time."""
@@ -254,6 +260,8 @@ class Mounts:
         try:
             return _Outcome(source.sync(freshness, accept))
         except SyncError as error:
+            if not error.is_recalled:
+                self._failed_syncs[source] += 1
             # What is served comes before what another process has published
             # meanwhile: a sync that fails changes nothing.
             return _Outcome(self._newest.get(source) or self._read(source), error)

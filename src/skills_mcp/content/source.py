@@ -217,6 +217,8 @@ class SourceState:
     """The remote's default branch, if that is followed because there is no `main`."""
     failed_at: datetime | None = None
     next_attempt_at: datetime | None = None
+    failed_syncs: int = 0
+    """How many syncs have failed since this process began."""
     not_served: int = 0
     """How many packages lie outside of the folders that are served."""
 

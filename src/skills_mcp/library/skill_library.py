@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from skills_mcp.analytics.privacy import Text
-from skills_mcp.analytics.tracker import Tracker
+from skills_mcp.analytics.tracker import Observer, Tracker
 from skills_mcp.config import Config
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.mounts import Mounts
@@ -295,6 +295,10 @@ class SkillLibrary:
         """Call back when other skills are served, on the thread that loads them."""
         self._current.watch(callback)
 
+    def observe(self, observer: Observer) -> None:
+        """Tell an observer of each event of analytics; see `Tracker.observe`."""
+        self._tracker.observe(observer)
+
     def close(self) -> None:
         """End everything that was started: scripts and a running sync."""
         for runs in self._runs:
@@ -523,6 +527,7 @@ class SkillLibrary:
             matched_keywords=(),
             was_ambiguous=False,
             unchanged=loaded.is_known,
+            was_picked=True,
             content_commit=loaded.provenance.commit,
         )
         return loaded
@@ -739,6 +744,7 @@ class SkillLibrary:
             context,
             guidance,
             was_ambiguous=is_listed(skill, decision),
+            was_picked=True,
             was_near=is_near(skill, decision),
         )
 
@@ -754,6 +760,7 @@ class SkillLibrary:
         guidance: Guidance,
         *,
         was_ambiguous: bool,
+        was_picked: bool = False,
         was_near: bool = False,
     ) -> Guidance:
         self._tracker.track(
@@ -765,6 +772,7 @@ class SkillLibrary:
             was_ambiguous=was_ambiguous,
             unchanged=guidance.is_known,
             content_commit=guidance.provenance.commit,
+            **({"was_picked": True} if was_picked else {}),
             **({"was_near": True} if was_near else {}),
         )
         return guidance

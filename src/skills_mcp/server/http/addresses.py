@@ -79,6 +79,22 @@ class Addresses:
             origins=frozenset(map(_parse_allowed_origin, origins)),
         )
 
+    @classmethod
+    def of_operations(cls, http: Http) -> Self:
+        """Return what the settings allow at the port for operators: no web page.
+
+        Probes ask for the address of a container, which no setting can know.
+
+        Raises:
+            ConfigError: An entry is no host.
+        """
+        given = [*http.allowed_hosts, *_host_of(http.base_url)]
+        own = _bracket(http.operations_host)
+        names = (*given, own, *_LOOPBACK_NAMES)
+        return cls(
+            hosts=frozenset(map(_parse_allowed_host, names)), any_ip_address=True
+        )
+
     def allow_host(self, given: str) -> bool:
         """Whether this may be the `Host` of a request."""
         if (match := _HOST.fullmatch(given.lower())) is None:

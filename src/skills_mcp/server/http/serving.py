@@ -6,7 +6,7 @@ first; then the port is closed, and what was accepted has some seconds to end.
 
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -22,8 +22,12 @@ from skills_mcp.server.app import SkillsServer
 from skills_mcp.server.ending import leave, run_or_end, watch_signals
 from skills_mcp.server.http.application import create_application
 from skills_mcp.server.http.closing import Closing
+from skills_mcp.server.http.health import Health
+from skills_mcp.server.http.metrics import Metrics, RequestMetrics
+from skills_mcp.server.http.operations import create_operations
 from skills_mcp.server.http.protected_resource import PATH
 from skills_mcp.server.http.webhook import open_webhook
+from skills_mcp.server.measurements import Measurements, read_condition
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +40,23 @@ _KEEP_ALIVE_SECONDS = 75
 
 
 class _Port(uvicorn.Server):
-    """A port with its application; the process has signal handlers of its own."""
+    """A port with its application; the process has signal handlers of its own.
+
+    Args:
+        config: Of uvicorn.
+        on_open: Called as soon as requests are answered.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, on_open: Callable[[], None] = lambda: None
+    ) -> None:
+        super().__init__(config)
+        self._on_open = on_open
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Open the port."""
+        await super().startup(sockets)
+        self._on_open()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -58,19 +78,33 @@ async def serve_http(
     """
     webhook = open_webhook(library, http)
     ending, draining, failed = anyio.Event(), anyio.Event(), anyio.Event()
-    listening = listen(http.host, http.port, "http.port")
+    listening, operating = _listen(http)
+    health = Health(library)
+    metrics = Metrics(partial(read_condition, library, publisher))
+    Measurements(server, library).add(metrics)
     application = create_application(
         server, library.config, ending=draining, webhook=webhook
     )
-    port = _Port(_configure(Closing(application, ending=ending), http))
+    closing = Closing(application, ending=ending)
+    measured = RequestMetrics(closing, metrics=metrics)
+    port = _Port(_configure(measured, http), health.begin)
+    # It answers until the process ends: a load balancer asks until then.
+    operations = _Port(_configure(create_operations(http, health, metrics), http))
+
+    def close() -> None:
+        draining.set()
+        server.end_streams()
+        port.should_exit = True
+
     library.wake()
     async with anyio.create_task_group() as tasks:
         await tasks.start(watch_signals, ending)
         works = (library.run, publisher.run, *((webhook.run,) if webhook else ()))
-        for work in works:
+        for work in (*works, partial(operations.serve, [operating])):
             tasks.start_soon(run_or_end, work, ending, failed)
+        logger.info("Operations at %s", _derive_url(operating, ""))
         logger.info("Serving MCP at %s", _derive_url(listening, PATH))
-        tasks.start_soon(_drain, ending, http.drain_seconds, draining, server, port)
+        tasks.start_soon(_drain, ending, health, http.drain_seconds, close)
         await run_or_end(partial(port.serve, [listening]), ending, failed)
         library.close()
         with anyio.move_on_after(_LAST_PUBLISH_SECONDS):
@@ -80,17 +114,15 @@ async def serve_http(
 
 async def _drain(
     ending: anyio.Event,
+    health: Health,
     drain_seconds: float,
-    draining: anyio.Event,
-    server: SkillsServer,
-    port: _Port,
+    close: Callable[[], None],
 ) -> None:
     """Wait for the end, then for load balancers; then end the streams and the port."""
     await ending.wait()
+    health.end()
     await anyio.sleep(drain_seconds)
-    draining.set()
-    server.end_streams()
-    port.should_exit = True
+    close()
 
 
 def _configure(application: ASGIApp, http: Http) -> uvicorn.Config:
@@ -106,6 +138,18 @@ def _configure(application: ASGIApp, http: Http) -> uvicorn.Config:
         timeout_graceful_shutdown=http.shutdown_seconds,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         ws="none",
+    )
+
+
+def _listen(http: Http) -> tuple[socket.socket, socket.socket]:
+    """Open both ports.
+
+    Raises:
+        ConfigError: One of them cannot be opened.
+    """
+    return (
+        listen(http.host, http.port, "http.port"),
+        listen(http.operations_host, http.operations_port, "http.operations_port"),
     )
 
 

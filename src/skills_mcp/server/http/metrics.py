@@ -1,0 +1,260 @@
+"""The metrics that Prometheus reads: how it is asked, how it answers, what it serves.
+
+Rule: each series is one of a number that is known before. No label has the path of a
+skill, a text of a caller or of a skill, or a subject.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import prometheus_client
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+)
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import choose_encoder
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from skills_mcp.server.measurements import (
+    DURATION_BUCKETS,
+    OUTCOMES,
+    Condition,
+    Operation,
+    Outcome,
+    known,
+)
+
+_OPEN_METRICS = "application/openmetrics-text"
+
+_HTTP_METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "POST", "PUT"})
+
+_MCP = "/mcp"
+
+ROUTES = frozenset(
+    {
+        _MCP,
+        "/hooks/git",
+        "/.well-known/oauth-protected-resource",
+        "/.well-known/oauth-protected-resource/mcp",
+    }
+)
+"""The paths that this server answers; no other one is a label."""
+
+_LISTEN = (b"mcp-method", b"subscriptions/listen")
+
+
+class Metrics:
+    """Everything that is measured of one server; `Instruments` for Prometheus.
+
+    Args:
+        read_condition: Returns what is served now; blocking, and called on a thread.
+    """
+
+    def __init__(self, read_condition: Callable[[], Condition]) -> None:
+        # They double the series, and tell only when this process began.
+        prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._registry = CollectorRegistry()
+        self._served = _Served(read_condition)
+        self._registry.register(self._served)
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=self._registry)
+        histogram = partial(
+            Histogram, registry=self._registry, buckets=DURATION_BUCKETS
+        )
+        self._operations = histogram(
+            "mcp_server_operation_duration_seconds",
+            "The time until a message of MCP was answered.",
+            (
+                *("mcp_method_name", "gen_ai_tool_name"),
+                *("error_type", "mcp_protocol_version"),
+            ),
+        )
+        self._sessions = histogram(
+            "mcp_server_session_duration_seconds",
+            "How long a session was open, from initialize to its end.",
+            ("mcp_protocol_version",),
+        )
+        self.requests = histogram(
+            "http_server_request_duration_seconds",
+            "The time until a request was answered; of a stream, until it was opened.",
+            ("http_request_method", "http_route", "http_response_status_code"),
+        )
+        gauge = partial(Gauge, registry=self._registry)
+        self.active = gauge(
+            "http_server_active_requests", "Requests that are being answered."
+        )
+        self.streams = gauge(
+            "http_server_open_streams", "Streams that wait for notices."
+        )
+        self._routing = Counter(
+            "skills_routing",
+            "Tasks that were answered, by outcome.",
+            ("outcome",),
+            registry=self._registry,
+        )
+        for outcome in OUTCOMES:
+            self._routing.labels(outcome)  # a rate needs a zero to begin with
+
+    def render(self, accepted: str) -> tuple[bytes, str]:
+        """Return all metrics, and the type of the text.  Blocking.
+
+        Args:
+            accepted: The header `Accept` of the request.
+        """
+        # No other part of the header decides, so none can make it fail.
+        form = f"{_OPEN_METRICS}; version=1.0.0" if _OPEN_METRICS in accepted else ""
+        encode, content_type = choose_encoder(form)
+        return encode(self._registry), content_type
+
+    def record_operation(self, operation: Operation) -> None:
+        """Add the duration of an operation."""
+        self._operations.labels(
+            operation.method,
+            operation.tool,
+            operation.error_type,
+            operation.protocol_version,
+        ).observe(operation.seconds)
+
+    def record_session(self, protocol_version: str, seconds: float) -> None:
+        """Add the duration of a session that has ended."""
+        self._sessions.labels(protocol_version).observe(seconds)
+
+    def count_routing(self, outcome: Outcome) -> None:
+        """Count an answer to a task."""
+        self._routing.labels(outcome).inc()
+
+
+class _Served:
+    """What is served, read when Prometheus asks for it."""
+
+    def __init__(self, read_condition: Callable[[], Condition]) -> None:
+        self._read_condition = read_condition
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield what is served now."""
+        condition = self._read_condition()
+        yield GaugeMetricFamily(
+            "skills_served", "Skills that are served.", condition.skills
+        )
+        problems = GaugeMetricFamily(
+            "skills_problems", "Problems of the content, by level.", labels=("level",)
+        )
+        for level, number in condition.problems.items():
+            problems.add_metric((level,), number)
+        yield problems
+        yield GaugeMetricFamily(
+            "skills_events_waiting",
+            "Events of analytics that are to be sent.",
+            condition.events_waiting,
+        )
+        yield from _describe_sources(condition)
+
+
+def _describe_sources(condition: Condition) -> Iterator[Metric]:
+    commits = InfoMetricFamily(
+        "skills_served_commit", "The commit that is served.", labels=("source",)
+    )
+    ages = GaugeMetricFamily(
+        "skills_content_age_seconds",
+        "The time since the last successful sync.",
+        labels=("source",),
+    )
+    failures = CounterMetricFamily(
+        "skills_sync_failures", "Syncs that have failed.", labels=("source",)
+    )
+    for source in condition.sources:
+        failures.add_metric((source.place,), source.failed_syncs)
+        if source.commit is not None:
+            commits.add_metric((source.place,), {"commit": source.commit})
+        if source.age_seconds is not None:
+            ages.add_metric((source.place,), source.age_seconds)
+    yield from (commits, ages, failures)
+
+
+class RequestMetrics:
+    """Measures each request over HTTP.
+
+    A stream that only waits for notices lasts for as long as its client, so it is
+    measured until its answer begins, and counted while it is open.
+
+    Args:
+        app: What answers.
+        metrics: Where the measurements go.
+    """
+
+    def __init__(self, app: ASGIApp, *, metrics: Metrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request and measure it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = _Request(self._metrics, scope)
+
+        async def note(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                request.begin_answer(message["status"])
+            await send(message)
+
+        try:
+            await self._app(scope, receive, note)
+        except Exception:
+            request.fail()
+            raise
+        finally:
+            request.end()
+
+
+class _Request:
+    """One request, from its headers to the end of its answer."""
+
+    def __init__(self, metrics: Metrics, scope: Scope) -> None:
+        self._metrics = metrics
+        self._method = known(scope["method"], _HTTP_METHODS)
+        self._route = known(scope["path"], ROUTES)
+        self._is_stream = self._route == _MCP and _is_stream(scope)
+        self._started = time.perf_counter()
+        self._status = ""
+        self._is_open = False
+        metrics.active.inc()
+
+    def begin_answer(self, status: int) -> None:
+        self._status = str(status)
+        if self._is_stream and status == 200:  # noqa: PLR2004 - OK
+            self._observe()
+            self._is_open = True
+            self._metrics.streams.inc()
+
+    def fail(self) -> None:
+        self._status = self._status or "500"
+
+    def end(self) -> None:
+        if self._is_open:
+            self._metrics.streams.dec()
+        else:
+            self._observe()
+
+    def _observe(self) -> None:
+        self._metrics.active.dec()
+        self._metrics.requests.labels(self._method, self._route, self._status).observe(
+            time.perf_counter() - self._started
+        )
+
+
+def _is_stream(scope: Scope) -> bool:
+    """Whether a request opens a stream that only waits, in either era."""
+    return scope["method"] == "GET" or _LISTEN in scope["headers"]

@@ -1,0 +1,227 @@
+"""What is measured of a server: operations, sessions, routing, and what is served.
+
+Rule: a label is one of a known few values, and never a text of a caller or of a skill.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol, get_args
+
+import anyio
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types.methods import SPEC_CLIENT_METHODS, SPEC_CLIENT_NOTIFICATION_METHODS
+from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from skills_mcp.analytics.publisher import Publisher
+from skills_mcp.analytics.tracker import EventType
+from skills_mcp.library import SkillLibrary
+from skills_mcp.server.app import SkillsServer, tools_for
+
+_Context = ServerRequestContext[Any, Any]
+
+OTHER = "other"
+"""Stands for each value that is not known before."""
+
+TOP = "top"
+"""The place of a source without a mount."""
+
+DURATION_BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300)
+"""In seconds, as the semantic conventions of OpenTelemetry for MCP have them."""
+
+METHODS = SPEC_CLIENT_METHODS | SPEC_CLIENT_NOTIFICATION_METHODS
+
+_VERSIONS = frozenset(KNOWN_PROTOCOL_VERSIONS)
+
+# JSON-RPC's own, and those that MCP has added.
+_ERROR_CODES = frozenset(
+    map(str, (-32700, -32600, -32601, -32602, -32603, *range(-32050, -31999)))
+)
+_INVALID_PARAMS = "-32602"
+
+# It lasts for as long as the client listens, which says nothing about the server.
+_NOT_TIMED = frozenset({"subscriptions/listen"})
+
+Outcome = Literal["match", "ambiguous", "no_match", "picked"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """A request or a notification that was answered."""
+
+    method: str
+    tool: str
+    """Empty if it called no tool."""
+    error_type: str
+    """Empty if it succeeded."""
+    protocol_version: str
+    seconds: float
+
+
+class Instruments(Protocol):
+    """Where measurements go.  Called on any thread; nothing is raised."""
+
+    def record_operation(self, operation: Operation) -> None:
+        """Add the duration of an operation."""
+
+    def record_session(self, protocol_version: str, seconds: float) -> None:
+        """Add the duration of a session that has ended."""
+
+    def count_routing(self, outcome: Outcome) -> None:
+        """Count an answer to a task."""
+
+
+class Measurements:
+    """Measures a server and its library, for each of some instruments.
+
+    Args:
+        server: The server; each of its messages is measured.
+        library: Tells what became of a task.
+    """
+
+    def __init__(self, server: SkillsServer, library: SkillLibrary) -> None:
+        self._instruments: tuple[Instruments, ...] = ()
+        self._tools = frozenset(spec.name for spec in tools_for(library.config))
+        # Behind the spans, and before all that can refuse a message.
+        server.middleware.insert(1, self.measure)
+        library.observe(self.note)
+
+    def add(self, instruments: Instruments) -> None:
+        """Measure for these, too, from now on."""
+        self._instruments = (*self._instruments, instruments)
+
+    async def measure(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
+        """Measure how long a message takes."""
+        if ctx.method in _NOT_TIMED:
+            return await call_next(ctx)
+        with self._timed(ctx) as ended:
+            result = await call_next(ctx)
+            ended(result)
+        if ctx.method == "initialize":
+            self._await_end_of_session(ctx, result)
+        return result
+
+    def note(self, kind: EventType, data: Mapping[str, Any]) -> None:
+        """Count an event of the library that answers a task."""
+        if outcome := _derive_outcome(kind, data):
+            for each in self._instruments:
+                each.count_routing(outcome)
+
+    @contextmanager
+    def _timed(self, ctx: _Context) -> Iterator[Callable[[HandlerResult], None]]:
+        started, error_type = time.perf_counter(), ""
+
+        def end(result: HandlerResult) -> None:
+            nonlocal error_type
+            is_error = isinstance(result, dict) and result.get("isError") is True
+            error_type = "tool_error" if is_error else ""
+
+        try:
+            yield end
+        except BaseException as error:
+            error_type = _derive_error_type(error)
+            raise
+        finally:
+            operation = Operation(
+                method=known(ctx.method, METHODS),
+                tool=self._derive_tool(ctx),
+                error_type=error_type,
+                protocol_version=known(ctx.protocol_version, _VERSIONS),
+                seconds=time.perf_counter() - started,
+            )
+            for each in self._instruments:
+                each.record_operation(operation)
+
+    def _derive_tool(self, ctx: _Context) -> str:
+        if ctx.method != "tools/call":
+            return ""
+        return known((ctx.params or {}).get("name"), self._tools)
+
+    def _await_end_of_session(self, ctx: _Context, result: HandlerResult) -> None:
+        """Measure a session; a stateless server has none that outlives a request."""
+        # The SDK offers no public way from a message to its connection.
+        connection = ctx.session._connection  # noqa: SLF001
+        if ctx.request is not None and connection.session_id is None:
+            return
+        given = result.get("protocolVersion") if isinstance(result, dict) else None
+        version, started = known(given, _VERSIONS), time.perf_counter()
+
+        def end() -> None:
+            for each in self._instruments:
+                each.record_session(version, time.perf_counter() - started)
+
+        connection.exit_stack.callback(end)
+
+
+def known(value: object, values: frozenset[str]) -> str:
+    """Return a value that may be a label; the others are all the same one."""
+    return value if isinstance(value, str) and value in values else OTHER
+
+
+def _derive_error_type(error: BaseException) -> str:
+    if isinstance(error, MCPError):
+        return known(str(error.error.code), _ERROR_CODES)
+    if isinstance(error, ValidationError):
+        return _INVALID_PARAMS
+    if isinstance(error, anyio.get_cancelled_exc_class()):
+        return "cancelled"
+    return OTHER
+
+
+def _derive_outcome(kind: EventType, data: Mapping[str, Any]) -> Outcome | None:
+    match kind:
+        case "ambiguous" | "no_match":
+            return kind
+        case "skill_served":
+            return "picked" if data.get("was_picked") else "match"
+        case _:
+            return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceCondition:
+    """What one source serves now."""
+
+    place: str
+    """Its mount, or `top`; an address may say too much."""
+    commit: str | None
+    """None for a folder, which has no commits."""
+    age_seconds: float | None
+    """None for a folder, which is always current."""
+    failed_syncs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """What is served now, in numbers."""
+
+    skills: int
+    problems: Mapping[str, int]
+    """By level."""
+    sources: tuple[SourceCondition, ...]
+    events_waiting: int
+
+
+def read_condition(library: SkillLibrary, publisher: Publisher) -> Condition:
+    """Return what is served now.  Blocking."""
+    snapshot = library.snapshot if library.is_ready else None
+    levels = Counter(each.level for each in (snapshot.problems if snapshot else ()))
+    return Condition(
+        skills=len(snapshot.index) if snapshot else 0,
+        problems={level: levels[level] for level in ("error", "warning")},
+        sources=tuple(
+            SourceCondition(
+                place=state.mount or TOP,
+                commit=state.commit,
+                age_seconds=state.age_seconds,
+                failed_syncs=state.failed_syncs,
+            )
+            for state in library.states()
+        ),
+        events_waiting=publisher.outbox.spool.count_events(),
+    )

@@ -62,6 +62,9 @@ def test_snippets_for_hosts_name_our_program_and_variables_that_exist(
     for snippet in parsed:
         for key in ("mcpServers", "servers", "mcp_servers"):
             for server in snippet.get(key, {}).values():
+                if "url" in server:
+                    assert server["url"] == "https://skills.acme.com/mcp"
+                    continue
                 assert [server["command"], *server.get("args", [])] in (
                     ["skills-mcp"],
                     ["uvx", "skills-mcp-server"],

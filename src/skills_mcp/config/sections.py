@@ -560,8 +560,13 @@ class Http(Section):  # 000 §7.2
     )
     max_concurrent_requests: Concurrency = Field(
         default=64,
-        description="The maximum number of requests that are answered at once; one "
-        "more gets 503 and `Retry-After`.",
+        description="The maximum number of requests that are answered at once; the "
+        "others wait.",
+    )
+    max_waiting_requests: EntryCount = Field(
+        default=1024,
+        description="The maximum number of requests that wait, for at most 5 seconds; "
+        "one more gets 503 and `Retry-After`.",
     )
     max_streams: Concurrency = Field(
         default=4096,
@@ -572,7 +577,8 @@ class Http(Section):  # 000 §7.2
     )
     request_timeout_seconds: Seconds = Field(
         default=30,
-        description="Seconds in which a client must have sent its request.",
+        description="Seconds that a client has to send its request, and to read on "
+        "while it is answered; then it is cut off.",
     )
     refreshes_per_minute: Count = Field(
         default=6,

@@ -47,7 +47,7 @@ async def test_another_host_is_refused(host: str) -> None:
     reply = await ask(Http(), [("Host", host)])
 
     assert reply.status_code == 421
-    assert reply.json()["error"]["code"] == "HOST_NOT_ALLOWED"
+    assert reply.json()["error"]["data"]["code"] == "HOST_NOT_ALLOWED"
     assert "http.allowed_hosts" in reply.json()["error"]["message"]
 
 
@@ -135,7 +135,7 @@ async def test_only_allowed_origins_are_answered(origin: str, status: int) -> No
 
     assert reply.status_code == status
     if status == 403:
-        assert reply.json()["error"]["code"] == "ORIGIN_NOT_ALLOWED"
+        assert reply.json()["error"]["data"]["code"] == "ORIGIN_NOT_ALLOWED"
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ def test_without_a_token_a_caller_is_told_where_to_get_one(
         "scope": EVERY_SCOPE,
         "resource_metadata": METADATA,
     }
-    assert answer.json()["error"]["code"] == "SIGN_IN_NEEDED"
+    assert answer.json()["error"]["data"]["code"] == "SIGN_IN_NEEDED"
     assert METADATA in answer.json()["error"]["message"]
 
 
@@ -165,7 +165,7 @@ def test_a_refused_token_is_refused_with_the_reason(
     assert challenge["error"] == "invalid_token"
     assert challenge["error_description"] == "The token has expired"
     assert challenge["resource_metadata"] == METADATA
-    assert answer.json()["error"]["code"] == "INVALID_TOKEN"
+    assert answer.json()["error"]["data"]["code"] == "INVALID_TOKEN"
 
 
 def test_a_token_is_in_one_header_only(client: httpx.Client, issuer: Issuer) -> None:
@@ -194,7 +194,7 @@ def test_a_provider_that_is_away_is_no_reason_to_sign_in_again() -> None:
     assert answer.status_code == 503
     assert answer.headers["Retry-After"] == "10"
     assert "WWW-Authenticate" not in answer.headers
-    assert answer.json()["error"]["code"] == "SIGN_IN_UNAVAILABLE"
+    assert answer.json()["error"]["data"]["code"] == "SIGN_IN_UNAVAILABLE"
 
 
 def test_a_provider_that_has_gone_keeps_nobody_out_who_is_known() -> None:
@@ -343,7 +343,7 @@ def test_a_scope_that_cannot_be_meant_is_refused(
     answer = client.get("/mcp", headers=signed, params=query)
 
     assert answer.status_code == 400
-    assert answer.json()["error"]["code"] == "INVALID_ARGUMENTS"
+    assert answer.json()["error"]["data"]["code"] == "INVALID_ARGUMENTS"
     assert client.get("/mcp", headers=headers, params=query).status_code == 401
 
 

@@ -204,7 +204,7 @@ async def test_a_forgery_is_refused(file: Path, headers: dict[str, str]) -> None
         reply = await served.client.post(URL, content=BODY, headers=raw)
 
         assert reply.status_code == 403
-        assert reply.json()["error"]["code"] == "DELIVERY_REFUSED"
+        assert reply.json()["error"]["data"]["code"] == "DELIVERY_REFUSED"
         assert served.pushes == []
         await _causes_nothing(served)
 

@@ -7,6 +7,7 @@ from starlette.types import ASGIApp
 from skills_mcp.config import Config
 from skills_mcp.server.app import SkillsServer
 from skills_mcp.server.http.addresses import Addresses, checked
+from skills_mcp.server.http.admission import Admission
 from skills_mcp.server.http.protected_resource import PATH
 from skills_mcp.server.http.sign_in import check_sign_in, signed_in
 from skills_mcp.server.http.streams import Streams
@@ -46,6 +47,7 @@ def create_application(
     app = Streams(signed_in(app, http, config.access or None), ending=ending)
     if webhook:
         app = webhook.in_front_of(app)
+    app = Admission(app, http=http)
     return checked(
         app, Addresses.of(http), trust_proxy_headers=http.trust_proxy_headers
     )

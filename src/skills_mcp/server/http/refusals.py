@@ -1,16 +1,25 @@
-"""What a guard answers instead of the application: a status, a code and a hint."""
+"""What a guard answers instead of the application, in the words of MCP.
+
+Clients show the message of a JSON-RPC error to the agent, also beside a status; of
+another body they say only that the server answered with an error.
+"""
 
 from collections.abc import Mapping
 
+from mcp_types import INTERNAL_ERROR, INVALID_REQUEST
 from starlette.responses import JSONResponse
+
+_SERVER_ERROR = 500  # from here on, the request was not at fault
 
 
 def refuse(
     status: int, code: str, message: str, headers: Mapping[str, str] | None = None
 ) -> JSONResponse:
-    """Return an answer in the shape that the errors of tools have, too."""
+    """Return a JSON-RPC error with a status; `code` is stable and in capitals."""
+    number = INTERNAL_ERROR if status >= _SERVER_ERROR else INVALID_REQUEST
+    error = {"code": number, "message": message, "data": {"code": code}}
     return JSONResponse(
-        {"error": {"code": code, "message": message}},
+        {"jsonrpc": "2.0", "id": None, "error": error},
         status_code=status,
         headers=headers,
     )

@@ -22,6 +22,7 @@ from skills_mcp.server.app import SkillsServer
 from skills_mcp.server.ending import leave, run_or_end, watch_signals
 from skills_mcp.server.http.application import create_application
 from skills_mcp.server.http.closing import Closing
+from skills_mcp.server.http.connections import bounded, open_files_for
 from skills_mcp.server.http.health import Health
 from skills_mcp.server.http.metrics import Metrics, RequestMetrics
 from skills_mcp.server.http.operations import create_operations
@@ -131,6 +132,7 @@ def _configure(application: ASGIApp, http: Http) -> uvicorn.Config:
         access_log=False,
         backlog=_BACKLOG,
         date_header=False,
+        http=bounded(http.request_timeout_seconds, open_files_for(http)),
         lifespan="on",
         log_config=None,
         proxy_headers=False,

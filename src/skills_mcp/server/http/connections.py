@@ -1,0 +1,160 @@
+"""Connections that are closed if a client sends or reads too slowly, and how many.
+
+uvicorn waits for ever for the headers of a request, and for a client that reads no
+further.
+"""
+
+import asyncio
+import logging
+
+import h11
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from skills_mcp.config import Http
+from skills_mcp.server.http.refusals import refuse
+
+logger = logging.getLogger(__name__)
+
+# What the process opens besides: files of skills, Git, the other port, and the
+# connections that are refused.
+_SPARE_FILES = 384
+
+# Connections of clients that are told to come again; one more is only closed.
+_SPARE_CONNECTIONS = 128
+
+
+class Connection(H11Protocol):
+    """Closes itself when the client owes something for too long.
+
+    A client owes the head of a request as soon as it has connected or sent a part of
+    it, then the body, and then it owes to read the answer.  While it is answered it
+    owes nothing.
+    """
+
+    patience_seconds: float
+    max_connections: int
+
+    _owed: object = None
+    _sending: asyncio.TimerHandle | None = None
+    _reading: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a connection; beyond the bound it is only told to come again."""
+        super().connection_made(transport)
+        # A reply that waits in memory counts, however short it is.
+        transport.set_write_buffer_limits(high=0)
+        excess = len(self.connections) - self.max_connections
+        if excess > _SPARE_CONNECTIONS:
+            transport.abort()
+        elif excess > 0:
+            self.app = _refuse_connection
+        self._expect()
+
+    def data_received(self, data: bytes) -> None:
+        """Read what has come, and wait for what is still owed."""
+        super().data_received(data)
+        self._expect()
+
+    def _expect(self) -> None:
+        """Start the clock of the next part of the request, unless it runs already."""
+        owed = self.conn.their_state
+        if owed is self._owed:
+            return
+        self._owed = owed
+        if self._sending:
+            self._sending.cancel()
+        if owed is h11.IDLE:
+            self._sending = self.loop.call_later(self.patience_seconds, self._hang_up)
+        elif owed is h11.SEND_BODY:
+            # The application is the first to give up, with an answer.
+            self._sending = self.loop.call_later(
+                2 * self.patience_seconds, self._hang_up
+            )
+
+    def on_response_complete(self) -> None:
+        """Let the pause between two requests be that of `timeout_keep_alive`."""
+        super().on_response_complete()
+        if self.conn.their_state is h11.IDLE:
+            self._owed = None
+            if self._sending:
+                self._sending.cancel()
+
+    def pause_writing(self) -> None:
+        """Wait for the client to read."""
+        super().pause_writing()
+        self._watch_reader()
+
+    def resume_writing(self) -> None:
+        """Go on: the client has read everything."""
+        super().resume_writing()
+        if self._reading:
+            self._reading.cancel()
+
+    def _watch_reader(self) -> None:
+        unread_bytes = self.transport.get_write_buffer_size()
+        self._reading = self.loop.call_later(
+            self.patience_seconds, self._check_reader, unread_bytes
+        )
+
+    def _check_reader(self, unread_bytes: int) -> None:
+        if self.transport.get_write_buffer_size() < unread_bytes:
+            self._watch_reader()
+        else:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        logger.info("Closed a connection: the client was too slow")
+        self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection and its clocks."""
+        super().connection_lost(exc)
+        for clock in (self._sending, self._reading):
+            if clock:
+                clock.cancel()
+
+
+def bounded(patience_seconds: float, max_connections: int) -> type[Connection]:
+    """Return the class of the connections of a port, with its bounds."""
+    bounds = {"patience_seconds": patience_seconds, "max_connections": max_connections}
+    return type("BoundedConnection", (Connection,), bounds)
+
+
+def open_files_for(http: Http) -> int:
+    """Permit this process the files that its bounds need, or as many as there may be.
+
+    Returns:
+        The number of connections that are possible.
+    """
+    calls = http.max_concurrent_requests + http.max_waiting_requests
+    connections = http.max_streams + calls
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return connections
+    wanted = connections + _SPARE_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return connections
+    is_enough = hard == resource.RLIM_INFINITY or hard >= wanted
+    permitted = wanted if is_enough else hard
+    resource.setrlimit(resource.RLIMIT_NOFILE, (permitted, hard))
+    if not is_enough:
+        logger.warning(
+            "Only %s files may be open at once (ulimit -n), so clients beyond %s "
+            "connections are refused. Set the limit to %s (systemd: LimitNOFILE=), or "
+            "lower http.max_streams.",
+            *(f"{hard:,}", f"{hard - _SPARE_FILES:,}", f"{wanted:,}"),
+        )
+    return max(permitted - _SPARE_FILES, 1)
+
+
+async def _refuse_connection(scope: Scope, receive: Receive, send: Send) -> None:
+    answer: ASGIApp = refuse(
+        503,
+        "TOO_MANY_CONNECTIONS",
+        "The server has as many connections as it takes. Try again in 5 s.",
+        {"Retry-After": "5", "Connection": "close"},
+    )
+    await answer(scope, receive, send)

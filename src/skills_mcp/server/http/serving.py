@@ -22,7 +22,7 @@ from skills_mcp.server.app import SkillsServer
 from skills_mcp.server.ending import leave, run_or_end, watch_signals
 from skills_mcp.server.http.application import create_application
 from skills_mcp.server.http.closing import Closing
-from skills_mcp.server.http.connections import bounded, open_files_for
+from skills_mcp.server.http.connections import Connection, bounded, open_files_for
 from skills_mcp.server.http.health import Health
 from skills_mcp.server.http.metrics import Metrics, RequestMetrics
 from skills_mcp.server.http.operations import create_operations
@@ -79,6 +79,7 @@ async def serve_http(
     """
     webhook = open_webhook(library, http)
     ending, draining, failed = anyio.Event(), anyio.Event(), anyio.Event()
+    connections = bounded(http.request_timeout_seconds, open_files_for(http))
     listening, operating = _listen(http)
     health = Health(library)
     metrics = Metrics(partial(read_condition, library, publisher))
@@ -88,9 +89,10 @@ async def serve_http(
     )
     closing = Closing(application, ending=ending)
     measured = RequestMetrics(closing, metrics=metrics)
-    port = _Port(_configure(measured, http), health.begin)
+    port = _Port(_configure(measured, http, connections), health.begin)
     # It answers until the process ends: a load balancer asks until then.
-    operations = _Port(_configure(create_operations(http, health, metrics), http))
+    answers = create_operations(http, health, metrics)
+    operations = _Port(_configure(answers, http, connections))
 
     def close() -> None:
         draining.set()
@@ -126,13 +128,15 @@ async def _drain(
     close()
 
 
-def _configure(application: ASGIApp, http: Http) -> uvicorn.Config:
+def _configure(
+    application: ASGIApp, http: Http, connections: type[Connection]
+) -> uvicorn.Config:
     return uvicorn.Config(
         application,
         access_log=False,
         backlog=_BACKLOG,
         date_header=False,
-        http=bounded(http.request_timeout_seconds, open_files_for(http)),
+        http=connections,
         lifespan="on",
         log_config=None,
         proxy_headers=False,

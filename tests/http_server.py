@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,22 +89,31 @@ def served(
         command = [sys.executable, "-m", "skills_mcp", "--transport", "http", *options]
         if not {"--repo", "--skills-dir"} & set(options):
             command += ["--skills-dir", str(content)]
-        process = subprocess.Popen(
-            command,
-            env={**os.environ, "SKILLS_MCP_HOME": home, **(environment or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        server = HttpServer(process)
-        reader = Thread(target=server.follow, daemon=True)
-        reader.start()
-        try:
-            yield server
-        finally:
-            process.kill()
-            process.wait()
-            reader.join()
-            assert process.stderr
-            process.stderr.close()
+        with following(command, {"SKILLS_MCP_HOME": home, **(environment or {})}) as it:
+            yield it
+
+
+@contextmanager
+def following(
+    command: Sequence[str], environment: Mapping[str, str]
+) -> Iterator[HttpServer]:
+    """Start a server and read its log; it is killed with the block."""
+    process = subprocess.Popen(
+        command,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    server = HttpServer(process)
+    reader = Thread(target=server.follow, daemon=True)
+    reader.start()
+    try:
+        yield server
+    finally:
+        process.kill()
+        process.wait()
+        reader.join()
+        assert process.stderr
+        process.stderr.close()

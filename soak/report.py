@@ -65,6 +65,7 @@ PROMISES = {
     50: "Staleness is visible",
     51: "Nothing leaks over time",
     52: "Hidden characters and secrets are found",
+    53: "Only valid tokens sign in, and the provider may rotate keys or go",
 }
 """The text of each promise, by the number that a `Figure` has."""
 

@@ -23,6 +23,7 @@ from soak.events import (
     deadends,
     discretion,
 )
+from soak.http import sign_in
 from soak.input import (
     bombs,
     findings,
@@ -91,6 +92,7 @@ SCENARIOS: tuple[tuple[str, Scenario], ...] = (
     *provenance.SCENARIOS,
     *staleness.SCENARIOS,
     *findings.SCENARIOS,
+    *sign_in.SCENARIOS,
 )
 
 # What would reach the product from the developer's own machine.

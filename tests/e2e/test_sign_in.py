@@ -1,5 +1,6 @@
 """Callers with tokens of a provider, and the client of the SDK, in both eras."""
 
+import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -61,7 +62,7 @@ async def calling(
 async def test_a_client_of_each_era_comes_in_with_a_token(
     server: HttpServer, issuer: Issuer, era: str
 ) -> None:
-    async with calling(server, issuer.token(), era) as client:
+    async with calling(server, issuer.token(groups=["react"]), era) as client:
         reply = await ask(client, "get_skill", context="react auth")
         tools = {tool.name for tool in (await client.list_tools()).tools}
 
@@ -117,6 +118,35 @@ def test_a_tool_beyond_the_token_is_a_challenge(
     )
     assert reply.status_code == 403
     assert 'error="insufficient_scope"' in reply.headers["WWW-Authenticate"]
+
+
+async def test_a_caller_sees_the_skills_that_the_claims_give(
+    server: HttpServer, issuer: Issuer, era: str
+) -> None:
+    async with calling(server, issuer.token(groups=["react"]), era) as client:
+        seen = await ask(client, "list_skills")
+    async with calling(server, issuer.token(), era) as client:
+        hidden = await ask(client, "list_skills")
+    narrowed = {"X-Skills-Scope": f"{HIDDEN}/**"}
+    async with calling(
+        server, issuer.token(groups=["react"]), era, **narrowed
+    ) as client:
+        narrow = await ask(client, "list_skills")
+
+    assert "react" in json.dumps(seen)
+    assert "react" not in json.dumps(hidden)
+    assert "react" in json.dumps(narrow)
+    assert len(json.dumps(narrow)) < len(json.dumps(seen))
+
+
+async def test_a_header_widens_nothing(
+    server: HttpServer, issuer: Issuer, era: str
+) -> None:
+    wide = {"X-Skills-Scope": f"*,{HIDDEN}/**"}
+    async with calling(server, issuer.token(), era, **wide) as client:
+        listed = await ask(client, "list_skills")
+
+    assert "react" not in json.dumps(listed)
 
 
 def _call(tool: str) -> dict[str, Any]:

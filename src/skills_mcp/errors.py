@@ -16,6 +16,7 @@ SkillsError                     code                  whose turn it is
 ├── SkillNotFoundError          SKILL_NOT_FOUND       model
 ├── SkillDisabledError          SKILL_DISABLED        operator
 ├── AmbiguousNameError          SKILL_AMBIGUOUS       model: pass the path
+├── RefreshLimitError           REFRESH_TOO_OFTEN     model: later
 ├── FileError
 │   ├── InvalidPathError        INVALID_PATH          model
 │   ├── UndeclaredFileError     FILE_NOT_FOUND        model
@@ -147,6 +148,12 @@ class AmbiguousNameError(SkillsError):
     """Several skills have this name; their paths differ."""
 
     code = "SKILL_AMBIGUOUS"
+
+
+class RefreshLimitError(SkillsError):
+    """A caller of a shared server has refreshed as often as `http` allows."""
+
+    code = "REFRESH_TOO_OFTEN"
 
 
 class FileError(SkillsError):

@@ -34,6 +34,7 @@ from skills_mcp.server.arguments import NOT_AN_OBJECT, parse
 from skills_mcp.server.callers import caller_of
 from skills_mcp.server.core_tools import CORE_TOOLS
 from skills_mcp.server.notices import Notices
+from skills_mcp.server.refresh_limit import RefreshLimit, derive_bucket
 from skills_mcp.server.replies import (
     Reply,
     answered,
@@ -148,6 +149,7 @@ class _Tools:
             spec.name: spec.advertise(is_shared=is_shared) for spec in specs
         }
         self._owes_core_skills = not (is_shared or library.is_ready)
+        self._refreshes = RefreshLimit(library.config.http.refreshes_per_minute)
 
     async def list_tools(
         self, context: _Context, _: PaginatedRequestParams | None
@@ -170,7 +172,8 @@ class _Tools:
                 message=f"Unknown tool: {params.name}. There are: {known}",
             )
         library = self._library.seen_by(caller.access)
-        reply = await _call(library, spec, context, params.arguments or {})
+        given = params.arguments or {}
+        reply = await answered(self._call(library, spec, context, given))
         if (
             self._owes_core_skills
             and params.name in _FIRST_TOOLS
@@ -182,6 +185,18 @@ class _Tools:
             reply = for_another_machine(reply)
         rules = self._library.config.responses
         return render(reply, rules.format, rules.max_characters)
+
+    async def _call(
+        self,
+        library: SkillLibrary,
+        spec: ToolSpec,
+        context: _Context,
+        given: dict[str, Any],
+    ) -> Reply:
+        if self._is_shared and spec.name == "refresh_skills":
+            trusted = library.config.http.trust_proxy_headers
+            self._refreshes.take(derive_bucket(context, trust_proxy_headers=trusted))
+        return await _call(library, spec, context, given)
 
 
 class SkillsServer(Server[Any]):

@@ -75,9 +75,27 @@ def test_what_only_others_have_is_not_here() -> None:
     assert [name for name in NOT_OURS if name in source] == []
 
 
+def refusals() -> set[str]:
+    """Return every code with which a request over HTTP is refused."""
+    rooms = [each for each in SOURCES if each.parent.name == "http"]
+    source = "\n".join(each.read_text(encoding="utf-8") for each in rooms)
+    found = re.findall(r'refuse\(\s*\d+,\s*"([A-Z_]+)"', source)
+    return {*found, "INVALID_TOKEN", "SIGN_IN_NEEDED"}  # that of RFC 6750, or ours
+
+
+def test_every_refusal_over_http_is_documented() -> None:
+    documented = [
+        code(row["Code"])
+        for row in table(section(REFERENCE / "errors.md", "## Over HTTP"))
+    ]
+
+    assert sorted(documented) == sorted(refusals())
+
+
 @every_page
 def test_names_in_capitals_are_codes_or_variables_that_exist(page: Path) -> None:
     known = {each.code for each in error_classes()} | variables() | NOT_OURS
+    known |= refusals()
     known |= {*ENVIRONMENT_ALLOWED, "SSH_AUTH_SOCK", "SKILL_DIR"}
     # Named as what a script never sees, or as what an operator may let through.
     known |= {"LD_PRELOAD", "BASH_ENV", "NODE_OPTIONS"}

@@ -71,6 +71,7 @@ def derive_bucket(
     if caller.subject or request is None:
         return caller.issuer, caller.subject
     if trust_proxy_headers and (chain := request.headers.get("x-forwarded-for")):
-        return chain.rpartition(",")[2].strip()  # what the nearest proxy has seen
+        seen_by_the_nearest: str = chain.rpartition(",")[2]
+        return seen_by_the_nearest.strip()
     address: str = request.client.host if request.client else ""
     return address

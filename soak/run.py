@@ -23,7 +23,7 @@ from soak.events import (
     deadends,
     discretion,
 )
-from soak.http import sign_in
+from soak.http import real_clients, sign_in
 from soak.input import (
     bombs,
     findings,
@@ -93,6 +93,7 @@ SCENARIOS: tuple[tuple[str, Scenario], ...] = (
     *staleness.SCENARIOS,
     *findings.SCENARIOS,
     *sign_in.SCENARIOS,
+    *real_clients.SCENARIOS,
 )
 
 # What would reach the product from the developer's own machine.

@@ -32,7 +32,9 @@ def install(folder: Path) -> Path:
         raise Unavailable("there is no npm")
     folder.mkdir()
     (folder / "package.json").write_text("{}")
+    # Without a registry it gives up at once, and what was fetched before is used.
     command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts"]
+    command += ["--prefer-offline", "--fetch-retries=0", "--fetch-timeout=20000"]
     done = subprocess.run(
         [*command, _PACKAGE], cwd=folder, capture_output=True, check=False
     )

@@ -1,17 +1,25 @@
+import json
 from typing import Any
 
 import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from hypothesis import given
+from hypothesis import strategies as st
 
 from skills_mcp.identity import access_tokens
-from skills_mcp.identity.access_tokens import InvalidTokenError, parse_scopes
+from skills_mcp.identity.access_tokens import (
+    InvalidTokenError,
+    TokenValidator,
+    parse_scopes,
+)
 from tests.identity.issuer import (
     AUDIENCE,
     Issuer,
     check,
     private_key,
+    running_issuer,
     unsigned,
     validator_of,
 )
@@ -171,6 +179,40 @@ def test_what_is_no_token_is_refused(issuer: Issuer, text: str) -> None:
         check(validator_of(issuer), text)
 
     assert issuer.requests == []
+
+
+_HEADERS = st.dictionaries(
+    st.sampled_from(["alg", "typ", "kid", "crit", "b64", "jku", "other"]),
+    st.one_of(
+        st.sampled_from(["RS256", "none", "HS256", "JWT", "at+jwt", "first"]),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+            lambda inner: st.lists(inner, max_size=2),
+            max_leaves=3,
+        ),
+    ),
+)
+
+
+@given(header=_HEADERS, rest=st.text("abcAB.=-_ \u00e9\ud800\x00", max_size=20))
+def test_whatever_comes_as_a_token_is_refused(
+    known: TokenValidator, header: dict[str, Any], rest: str
+) -> None:
+    head = jwt.utils.base64url_encode(json.dumps(header).encode()).decode()
+
+    for token in (f"{head}.{rest}", f"{head}.e30.{rest}", rest):
+        with pytest.raises(InvalidTokenError):
+            check(known, token)
+
+
+@pytest.fixture(scope="module")
+def known() -> TokenValidator:
+    """A validator that has its keys, whose provider has gone."""
+    with running_issuer() as issuer:
+        validator = validator_of(issuer)
+        validator.load_first_keys()
+        assert check(validator, issuer.token())
+    return validator
 
 
 def test_a_huge_token_is_refused_before_it_is_read(issuer: Issuer) -> None:

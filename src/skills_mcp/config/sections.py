@@ -40,6 +40,7 @@ from skills_mcp.config.values import (
     Skew,
     SpoolBytes,
     Subfolder,
+    ToolScope,
     Toolset,
     Verify,
 )
@@ -493,7 +494,7 @@ class Auth(Section):
         default=("skills:read", "skills:feedback", "skills:refresh"),
         description="The scopes that clients are told to ask for.",
     )
-    default_scopes: tuple[Name, ...] = Field(
+    default_scopes: tuple[ToolScope, ...] = Field(
         default=(),
         description="The scopes of a token without any of `scope_claims`, for "
         "providers that have no scopes of your own.",

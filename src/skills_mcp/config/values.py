@@ -34,6 +34,7 @@ Drain = Annotated[int, Field(ge=0, le=600)]
 AlgorithmSetting = Literal["auto", "keyword", "ranked"]
 Verify = Literal["commit", "tag", "both"]
 Toolset = Literal["core", "packages"]
+ToolScope = Literal["skills:read", "skills:refresh", "skills:feedback"]
 # YAML reads a bare `off` as false.
 SandboxDemand = Annotated[
     Literal["required", "best_effort", "off"],

@@ -64,7 +64,7 @@ class _Remembered:
 class TokenValidator:
     """Says whose token it is.
 
-    Only `load_keys` may be called beside its other methods, in a thread of its own.
+    Only its loading may run beside its other methods, in a thread of its own.
 
     Args:
         keys: Those of the issuer.
@@ -98,6 +98,13 @@ class TokenValidator:
             InvalidTokenError: No key could make the token valid.
         """
         return self._keys.is_due(self._find_key_name(token))
+
+    def load_first_keys(self) -> None:
+        """Ask the issuer for its keys before any token comes.  Blocking.
+
+        If it does not answer, that is logged, and the next token asks again.
+        """
+        self._keys.load("")
 
     def load_keys(self, token: str) -> None:
         """Ask the issuer for its keys.  Blocking.

@@ -22,7 +22,7 @@ from skills_mcp.server.http.protected_resource import WELL_KNOWN
 from skills_mcp.server.http.sign_in import check_sign_in, signed_in
 from tests.identity.issuer import Issuer, running_issuer
 from tests.server.http.listening import listening
-from tests.support import until
+from tests.support import until, wait_for
 
 BASE = "https://skills.example.com"
 METADATA = f"{BASE}{WELL_KNOWN}/mcp"
@@ -195,6 +195,31 @@ def test_a_provider_that_is_away_is_no_reason_to_sign_in_again() -> None:
     assert answer.headers["Retry-After"] == "10"
     assert "WWW-Authenticate" not in answer.headers
     assert answer.json()["error"]["data"]["code"] == "SIGN_IN_UNAVAILABLE"
+
+
+def test_the_log_tells_at_the_start_that_a_provider_is_away(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with running_issuer() as issuer:
+        url = issuer.url
+
+    with guarded(url):
+        wait_for(lambda: "No keys to check tokens with" in caplog.text)
+
+
+def test_keys_are_loaded_before_anyone_comes(issuer: Issuer) -> None:
+    before = issuer.asked_for_keys()
+
+    with guarded(issuer.url):
+        wait_for(lambda: issuer.asked_for_keys() == before + 1)
+
+
+def test_a_provider_that_hangs_holds_up_neither_the_start_nor_the_end() -> None:
+    with running_issuer() as issuer:
+        issuer.released.clear()
+        with guarded(issuer.url) as client:
+            wait_for(lambda: issuer.requests)
+            assert client.get(WELL_KNOWN).is_success
 
 
 def test_a_provider_that_has_gone_keeps_nobody_out_who_is_known() -> None:

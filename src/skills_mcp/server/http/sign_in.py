@@ -173,7 +173,7 @@ class SignIn:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer or refuse a request."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self._live(scope, receive, send)
             return
         try:
             claims = await self._authenticate(scope)
@@ -189,6 +189,21 @@ class SignIn:
         # With this the SDK keeps a session for the caller that has opened it.
         scope["user"] = AuthenticatedUser(_derive_access_token(claims, principal))
         await self._app(scope, receive, send)
+
+    async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Load keys beside the start, so that the log tells early what is wrong."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._load_first_keys)
+            await self._app(scope, receive, send)
+            tasks.cancel_scope.cancel()
+
+    async def _load_first_keys(self) -> None:
+        logger.info("Callers sign in with tokens of %s", self._rules.issuer)
+        await anyio.to_thread.run_sync(
+            self._validator.load_first_keys,
+            limiter=self._loading,
+            abandon_on_cancel=True,
+        )
 
     async def _authenticate(self, scope: Scope) -> Claims:
         """Return what the token of a request says.

@@ -82,7 +82,9 @@ def derive_access(
     """
     if grants is None:
         return Access(None, tuple(scope))
-    given = (each for each in grants if _applies(each, claims))
+    named = {name for each in grants for name in each.when}
+    held = {name: frozenset(_find_values(claims, name)) for name in named}
+    given = (each for each in grants if _applies(each, held))
     shown = dict.fromkeys((tuple(each.allow), tuple(each.deny)) for each in given)
     return Access(tuple(shown), tuple(scope))
 
@@ -107,11 +109,8 @@ def parse_scope(text: str) -> tuple[str, ...]:
     return patterns
 
 
-def _applies(grant: AccessGrant, claims: Mapping[str, Any]) -> bool:
-    return all(
-        not set(values).isdisjoint(_find_values(claims, name))
-        for name, values in grant.when.items()
-    )
+def _applies(grant: AccessGrant, held: Mapping[str, frozenset[str]]) -> bool:
+    return all(not held[name].isdisjoint(values) for name, values in grant.when.items())
 
 
 def _find_values(claims: Mapping[str, Any], name: str) -> Iterator[str]:

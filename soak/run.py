@@ -23,7 +23,7 @@ from soak.events import (
     deadends,
     discretion,
 )
-from soak.http import real_clients, sign_in
+from soak.http import merging, real_clients, rolling_restart, sign_in
 from soak.input import (
     bombs,
     findings,
@@ -94,6 +94,8 @@ SCENARIOS: tuple[tuple[str, Scenario], ...] = (
     *findings.SCENARIOS,
     *sign_in.SCENARIOS,
     *real_clients.SCENARIOS,
+    *rolling_restart.SCENARIOS,
+    *merging.SCENARIOS,
 )
 
 # What would reach the product from the developer's own machine.

@@ -15,6 +15,7 @@ from skills_mcp.embeddings.skill_vectors import (
     compose_skill_text,
 )
 from skills_mcp.embeddings.vector_store import VectorStore
+from skills_mcp.routing.seen_skills import SeenSkills
 from skills_mcp.skills.model import Skill
 from tests.embeddings.embedding_server import (
     KEY,
@@ -27,6 +28,7 @@ from tests.embeddings.embedding_server import (
     vectors_answer,
 )
 from tests.embeddings.lexical import LexicalMatcher
+from tests.routing.matchers import ranked_matcher
 from tests.support import make_skill, wait_for
 
 PARAPHRASE = "what do our customers owe us"
@@ -348,3 +350,26 @@ def test_a_lone_surrogate_in_a_skill_does_not_break_the_request() -> None:
 
     assert compose_skill_text(skill).isprintable() is False
     assert compose_skill_text(skill).encode()
+
+
+def test_a_caller_s_vectors_are_rows_of_those_of_all_skills(
+    vectors_of: Prepare,
+) -> None:
+    skills = example_skills()
+    vectors = vectors_of(skills)
+    numbers = [number for number, each in enumerate(skills) if each.path != "billing"]
+    some = [skills[number] for number in numbers]
+    paths = [each.path for each in some]
+    seen = SeenSkills(len(skills), np.array(numbers), skills, paths)
+    alone = vectors_of(some)
+    matcher = ranked_matcher(skills).seen(seen)
+
+    fused = vectors.fuse(matcher, seen)
+    assert fused.score(PARAPHRASE) == matcher.score(PARAPHRASE)
+    vectors.prepare()
+    alone.prepare()
+
+    expected = alone.fuse(ranked_matcher(some))
+    for task in (PARAPHRASE, "ship it to production", "billing"):
+        assert fused.score(task) == expected.score(task)
+        assert "billing" not in {each.skill.path for each in fused.score(task)}

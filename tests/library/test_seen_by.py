@@ -3,23 +3,45 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import anyio
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared.exceptions import MCPError
 from mcp_types import PaginatedRequestParams, ReadResourceRequestParams
 
+from skills_mcp.analytics.spool import Spool
+from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.git.remote import Remote
+from skills_mcp.content.local import LocalFolder
+from skills_mcp.content.mounts import Mounts
+from skills_mcp.content.source import Mount
 from skills_mcp.identity.access import EVERYTHING, Access
+from skills_mcp.identity.principal import derive_anonymous
+from skills_mcp.library.catalog import RENDERERS
 from skills_mcp.library.skill_library import SkillLibrary
+from skills_mcp.server.callers import PRINCIPAL_KEY
 from skills_mcp.server.replies import answered, render
 from skills_mcp.server.resources import Resources
+from skills_mcp.skills.model import SkillPath
+from skills_mcp.snapshots.changes import SkillChanges
 from tests.clients import TOOLS
 from tests.packages import package_text
-from tests.support import make_skill, open_library, skill_text, write
+from tests.support import (
+    Upstream,
+    make_skill,
+    open_library,
+    running,
+    skill_text,
+    spooled,
+    write,
+    write_skill,
+)
 
 SPECS = {spec.name: spec for spec in TOOLS}
 
@@ -195,9 +217,12 @@ async def call(library: SkillLibrary, tool: str, asked: Any) -> str:
     return render(reply, "json", 40_000).model_dump_json()
 
 
-async def read_resources(library: SkillLibrary, uris: Iterable[str]) -> Iterator[str]:
+async def read_resources(
+    library: SkillLibrary, access: Access, uris: Iterable[str]
+) -> Iterator[str]:
     resources = Resources(library, wait_seconds=1)
-    context: Any = SimpleNamespace(protocol_version="2026-07-28", request=None)
+    request = SimpleNamespace(scope={PRINCIPAL_KEY: derive_anonymous(access)})
+    context: Any = SimpleNamespace(protocol_version="2026-07-28", request=request)
     listed = await resources.list(context, PaginatedRequestParams())
     said = [listed.model_dump_json()]
     for uri in uris:
@@ -213,10 +238,10 @@ def replies(
     server: Server,
     files: Sequence[File],
     tasks: Sequence[str],
-    library: SkillLibrary | None = None,
+    access: Access = EVERYTHING,
 ) -> dict[str, str]:
     """Return what a server says to everything that it can be asked."""
-    library = library or server.library
+    library = server.library.seen_by(access)
 
     async def gather() -> dict[str, str]:
         said = {}
@@ -225,13 +250,13 @@ def replies(
         names = sorted(name for each in files for name in each.files)
         uris = [f"skill://{name.removesuffix('.md')}/SKILL.md" for name in names]
         uris += [f"skill://{name}" for name in names]
-        read = await read_resources(library, uris)
+        read = await read_resources(server.library, access, uris)
         pairs = zip(["", *uris], read, strict=True)
         said |= {f"resources {uri}": text for uri, text in pairs}
         return said
 
     said = anyio.run(gather)
-    for style in ("skills_context", "available_skills"):
+    for style in RENDERERS:
         said[style] = library.compose_catalog(style).text
     said["core"] = repr(library.core_skills())
     said["algorithm"] = library.snapshot.algorithm
@@ -266,12 +291,10 @@ def test_every_reply_is_that_of_a_server_with_the_visible_skills_alone(
         whole = serve(Path(folder) / "whole", files, settings)
         alone = serve(Path(folder) / "alone", visible, settings)
         for narrowed in {(), scope}:
-            seen = whole.library.seen_by(Access(grants, narrowed))
-            expected = replies(
-                alone, files, tasks, alone.library.seen_by(Access(None, narrowed))
-            )
-            found = replies(whole, files, tasks, seen)
-            if not visible:
+            access = Access(grants, narrowed)
+            found = replies(whole, files, tasks, access)
+            expected = replies(alone, files, tasks, Access(None, narrowed))
+            if not whole.library.seen_by(access).snapshot.index.shown_numbers:
                 found, expected = without_sources(found), without_sources(expected)
             assert differing(found, expected) == {}
 
@@ -284,14 +307,19 @@ def test_a_scope_finds_what_the_operator_s_allow_would_find(
         whole = serve(Path(folder) / "whole", files)
         rules = {"visibility": {"allow": list(scope)}}
         allowed = serve(Path(folder) / "allowed", files, rules)
-        found = replies(whole, files, tasks, whole.library.seen_by(Access(None, scope)))
+        found = replies(whole, files, tasks, Access(None, scope))
         expected = replies(allowed, files, tasks)
-        # What is not offered by the operator may be told; the rest is the same.
+        # What an operator does not offer is refused as such; what a request leaves out
+        # does not exist for it, so that a name may be that of another skill.
         refused = {c for c, text in expected.items() if "SKILL_DISABLED" in text}
-        for each in refused:
-            assert "SKILL_NOT_FOUND" in found[each] or "report_usage" in each
-        same = found.keys() - refused - {c for c in found if "list_skills" in c}
-        assert {c: found[c] for c in same} == {c: expected[c] for c in same}
+        assert not any("SKILL_DISABLED" in text for text in found.values())
+        # So a list may call a skill by a name where the operator's has a path.
+        named = {c for c in found if c in RENDERERS or "list_skills" in c}
+        same = found.keys() - refused - named
+        different = differing(
+            {c: found[c] for c in same}, {c: expected[c] for c in same}
+        )
+        assert different == {}
 
 
 def test_everything_is_the_library_itself(tmp_path: Path) -> None:
@@ -299,3 +327,124 @@ def test_everything_is_the_library_itself(tmp_path: Path) -> None:
 
     assert library.seen_by(EVERYTHING) is library
     assert library.seen_by(Access(())).snapshot.index.get("_root") is None
+
+
+@pytest.fixture
+def content(tmp_path: Path) -> Path:
+    """Return a folder with the skills payments/one and ui/two."""
+    write_skill(tmp_path / "content", "payments/one.md", keywords=["pay"])
+    write_skill(tmp_path / "content", "ui/two.md", keywords=["button"])
+    return tmp_path / "content"
+
+
+UI = Access(((("ui/**",), ()),))
+PAYMENTS = Access(((("payments/**",), ()),))
+
+
+async def test_a_refresh_tells_a_caller_of_visible_skills_alone(content: Path) -> None:
+    library = open_library(content)
+    write_skill(content, "payments/new.md")
+    write(content / "payments/broken.md", "---\nkeywords: [\n---\n")
+
+    async with running(library):
+        seen = await library.seen_by(UI).refresh()
+        write_skill(content, "payments/newer.md")
+        write(content / "payments/worse.md", "---\nkeywords: [\n---\n")
+        others = await library.seen_by(PAYMENTS).refresh()
+        write_skill(content, "ui/new.md")
+        everything = await library.refresh()
+
+    assert seen.changes == SkillChanges()
+    assert (seen.skills_reindexed, seen.files_changed, seen.error) == (1, 0, None)
+    assert others.changes == SkillChanges(added=(SkillPath("payments/newer"),))
+    assert (others.skills_reindexed, others.files_changed) == (3, 1)
+    assert everything.changes.added == ("ui/new",)
+    assert everything.skills_reindexed == 5
+
+
+async def test_a_source_that_fails_is_none_of_others_business(
+    upstream: Upstream, content: Path, tmp_path: Path
+) -> None:
+    upstream.commit({"one.md": skill_text()})
+    branch = RemoteBranch(Remote(upstream.url, "main"), tmp_path / "cache")
+    mounts = Mounts(
+        (Mount(source=LocalFolder(content)), Mount(source=branch, at="secret/team"))
+    )
+    library = open_library(mounts)
+    everything = Access(((("*",), ()),))
+    upstream.bare.rename(tmp_path / "gone.git")
+
+    async with running(library):
+        whole = await library.refresh()
+        seen = await library.seen_by(UI).refresh()
+        both = await library.seen_by(everything).refresh()
+
+    assert whole.error is not None
+    assert (seen.error, seen.mode, [s.mount for s in seen.sources]) == (
+        None,
+        "local",
+        [""],
+    )
+    assert both.error is not None
+    assert [s.mount for s in library.seen_by(UI).states()] == [""]
+    assert len(library.seen_by(everything).states()) == 2
+
+
+def test_progress_has_no_number_for_a_caller_who_sees_a_part(content: Path) -> None:
+    library = open_library(content)
+
+    library.progress.begin("Reading skills", 20_000)
+
+    assert library.sync_step == "Reading skills 0 of 20,000"
+    assert library.seen_by(UI).sync_step == "Fetching the newest skills"
+    library.progress.end()
+    assert library.seen_by(UI).sync_step == ""
+
+
+def test_a_view_is_prepared_for_its_first_answer(content: Path) -> None:
+    library = open_library(content)
+    seen = library.seen_by(UI)
+
+    assert library.is_prepared
+    assert not seen.is_prepared
+    seen.prepare()
+    assert library.seen_by(UI).is_prepared
+    assert open_library(content, load=False).seen_by(UI).is_prepared
+
+
+def test_events_name_what_the_caller_sees(content: Path, spool: Spool) -> None:
+    counted = {"analytics": {"enabled": True, "context": "full"}}
+    library = open_library(content, settings=counted, spool=spool)
+    seen = library.seen_by(UI)
+
+    seen.route("pay the button")
+    seen.report("payments/one", useful=True, comment=None)
+
+    served, feedback = (event["data"] for event in spooled(spool))
+    assert served["skill_path"] == "ui/two"
+    unknown = library.seen_by(PAYMENTS)
+    unknown.report("payments/two", useful=True, comment=None)
+    [missing] = (event["data"] for event in spooled(spool)[2:])
+    assert {**missing, "skill_path": ""} == {**feedback, "skill_path": ""}
+
+
+def test_three_hundred_packages_answer_as_those_that_are_seen(tmp_path: Path) -> None:
+    chance = Random(5)  # noqa: S311 - the same content in every run
+    files = []
+    for number in range(300):
+        said = [" ".join(chance.choices(WORDS, k=chance.randint(3, 12))) for _ in "12"]
+        name = f"{chance.choice(WORDS)}-{chance.choice(WORDS)}-{number // 3}"
+        path = f"{chance.choice(FOLDERS)}/g{number % 7}/{name}"
+        text = package_text(name=name, description=said[0], body=said[1] * 9)
+        files.append(File(path, name, {f"{path}/SKILL.md": text}))
+    grants = ((("a/**", "payments/g3/*"), ("a/g1/*",)), (("b/g*",), ("*react*",)))
+    granted = Access(grants)
+    visible = [file for file in files if sees(granted, file)]
+    tasks = [" ".join(chance.choices(WORDS, k=5)) for _ in range(20)]
+    whole, alone = serve(tmp_path / "whole", files), serve(tmp_path / "alone", visible)
+    some = files[::40]
+
+    found = replies(whole, some, tasks, granted)
+
+    assert 100 < len(visible) < 250
+    assert differing(found, replies(alone, some, tasks)) == {}

@@ -136,6 +136,17 @@ class SkillLibrary:
         return self._current.snapshot.seen_by(self._access)
 
     @property
+    def is_prepared(self) -> bool:
+        """Whether this caller's answers need not wait until they can be routed."""
+        if not self.is_ready:
+            return True  # what is waited for first is the content
+        return self._current.snapshot.is_prepared_for(self._access)
+
+    def prepare(self) -> None:
+        """Make what this caller's answers need; soon done, but not on an event loop."""
+        self.snapshot.prepare()
+
+    @property
     def listing_key(self) -> bytes:
         """A digest of what a list of the skills shows: paths, names, descriptions.
 

@@ -93,9 +93,10 @@ class TaskReader:
     def __init__(self, index: TextIndex) -> None:
         self._index = index
         # Not of ourselves: a cycle is freed by nothing but the garbage collector.
-        self._resolve = lru_cache(maxsize=4096)(partial(_look_up, index))
-        self._join = lru_cache(maxsize=4096)(partial(_join, index))
-        self._split = lru_cache(maxsize=4096)(partial(_split, index))
+        remember = lru_cache(maxsize=index.most_remembered)
+        self._resolve = remember(partial(_look_up, index))
+        self._join = remember(partial(_join, index))
+        self._split = remember(partial(_split, index))
 
     def read(self, context: str) -> Task:
         """Return the terms of a text, and what they say about the skills."""
@@ -276,8 +277,6 @@ _SPARSE = 4  # to look up a few documents costs as much as to read all, times th
 
 _MOST_SEARCHED_TERMS = 64  # of a long task, whose other words say little
 
-_REMEMBERED = 2048  # relatives; most of them are held by few skills
-
 
 class Holders(NamedTuple):
     """Who holds a term of the task, or what may stand for it."""
@@ -295,7 +294,9 @@ class Shares:
 
     def __init__(self, index: TextIndex) -> None:
         self._postings = index.postings
-        self._hold = lru_cache(maxsize=_REMEMBERED)(partial(_hold, index.postings))
+        self._hold = lru_cache(maxsize=index.most_remembered // 2)(
+            partial(_hold, index.postings)
+        )
 
     def find(self, task: Task) -> list[list[Holders]]:
         """Return for each term of a task who holds it or one of its relatives."""

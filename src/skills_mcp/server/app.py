@@ -172,6 +172,8 @@ class _Tools:
                 message=f"Unknown tool: {params.name}. There are: {known}",
             )
         library = self._library.seen_by(caller.access)
+        if not library.is_prepared:  # the first call of a caller who sees as no other
+            await anyio.to_thread.run_sync(library.prepare)
         given = params.arguments or {}
         reply = await answered(self._call(library, spec, context, given))
         if (

@@ -70,6 +70,7 @@ _DENIED = 2  # by the operator, and its rules reach no skill
 _DISABLED = 3  # the operator does not offer it; its rules reach the skills below
 _ENABLED = 4
 
+_HIDDEN = frozenset({_DENIED, _DISABLED})
 _REACHING = frozenset({_OUTSIDE, _DISABLED, _ENABLED})
 
 
@@ -246,7 +247,7 @@ class SkillIndex:
         hidden = (
             row
             for number, row in enumerate(self._every.rows)
-            if self._standing[number] >= _DENIED and self.offered_at[number] < 0
+            if self._standing[number] in _HIDDEN
         )
         shown = show_asked(path, "of this name")
         if any(wanted in {r.path.casefold(), r.name.casefold()} for r in hidden):

@@ -148,6 +148,11 @@ class Indexes:
         return [_digest_label(table.text_of(number)) for number in range(len(table))]
 
     @property
+    def is_built(self) -> bool:
+        """Whether one of the matchers is there."""
+        return self._keyword is not None or self._ranked is not None
+
+    @property
     def shown_homes(self) -> frozenset[Home] | None:
         """The folders with skills that the caller may know of; None for all."""
         return None

@@ -86,6 +86,11 @@ class Snapshot:
             return self
         return self.views.find(access, self.index, self._see)
 
+    def is_prepared_for(self, access: Access) -> bool:
+        """Whether `get_skill` need not wait until the view of a caller is made."""
+        view = self if access == EVERYTHING else self.views.get(access)
+        return view is not None and view.indexes.is_built
+
     def _see(self, index: SkillIndex) -> "Snapshot":
         from skills_mcp.snapshots.indexes import SeenIndexes
 

@@ -29,6 +29,15 @@ class Views(Generic[View]):
         self._digests: OrderedDict[Access, bytes] = OrderedDict()
         self._views: OrderedDict[bytes, View] = OrderedDict()
 
+    def __len__(self) -> int:
+        return len(self._views)
+
+    def get(self, access: Access) -> View | None:
+        """Return the view of a caller, if it is made already."""
+        with self._lock:
+            digest = _take(self._digests, access)
+            return None if digest is None else _take(self._views, digest)
+
     def find(
         self, access: Access, index: SkillIndex, build: Callable[[SkillIndex], View]
     ) -> View:
@@ -36,9 +45,7 @@ class Views(Generic[View]):
 
         Callers with other grants, who see the same skills, have one view.
         """
-        with self._lock:
-            digest = _take(self._digests, access)
-            view = None if digest is None else _take(self._views, digest)
+        view = self.get(access)
         if view is not None:
             return view
         shown = bytes(map(access.sees, index.rows))

@@ -58,6 +58,9 @@ _PIECES_AT_ONCE = 200_000
 _REMEMBERED_PIECES = 400_000
 
 
+_REMEMBERED_WORDS = 4096  # tasks share their words
+
+
 class _Pieces(dict[bytes, int]):
     """Pieces of text by number, and the terms of each."""
 
@@ -433,6 +436,11 @@ class TextIndex:
         return len(self.priorities)
 
     @property
+    def most_remembered(self) -> int:
+        """How much of tasks to remember, in words."""
+        return _REMEMBERED_WORDS
+
+    @property
     def has_priorities(self) -> bool:
         """Whether a document has a priority."""
         return bool(self.priorities.any())
@@ -545,6 +553,11 @@ class SeenTexts(TextIndex):
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self.mask))
+
+    @property
+    def most_remembered(self) -> int:
+        """How much of tasks to remember, in words; there are many callers."""
+        return _REMEMBERED_WORDS // 8
 
     @property
     def has_priorities(self) -> bool:

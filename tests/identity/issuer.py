@@ -70,6 +70,9 @@ class Issuer(ThreadingHTTPServer):
         key = private_key(algorithm, number)
         self.keys.append(public_jwk(key, algorithm, name))
 
+    def handle_error(self, *_: object) -> None:
+        """Say nothing of clients that have hung up."""
+
     def asked_for_keys(self) -> int:
         return self.requests.count(self.metadata["jwks_uri"].removeprefix(self._origin))
 

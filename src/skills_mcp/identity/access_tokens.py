@@ -91,6 +91,11 @@ class TokenValidator:
         self._accept_id_tokens = accept_id_tokens
         self._remembered: OrderedDict[bytes, _Remembered] = OrderedDict()
 
+    @property
+    def has_keys(self) -> bool:
+        """Whether there are tokens that can be validated without a request."""
+        return self._keys.are_known
+
     def needs_keys(self, token: str) -> bool:
         """Whether `load_keys` has to be called before `validate`.
 

@@ -63,6 +63,11 @@ class SigningKeys:
         self._failure = ""
         self._guard = Lock()
 
+    @property
+    def are_known(self) -> bool:
+        """Whether the provider has answered at least once."""
+        return bool(self._keys)
+
     def is_due(self, name: str) -> bool:
         """Whether `load` has to be called before `find` can know about this key."""
         now = self._now()

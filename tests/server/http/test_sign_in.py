@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skills_mcp.config import Grant, Http
 from skills_mcp.errors import ConfigError
+from skills_mcp.identity import signing_keys
 from skills_mcp.identity.principal import FEEDBACK, READ, REFRESH, Principal
 from skills_mcp.server.callers import PRINCIPAL_KEY
 from skills_mcp.server.http.protected_resource import WELL_KNOWN
@@ -252,6 +253,37 @@ async def test_callers_who_wait_for_the_provider_take_no_thread_from_others() ->
 
     assert taken == 0
     assert issuer.asked_for_keys() == 1
+
+
+async def test_made_up_tokens_do_not_fill_the_server_while_a_provider_hangs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    statuses: list[int] = []
+    with running_issuer() as issuer:
+        app = signed_in(say_who, settings(issuer.url), None)
+        made_up = bearer(issuer.token(kid="made-up"))
+        transport = httpx.ASGITransport(app)
+        async with (
+            httpx.AsyncClient(transport=transport, base_url=BASE) as client,
+            anyio.create_task_group() as tasks,
+        ):
+
+            async def ask() -> None:
+                answer = await client.get("/mcp", headers=made_up)
+                statuses.append(answer.status_code)
+
+            known = bearer(issuer.token())
+            assert (await client.get("/mcp", headers=known)).is_success
+            monkeypatch.setattr(signing_keys, "PAUSE_SECONDS", 0)
+            issuer.released.clear()
+            for _ in range(40):
+                tasks.start_soon(ask)
+            await until(lambda: len(statuses) == 40 - 16)
+            assert set(statuses) == {503}
+            assert (await client.get("/mcp", headers=known)).is_success
+            issuer.released.set()
+
+    assert statuses.count(401) == 16
 
 
 def test_every_request_needs_the_scope_to_read(

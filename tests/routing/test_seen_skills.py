@@ -181,3 +181,53 @@ def test_names_of_others_name_nothing(drawn: Drawn, text: str) -> None:
         assert search(
             text, seen.skills, whole.seen(seen), matcher, within=its, **limits
         ) == search(text, some, names, expected, within=mask, **limits)
+
+
+def compare(every: Skills, seen: SeenSkills, task: str) -> Two:
+    """Return the matchers of what is seen and of that alone, which answer the same."""
+    some = [seen.skills[number] for number in seen.numbers.tolist()]
+    matcher, alone = ranked_matcher(every).seen(seen), ranked_matcher(some)
+    assert matcher.score(task) == alone.score(task)
+    return matcher, alone
+
+
+def test_a_word_is_not_parted_because_a_hidden_skill_has_the_parts() -> None:
+    every = [
+        make_skill("a", body="post mortem"),
+        make_skill("b", body="a post"),
+        make_skill("c", body="the mortem"),
+        make_skill("d", body="post rust mortem"),
+    ]
+
+    matcher, _ = compare(every, see(every, [1, 2, 3], {}), "postmortem")
+
+    assert matcher.score("postmortem") == ()
+    whole, _ = compare(every, see(every, [0, 1, 2, 3], {}), "postmortem")
+    assert whole.score("postmortem")[0].skill.path == "a"
+
+
+def test_the_first_skills_that_have_both_parts_are_the_first_that_are_seen() -> None:
+    every = [make_skill(f"s{n:02}", body="post rust mortem") for n in range(30)]
+    every.append(make_skill("zebra", body="post mortem"))
+    there = see(every, range(31), {})
+    first = see(every, range(31), {30: move(every[30], "a")})
+
+    far, _ = compare(every, there, "postmortem")
+    near, _ = compare(every, first, "postmortem")
+
+    assert far.score("postmortem") == ()
+    assert len(near.score("postmortem")) == 31
+
+
+def test_a_copy_is_found_where_it_is_and_not_where_the_hidden_one_is() -> None:
+    every = [make_skill("a/pdf"), make_skill("b/other")]
+    seen = see(every, [0, 1], {0: move(every[0], "z/more")})
+    names = Names([s.path for s in every], [s.name for s in every]).seen(seen)
+
+    assert names.find_path("a/pdf") == ()
+    assert names.find_path("z/more/pdf") == (0,)
+    assert names.find_name("pdf") == (0,)
+    assert names.path(0) == "z/more/pdf"
+    matcher, _ = compare(every, seen, "z/more/pdf")
+    assert [c.skill.path for c in matcher.score("z/more/pdf")] == ["z/more/pdf"]
+    assert matcher.explain("pdf", every[0]) == ()

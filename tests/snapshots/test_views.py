@@ -5,11 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
+import numpy as np
 import pytest
 
 from skills_mcp.identity.access import EVERYTHING, Access
+from skills_mcp.skills.scoping import EVERYWHERE, Scoping
 from skills_mcp.snapshots.snapshot import Snapshot
 from skills_mcp.snapshots.views import MOST_VIEWS
+from tests.packages import write_package
 from tests.skills.contents import part_of, take
 from tests.support import write_skill
 
@@ -174,3 +177,46 @@ def test_the_key_of_a_list_knows_nothing_of_what_is_hidden(tmp_path: Path) -> No
     assert len(set(keys)) == 3
     assert seen[0] == seen[1] == seen[2]
     assert seen[2] != seen[3]
+
+
+@pytest.mark.parametrize("allow", [["b/**"], ["b/**", "c/*"], ["*"]])
+def test_the_copy_that_a_caller_sees_is_what_every_matcher_finds(
+    tmp_path: Path, allow: list[str]
+) -> None:
+    for folder in ("a", "b", "c"):
+        write_package(tmp_path / "content", f"{folder}/pdf", description="Fills forms.")
+    write_skill(tmp_path / "content", "b/forms.md", keywords=["forms"])
+    snapshot = take(tmp_path / "content", settings={"toolsets": ["core", "packages"]})
+    view = snapshot.seen_by(granted(*allow))
+    first = "a/pdf" if "*" in allow else "b/pdf"
+
+    assert view.index.resolve("pdf").path == first
+    for matcher in (view.matcher, view.ranked):
+        for task in ("fills forms", "pdf", first):
+            found = [each.skill.path for each in matcher.score(task)]
+            assert first in found
+            assert "pdf" not in {path for path in found if path != first}
+        assert matcher.explain("fills forms", view.index.resolve("pdf"))
+    assert view.indexes.names.find_path("a/pdf") == ((0,) if first == "a/pdf" else ())
+    within = view.narrow(Scoping(below=first))
+    assert view.narrow(EVERYWHERE) is None
+    assert within is not None
+    [number] = np.flatnonzero(within)
+    assert view.indexes.skills[number].path == first
+
+
+def test_the_copy_that_is_seen_stands_in_its_own_order(tmp_path: Path) -> None:
+    for folder in ("a", "z"):
+        write_package(tmp_path / "content", f"{folder}/pdf", description="Fills forms.")
+    for folder in ("b", "y"):
+        write_package(tmp_path / "content", f"{folder}/doc", description="Fills forms.")
+    write_package(tmp_path / "content", "m/forms", description="Fills forms.")
+    snapshot = take(tmp_path / "content")
+    hidden = Access(((("*",), ("a/*", "b/*")),))
+
+    view = snapshot.seen_by(hidden)
+
+    assert paths(snapshot) == ["a/pdf", "b/doc", "m/forms"]
+    assert paths(view) == ["m/forms", "y/doc", "z/pdf"]
+    found = [each.skill.path for each in view.matcher.score("fills")]
+    assert found == ["m/forms", "y/doc", "z/pdf"]

@@ -202,7 +202,7 @@ def test_the_copy_that_a_caller_sees_is_what_every_matcher_finds(
     assert view.narrow(EVERYWHERE) is None
     assert within is not None
     [number] = np.flatnonzero(within)
-    assert view.indexes.skills[number].path == first
+    assert view.indexes.skills[int(number)].path == first
 
 
 def test_the_copy_that_is_seen_stands_in_its_own_order(tmp_path: Path) -> None:

@@ -1,10 +1,11 @@
 """The manifests fit Kubernetes, each other, and the program that they run."""
 
 from collections.abc import Iterator
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import kubernetes_validate
 import pytest
 
@@ -15,6 +16,8 @@ from tests.deploy.files import (
     load_config,
     parse_command,
 )
+from tests.http_server import served
+from tests.support import write
 
 FOLDER = DEPLOY / "kubernetes"
 [KUSTOMIZATION] = load_all(FOLDER / "kustomization.yaml")
@@ -38,6 +41,7 @@ POD = the("Deployment")["spec"]["template"]
 [CONTAINER] = POD["spec"]["containers"]
 PORTS = {port["name"]: port["containerPort"] for port in CONTAINER["ports"]}
 OPERATIONS = "skills-mcp-operations"
+PROBES = ("startup", "readiness", "liveness")
 
 
 def selectors(value: Any) -> Iterator[dict[str, str]]:
@@ -139,9 +143,7 @@ def test_ports_and_their_names_belong_together() -> None:
         name: [port["targetPort"] for port in spec["ports"]]
         for name, spec in services.items()
     }
-    probes = [
-        CONTAINER[f"{kind}Probe"] for kind in ("startup", "readiness", "liveness")
-    ]
+    probes = [CONTAINER[f"{kind}Probe"] for kind in PROBES]
 
     assert {
         "mcp": CONFIG.http.port,
@@ -164,6 +166,35 @@ def test_only_mcp_can_be_reached_through_the_ingress() -> None:
     assert {each["port"]["name"] for each in backends} == {"mcp"}
     assert rule["host"] == urlsplit(CONFIG.http.base_url).hostname
     assert certificate["hosts"] == [rule["host"]]
+
+
+def test_all_paths_that_are_asked_for_are_answered(tmp_path: Path) -> None:
+    secret = write(tmp_path / "secret", "0123456789abcdef")
+    http = {
+        "base_url": CONFIG.http.base_url,
+        "auth": {"issuer": "http://127.0.0.1:1/nothing-listens-here"},
+        "webhook_secret_file": str(secret),
+    }
+    [rule] = the("Ingress")["spec"]["rules"]
+    outside = {path["path"] for path in rule["http"]["paths"]}
+    probes = {CONTAINER[f"{kind}Probe"]["httpGet"]["path"] for kind in PROBES}
+
+    with served({"http": http}) as server:
+        server.wait_for_log("Serving 27 skills")
+        named = {"Host": rule["host"]}
+        url = httpx.URL(server.url)
+        statuses = {
+            path: httpx.post(url.join(path), headers=named).status_code
+            for path in outside - {url.path}
+        }
+        asked = {
+            path: httpx.get(server.operations_url + path).status_code for path in probes
+        }
+
+    assert asked == {"/healthz": 200, "/readyz": 200}
+    # A path that does not exist needs a token, too, so 401 would say nothing.
+    assert url.path in outside
+    assert statuses == {"/.well-known/oauth-protected-resource": 405, "/hooks/git": 403}
 
 
 def test_a_pod_has_the_time_to_end() -> None:

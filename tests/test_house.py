@@ -252,14 +252,17 @@ def test_the_oldest_dependencies_that_are_tested_are_the_lower_bounds() -> None:
 
 HEAVY = (
     *("numpy", "Stemmer", "yaml", "git", "httpx", "frontmatter", "markdown_it"),
-    "jinja2",
+    *("jinja2", "opentelemetry.sdk", "prometheus_client", "requests"),
 )
 
 ASSEMBLE = """
 import sys
 from skills_mcp.bootstrap import Options, build
 from skills_mcp.server.app import create_server
+from skills_mcp.server.stdio import serve_stdio
+from skills_mcp.server.telemetry import find_telemetry
 
+assert find_telemetry({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"})
 create_server(build(Options(skills_dir=sys.argv[1]), {}).library)
 print([name for name in sys.argv[2:] if name in sys.modules])
 """

@@ -5,6 +5,7 @@ Exit codes: 0 success, 1 `validate`, `test` or `status` found something, 2 wrong
 older content to show or `sync` itself was the command.
 """
 
+import os
 import sys
 from dataclasses import fields
 from io import TextIOWrapper
@@ -124,12 +125,14 @@ def serve(context: click.Context, /, *, transport: str, **given: Any) -> None:
 
             from skills_mcp.server.app import create_server
             from skills_mcp.server.stdio import serve_stdio
+            from skills_mcp.server.telemetry import find_telemetry
 
             server, library = create_server(application.library), application.library
         freeze_garbage_collector()
         if is_typed_at:
             click.echo(_HELLO, err=True)
-        anyio.run(serve_stdio, server, library, application.publisher, wire)
+        telemetry = find_telemetry(os.environ)
+        anyio.run(serve_stdio, server, library, application.publisher, wire, telemetry)
 
 
 @program.command()

@@ -1,5 +1,6 @@
 """`skills-mcp --transport http`: one server for many callers."""
 
+import os
 from importlib.util import find_spec
 
 import anyio
@@ -22,13 +23,19 @@ def run_http(application: Application) -> None:
         _require_extra()
         from skills_mcp.server.app import create_server
         from skills_mcp.server.http.serving import serve_http
+        from skills_mcp.server.telemetry import find_telemetry
 
         library = application.library
         with garbage_collector_paused():
             server = create_server(library, is_shared=True)
         freeze_garbage_collector()
         anyio.run(
-            serve_http, server, library, application.publisher, library.config.http
+            serve_http,
+            server,
+            library,
+            application.publisher,
+            library.config.http,
+            find_telemetry(os.environ),
         )
 
 

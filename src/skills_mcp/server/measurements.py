@@ -22,7 +22,7 @@ from skills_mcp.analytics.tracker import EventType
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.app import SkillsServer, tools_for
 
-_Context = ServerRequestContext[Any, Any]
+Context = ServerRequestContext[Any, Any]
 
 OTHER = "other"
 """Stands for each value that is not known before."""
@@ -35,7 +35,7 @@ DURATION_BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 3
 
 METHODS = SPEC_CLIENT_METHODS | SPEC_CLIENT_NOTIFICATION_METHODS
 
-_VERSIONS = frozenset(KNOWN_PROTOCOL_VERSIONS)
+VERSIONS = frozenset(KNOWN_PROTOCOL_VERSIONS)
 
 # JSON-RPC's own, and those that MCP has added.
 _ERROR_CODES = frozenset(
@@ -86,7 +86,9 @@ class Measurements:
 
     def __init__(self, server: SkillsServer, library: SkillLibrary) -> None:
         self._instruments: tuple[Instruments, ...] = ()
-        self._tools = frozenset(spec.name for spec in tools_for(library.config))
+        self._watchers: list[Callable[[Outcome], None]] = []
+        self.tools = frozenset(spec.name for spec in tools_for(library.config))
+        """The tools that there are."""
         # Behind the spans, and before all that can refuse a message.
         server.middleware.insert(1, self.measure)
         library.observe(self.note)
@@ -95,7 +97,11 @@ class Measurements:
         """Measure for these, too, from now on."""
         self._instruments = (*self._instruments, instruments)
 
-    async def measure(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
+    def watch_outcomes(self, watcher: Callable[[Outcome], None]) -> None:
+        """Tell a watcher of each answer to a task, where the task is answered."""
+        self._watchers.append(watcher)
+
+    async def measure(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Measure how long a message takes."""
         if ctx.method in _NOT_TIMED:
             return await call_next(ctx)
@@ -111,9 +117,11 @@ class Measurements:
         if outcome := _derive_outcome(kind, data):
             for each in self._instruments:
                 each.count_routing(outcome)
+            for tell in self._watchers:
+                tell(outcome)
 
     @contextmanager
-    def _timed(self, ctx: _Context) -> Iterator[Callable[[HandlerResult], None]]:
+    def _timed(self, ctx: Context) -> Iterator[Callable[[HandlerResult], None]]:
         started, error_type = time.perf_counter(), ""
 
         def end(result: HandlerResult) -> None:
@@ -131,25 +139,25 @@ class Measurements:
                 method=known(ctx.method, METHODS),
                 tool=self._derive_tool(ctx),
                 error_type=error_type,
-                protocol_version=known(ctx.protocol_version, _VERSIONS),
+                protocol_version=known(ctx.protocol_version, VERSIONS),
                 seconds=time.perf_counter() - started,
             )
             for each in self._instruments:
                 each.record_operation(operation)
 
-    def _derive_tool(self, ctx: _Context) -> str:
+    def _derive_tool(self, ctx: Context) -> str:
         if ctx.method != "tools/call":
             return ""
-        return known((ctx.params or {}).get("name"), self._tools)
+        return known((ctx.params or {}).get("name"), self.tools)
 
-    def _await_end_of_session(self, ctx: _Context, result: HandlerResult) -> None:
+    def _await_end_of_session(self, ctx: Context, result: HandlerResult) -> None:
         """Measure a session; a stateless server has none that outlives a request."""
         # The SDK offers no public way from a message to its connection.
         connection = ctx.session._connection  # noqa: SLF001
         if ctx.request is not None and connection.session_id is None:
             return
         given = result.get("protocolVersion") if isinstance(result, dict) else None
-        version, started = known(given, _VERSIONS), time.perf_counter()
+        version, started = known(given, VERSIONS), time.perf_counter()
 
         def end() -> None:
             for each in self._instruments:

@@ -7,16 +7,18 @@ ended; events are on the disk already, and sending them gets one second.
 
 import logging
 import os
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from typing import Any
 
 import anyio
-from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from skills_mcp.analytics.publisher import Publisher
 from skills_mcp.library import SkillLibrary
+from skills_mcp.server.app import SkillsServer
 from skills_mcp.server.ending import leave, run_or_end, watch_signals
+from skills_mcp.server.measurements import Measurements, read_condition
+from skills_mcp.server.telemetry import Telemetry
 from skills_mcp.server.wire import Wire
 
 logger = logging.getLogger(__name__)
@@ -27,10 +29,11 @@ _PARENT_CHECK_SECONDS = 1.0
 
 
 async def serve_stdio(
-    server: Server[Any],
+    server: SkillsServer,
     library: SkillLibrary,
     publisher: Publisher,
     wire: Wire,
+    telemetry: Telemetry | None = None,
 ) -> None:
     """Serve until there is a reason to end, then end everything that was started.
 
@@ -39,14 +42,16 @@ async def serve_stdio(
     """
     ending, answered = anyio.Event(), anyio.Event()
     serving = anyio.CancelScope()
+    works: list[Callable[[], Awaitable[object]]] = [
+        partial(watch_signals, ending),
+        partial(_watch_parent, ending),
+        library.run,
+        publisher.run,
+        partial(_serve, server, wire, serving, ending, answered),
+        *_measured(server, library, publisher, telemetry),
+    ]
     async with anyio.create_task_group() as tasks:
-        for work in (
-            partial(watch_signals, ending),
-            partial(_watch_parent, ending),
-            library.run,
-            publisher.run,
-            partial(_serve, server, wire, serving, ending, answered),
-        ):
+        for work in works:
             tasks.start_soon(run_or_end, work, ending)
         await ending.wait()
         # A script that is just being started is known only to its own call.
@@ -56,11 +61,28 @@ async def serve_stdio(
         library.close()
         with anyio.move_on_after(_LAST_PUBLISH_SECONDS):
             await run_or_end(publisher.publish, ending)
+        if telemetry:
+            await telemetry.close()
         leave()
 
 
+def _measured(
+    server: SkillsServer,
+    library: SkillLibrary,
+    publisher: Publisher,
+    telemetry: Telemetry | None,
+) -> Iterator[Callable[[], Awaitable[object]]]:
+    """Yield what opens telemetry, if there is any: nothing is measured without it."""
+    if telemetry:
+        measurements = Measurements(server, library)
+        condition = partial(read_condition, library, publisher)
+        yield partial(
+            telemetry.open_after_the_first_answer, server, measurements, condition
+        )
+
+
 async def _serve(
-    server: Server[Any],
+    server: SkillsServer,
     wire: Wire,
     serving: anyio.CancelScope,
     ending: anyio.Event,

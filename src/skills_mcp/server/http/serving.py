@@ -29,6 +29,7 @@ from skills_mcp.server.http.operations import create_operations
 from skills_mcp.server.http.protected_resource import PATH
 from skills_mcp.server.http.webhook import open_webhook
 from skills_mcp.server.measurements import Measurements, read_condition
+from skills_mcp.server.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +66,11 @@ class _Port(uvicorn.Server):
 
 
 async def serve_http(
-    server: SkillsServer, library: SkillLibrary, publisher: Publisher, http: Http
+    server: SkillsServer,
+    library: SkillLibrary,
+    publisher: Publisher,
+    http: Http,
+    telemetry: Telemetry | None = None,
 ) -> None:
     """Serve until a signal comes, then end everything that was started.
 
@@ -82,8 +87,7 @@ async def serve_http(
     connections = bounded(http.request_timeout_seconds, open_files_for(http))
     listening, operating = _listen(http)
     health = Health(library)
-    metrics = Metrics(partial(read_condition, library, publisher))
-    Measurements(server, library).add(metrics)
+    metrics = await _measure(server, library, publisher, telemetry)
     application = create_application(
         server, library.config, ending=draining, webhook=webhook
     )
@@ -109,10 +113,37 @@ async def serve_http(
         logger.info("Serving MCP at %s", _derive_url(listening, PATH))
         tasks.start_soon(_drain, ending, health, http.drain_seconds, close)
         await run_or_end(partial(port.serve, [listening]), ending, failed)
-        library.close()
-        with anyio.move_on_after(_LAST_PUBLISH_SECONDS):
-            await run_or_end(publisher.publish, ending)
+        await _end(library, publisher, telemetry, ending)
         leave(exit_code=int(failed.is_set()))
+
+
+async def _measure(
+    server: SkillsServer,
+    library: SkillLibrary,
+    publisher: Publisher,
+    telemetry: Telemetry | None,
+) -> Metrics:
+    """Begin to measure, for Prometheus and for what else is wanted."""
+    condition = partial(read_condition, library, publisher)
+    metrics, measurements = Metrics(condition), Measurements(server, library)
+    measurements.add(metrics)
+    if telemetry:
+        await telemetry.open(server, measurements, condition, "tcp")
+    return metrics
+
+
+async def _end(
+    library: SkillLibrary,
+    publisher: Publisher,
+    telemetry: Telemetry | None,
+    ending: anyio.Event,
+) -> None:
+    """End everything that was started, and send what is left."""
+    library.close()
+    with anyio.move_on_after(_LAST_PUBLISH_SECONDS):
+        await run_or_end(publisher.publish, ending)
+    if telemetry:
+        await telemetry.close()
 
 
 async def _drain(

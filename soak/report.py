@@ -69,6 +69,7 @@ PROMISES = {
     55: "A rolling restart of replicas loses no request",
     56: "A merge is served on every replica",
     57: "Real hosts connect over HTTP",
+    58: "Prometheus reads the metrics, and no caller can make more of them",
 }
 """The text of each promise, by the number that a `Figure` has."""
 

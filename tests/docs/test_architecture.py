@@ -24,6 +24,7 @@ def test_the_rooms_are_those_of_the_source() -> None:
     "heading, others",
     [
         ("## The walk of a request", {"get_skill"}),  # a tool, as are those below
+        ("## The walk of a request over HTTP", {"/readyz"}),
         ("## The walk of a refresh", {"refresh_skills"}),
         (
             "## The walk of a script",

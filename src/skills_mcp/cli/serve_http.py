@@ -8,6 +8,7 @@ import anyio
 from skills_mcp.about import DISTRIBUTION
 from skills_mcp.bootstrap import Application
 from skills_mcp.cli.options import readable_errors
+from skills_mcp.config import Config
 from skills_mcp.errors import ConfigError
 from skills_mcp.processes.memory import (
     freeze_garbage_collector,
@@ -26,6 +27,7 @@ def run_http(application: Application) -> None:
         from skills_mcp.server.telemetry import find_telemetry
 
         library = application.library
+        _refuse_discovery(library.config)
         with garbage_collector_paused():
             server = create_server(library, is_shared=True)
         freeze_garbage_collector()
@@ -36,6 +38,20 @@ def run_http(application: Application) -> None:
             application.publisher,
             library.config.http,
             find_telemetry(os.environ),
+        )
+
+
+def _refuse_discovery(config: Config) -> None:
+    """Refuse to serve to many callers what belongs to one person.
+
+    Raises:
+        ConfigError: Discovery is on.
+    """
+    if config.discover:
+        raise ConfigError(
+            "discover serves the skills of one person's project and home, and "
+            "--transport http serves many callers. Switch it off with --no-discover or "
+            "`discover: false`, and name what to serve in sources."
         )
 
 

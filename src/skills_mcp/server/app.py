@@ -86,18 +86,10 @@ def create_server(library: SkillLibrary, *, is_shared: bool = False) -> "SkillsS
             and scripts are for the shells of the callers.
     """
     tools = _Tools(library, is_shared=is_shared)
+    first = _FirstAnswers(library, is_shared=is_shared)
     notices = Notices(lambda access: library.seen_by(access).listing_key)
     resources = Resources(library, wait_seconds=_FIRST_CONTENT_SECONDS)
     library.watch(notices.announce)
-
-    async def wake_after_the_first_answer(
-        ctx: _Context, call_next: CallNext
-    ) -> HandlerResult:
-        # DESIGN §3.7: nothing is read or fetched before a client has its answer.
-        try:
-            return await call_next(ctx)
-        finally:
-            library.wake()
 
     server = SkillsServer(
         "skills-mcp",
@@ -114,23 +106,39 @@ def create_server(library: SkillLibrary, *, is_shared: bool = False) -> "SkillsS
         on_subscriptions_listen=notices.listen,
     )
 
-    async def instruct(ctx: _Context, call_next: CallNext) -> HandlerResult:
-        result = await call_next(ctx)
-        if ctx.method in _OPENINGS and isinstance(result, dict):
-            seen = library.seen_by(caller_of(ctx).access)
-            text = await anyio.to_thread.run_sync(
-                partial(_instruct, seen, is_shared=is_shared)
-            )
-            return {**result, "instructions": text}
-        return result
-
     server.middleware += [
-        wake_after_the_first_answer,
-        instruct,
+        first.wake,
+        first.instruct,
         _keep_arguments_readable,
         notices.remember,
     ]
     return server
+
+
+class _FirstAnswers:
+    """What the first answer of a connection has, and what begins after it."""
+
+    def __init__(self, library: SkillLibrary, *, is_shared: bool) -> None:
+        self._library = library
+        self._is_shared = is_shared
+
+    async def wake(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
+        """Let the content be loaded, but not before a client has its answer."""
+        try:
+            return await call_next(ctx)
+        finally:
+            self._library.wake()
+
+    async def instruct(self, ctx: _Context, call_next: CallNext) -> HandlerResult:
+        """Add the instructions, which name the core skills of the caller."""
+        result = await call_next(ctx)
+        if ctx.method not in _OPENINGS or not isinstance(result, dict):
+            return result
+        seen = self._library.seen_by(caller_of(ctx).access)
+        work = partial(_instruct, seen, is_shared=self._is_shared)
+        # No first answer on standard input waits for a thread.
+        text = await anyio.to_thread.run_sync(work) if self._is_shared else work()
+        return {**result, "instructions": text}
 
 
 class _Tools:

@@ -11,12 +11,11 @@ which all pushes until then share.
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -55,25 +54,22 @@ class Webhook:
         secrets: What a forge has to know.
         refresh: Brings the newest content here, and logs its own failures.
         may_move: Whether a push could bring something new.
-        max_bytes: The maximum size of a body.
         clock: The time, in seconds since the epoch.
         pause_seconds: The pause between two fetches.
     """
 
-    def __init__(  # noqa: PLR0913 - the last two are for tests
+    def __init__(
         self,
         secrets: WebhookSecrets,
         refresh: Callable[[], Awaitable[object]],
         may_move: Callable[[Push], bool],
         *,
-        max_bytes: int,
         clock: Callable[[], float] = time.time,
         pause_seconds: float = _PAUSE_SECONDS,
     ) -> None:
         self._secrets = secrets
         self._refresh = refresh
         self._may_move = may_move
-        self._max_bytes = max_bytes
         self._clock = clock
         self._pause_seconds = pause_seconds
         self._allowance = _Allowance(clock)
@@ -106,9 +102,7 @@ class Webhook:
         """Answer a delivery at once; what it says about sources stays in the log."""
         if not has_signature(request.headers):
             return self._refuse("it has no signature")
-        body = await _read_body(request, self._max_bytes)
-        if body is None:
-            return refuse(413, "REQUEST_TOO_LARGE", _TOO_LARGE)
+        body = await request.body()  # `Admission` bounds it
         delivery = await anyio.to_thread.run_sync(
             lambda: open_delivery(
                 request.headers, body, self._secrets.current(), self._clock()
@@ -166,9 +160,7 @@ def open_webhook(library: SkillLibrary, http: Http) -> Webhook | None:
         )
     secrets = WebhookSecrets(file)
     secrets.load()
-    return Webhook(
-        secrets, library.refresh, library.may_move, max_bytes=http.max_body_bytes
-    )
+    return Webhook(secrets, library.refresh, library.may_move)
 
 
 class _Allowance:
@@ -191,17 +183,6 @@ class _Allowance:
         return 0
 
 
-async def _read_body(request: Request, max_bytes: int) -> bytes | None:
-    """Return the raw body; None if it is too large."""
-    body = bytearray()
-    with suppress(ClientDisconnect):  # what is there has no right signature
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > max_bytes:
-                return None
-    return bytes(body)
-
-
 def _say(status: str) -> Response:
     return JSONResponse({"status": status}, status_code=202)
 
@@ -209,10 +190,6 @@ def _say(status: str) -> Response:
 _REFUSED = (
     "The delivery has no signature, or none that this server accepts. Write the same "
     "secret into the webhook of your forge and into http.webhook_secret_file."
-)
-_TOO_LARGE = (
-    "The delivery is larger than http.max_body_bytes. What was pushed is fetched by "
-    "the timer."
 )
 _TOO_MANY = (
     "More deliveries than this server takes. Nothing is lost: what was pushed is "

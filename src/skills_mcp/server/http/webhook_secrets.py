@@ -9,6 +9,7 @@ import binascii
 import logging
 import os
 import stat
+import threading
 from pathlib import Path
 
 from skills_mcp.errors import ConfigError
@@ -33,6 +34,7 @@ class WebhookSecrets:
         self._file = file
         self._stamp: _Stamp | None = None
         self._secrets: tuple[str, ...] = ()
+        self._gate = threading.Lock()
 
     def load(self) -> tuple[str, ...]:
         """Read the secrets.
@@ -47,14 +49,15 @@ class WebhookSecrets:
 
     def current(self) -> tuple[str, ...]:
         """Return the secrets; none if the file cannot be used, which is logged once."""
-        if self._stamp == self._read_stamp():
+        with self._gate:  # two deliveries may come at once
+            if self._stamp == self._read_stamp():
+                return self._secrets
+            try:
+                self.load()
+                logger.info("The secrets of the webhook were read again")
+            except ConfigError as error:
+                logger.error("The webhook refuses all deliveries: %s", error)  # noqa: TRY400
             return self._secrets
-        try:
-            self.load()
-            logger.info("The secrets of the webhook were read again")
-        except ConfigError as error:
-            logger.error("The webhook refuses every delivery: %s", error)  # noqa: TRY400
-        return self._secrets
 
     def _read_stamp(self) -> _Stamp | None:
         try:

@@ -762,3 +762,12 @@ async def test_a_shared_server_names_no_folder_of_its_own_disk(
     assert str(tmp_path) not in json.dumps([loaded, again, listed])
     assert listed["sources"][0]["name"] == tmp_path.name
     assert '"path"' not in (tools["load_skill"].description or "")
+
+
+def test_no_tool_wants_an_argument_in_a_header() -> None:
+    config = Config().model_copy(update={"toolsets": ("core", "packages")})
+
+    schemas = [json.dumps(s.advertise().input_schema) for s in tools_for(config)]
+
+    assert schemas
+    assert [each for each in schemas if "x-mcp-header" in each] == []

@@ -566,7 +566,7 @@ class Http(Section):  # 000 §7.2
     )
     max_waiting_requests: EntryCount = Field(
         default=1024,
-        description="The maximum number of requests that wait, for at most 5 seconds; "
+        description="The maximum number of requests that wait, for at most 10 seconds; "
         "one more gets 503 and `Retry-After`.",
     )
     max_streams: Concurrency = Field(

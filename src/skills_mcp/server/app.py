@@ -98,6 +98,9 @@ def create_server(library: SkillLibrary, *, is_shared: bool = False) -> "SkillsS
         title="Skills of this organisation",
         lifespan=notices.telling,
         cache_hints=_OF_A_CALLER if is_shared else _OF_ALL,
+        # Without it the SDK lists all tools in each call over HTTP, to see whether one
+        # wants an argument in a header, too. None of ours does.
+        get_tool_input_schema=lambda _: None,
         on_list_tools=tools.list_tools,
         on_call_tool=tools.call_tool,
         on_list_resources=resources.list,

@@ -83,3 +83,12 @@ def test_after_an_unexpected_error_the_exit_code_asks_for_a_new_start() -> None:
 
     assert ended.returncode == 1
     assert "no memory" in ended.stderr
+
+
+def test_an_answer_does_not_wait_for_the_acknowledgement_of_its_head() -> None:
+    with (
+        listen("127.0.0.1", 0, "http.port") as listening,
+        socket.create_connection(listening.getsockname()),
+        listening.accept()[0] as accepted,
+    ):
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

@@ -20,7 +20,7 @@ from skills_mcp.config import Http
 from skills_mcp.server.http.refusals import refuse
 
 # Longer than a burst of a thousand calls takes, and shorter than any client waits.
-_MAX_WAIT_SECONDS = 5.0
+_MAX_WAIT_SECONDS = 10.0
 
 # Clients that were refused together do not come back together.
 _RETRY_AFTER_SECONDS = (1, 5)

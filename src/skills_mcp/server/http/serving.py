@@ -199,12 +199,16 @@ def listen(host: str, port: int, setting: str) -> socket.socket:
     bare = host.removeprefix("[").removesuffix("]")
     family = socket.AF_INET6 if ":" in bare else socket.AF_INET
     try:
-        return socket.create_server((bare, port), family=family, backlog=_BACKLOG)
+        opened = socket.create_server((bare, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         raise ConfigError(
             f"{host}:{port} cannot be opened: {error.strerror}. Choose another "
             f"{setting}, or end the program that uses it."
         ) from error
+    # Head and body of an answer are two packets, and the second one would wait 40 ms
+    # for the acknowledgement of the first. asyncio sets it for its own sockets only.
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return opened
 
 
 def _derive_url(listening: socket.socket, path: str) -> str:

@@ -9,6 +9,10 @@ SIZES = (1_000, 10_000, 100_000)
 SKILLS = 10_000
 """The number of skills for which the budgets hold."""
 
+CLIENTS = (1, 8, 64)
+CONNECTIONS = 1_000
+"""The numbers of clients over HTTP: busy ones, and those that come at once."""
+
 ENGINES = ("bm25s", "tantivy", "SQLite FTS5", "rank-bm25")
 KINDS = ("keyword", "ranked")
 
@@ -146,6 +150,39 @@ def _memory(kind: str) -> Iterable[Figure]:
     yield Figure(f"{kind}_ten", f"{where}: ten servers together", "MiB")
 
 
+def _http() -> Iterable[Figure]:
+    for number in CLIENTS:
+        who = "1 client" if number == 1 else f"{number} clients"
+        yield from _over_http("http", f"sample content, {who}", number, _CALL)
+    many = CLIENTS[-1]
+    yield from _over_http("signed_http", f"signed in, {many} clients", many, _CALL)
+    for kind in KINDS:
+        yield from _over_http(
+            f"{kind}_http", f"{SKILLS:,} {kind} skills, {many} clients", many
+        )
+    for key, where in (("http", "sample content"), ("signed_http", "signed in")):
+        meaning = f"get_skill over HTTP, {where}: resident memory above the floor"
+        yield Figure(f"{key}_rss", meaning, "MiB")
+
+
+def _over_http(
+    key: str, where: str, clients: int, budget: Budget | None = None
+) -> Iterable[Figure]:
+    where = f"get_skill over HTTP, {where}"
+    yield Figure(f"{key}_{clients}", f"{where}: CPU against the floor", "x", budget)
+    yield Figure(f"{key}_p50_{clients}", f"{where}: p50", "ms")
+    yield Figure(f"{key}_p99_{clients}", f"{where}: p99", "ms")
+
+
+def _crowd() -> Iterable[Figure]:
+    where = f"{CONNECTIONS:,} connections at once"
+    none = Budget("at most", 0)
+    yield Figure("crowd_errors", f"{where}: errors but 503", "", none)
+    yield Figure("crowd_refused", f"{where}: told to come again (503)", "")
+    yield Figure("crowd_p99", f"{where}: p99", "s")
+    yield Figure("crowd_rss", f"{where}: resident memory", "MiB")
+
+
 FIGURES: tuple[Figure, ...] = (
     *(figure for kind in KINDS for figure in _routing(kind)),
     *_against_loop(),
@@ -153,6 +190,8 @@ FIGURES: tuple[Figure, ...] = (
     *(figure for kind in KINDS for figure in _building(kind)),
     *_serving(),
     *(figure for kind in KINDS for figure in _memory(kind)),
+    *_http(),
+    *_crowd(),
 )
 
 

@@ -18,6 +18,7 @@ from benchmarks.building import Repository, make_repository, measure_building
 from benchmarks.content import Text, invent_text, read_text
 from benchmarks.engines import COMPARED, measure_engines
 from benchmarks.figures import KINDS, SIZES, Results
+from benchmarks.http import measure_http, measure_http_of_many
 from benchmarks.report import (
     describe_load,
     describe_machine,
@@ -128,6 +129,9 @@ def measure(text: Text, effort: Effort) -> tuple[Results, set[str]]:
                 kind, text, repository, calls=effort.calls, together=effort.servers
             )
             results |= _measure_own(kind, text, repository, effort)
+            results |= measure_http_of_many(kind, text, repository, calls=effort.calls)
+        _say("Servers over HTTP")
+        results |= measure_http(Path(folder), calls=effort.calls)
     return results, absent
 
 

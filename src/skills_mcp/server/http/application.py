@@ -8,9 +8,9 @@ from skills_mcp.config import Config
 from skills_mcp.server.app import SkillsServer
 from skills_mcp.server.http.addresses import Addresses, checked
 from skills_mcp.server.http.admission import Admission
+from skills_mcp.server.http.closing import Streams
 from skills_mcp.server.http.protected_resource import PATH
 from skills_mcp.server.http.sign_in import check_sign_in, signed_in
-from skills_mcp.server.http.streams import Streams
 from skills_mcp.server.http.webhook import Webhook
 
 # `addresses` checks them, on every route.

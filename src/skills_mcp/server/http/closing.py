@@ -1,4 +1,4 @@
-"""What tells clients and proxies to leave, while a server that ends still answers."""
+"""What becomes of streams and connections when a server over HTTP ends."""
 
 import anyio
 from starlette.datastructures import MutableHeaders
@@ -29,3 +29,42 @@ class Closing:
             await send(message)
 
         await self._app(scope, receive, close if scope["type"] == "http" else send)
+
+
+class Streams:
+    """Ends each open stream when the server ends, in the way that HTTP ends a body.
+
+    A client sees the end of the stream, and not a broken connection.
+
+    Args:
+        app: What answers.
+        ending: Is set when the server ends.
+    """
+
+    def __init__(self, app: ASGIApp, *, ending: anyio.Event) -> None:
+        self._app = app
+        self._ending = ending
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; one that is no stream passes as it is."""
+        if scope["type"] != "http" or scope["method"] != "GET":
+            await self._app(scope, receive, send)
+            return
+        is_open = False
+
+        async def note(message: Message) -> None:
+            nonlocal is_open
+            is_body = message["type"] == "http.response.body"
+            is_open = not is_body or message.get("more_body", False)
+            await send(message)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._cancel_at_the_end, tasks.cancel_scope)
+            await self._app(scope, receive, note)
+            tasks.cancel_scope.cancel()
+        if is_open:
+            await send({"type": "http.response.body", "body": b""})
+
+    async def _cancel_at_the_end(self, answering: anyio.CancelScope) -> None:
+        await self._ending.wait()
+        answering.cancel()

@@ -5,7 +5,10 @@ from collections.abc import Mapping
 
 import pytest
 
+from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server import telemetry
+from skills_mcp.server.app import create_server
+from skills_mcp.server.measurements import Condition, Measurements
 from skills_mcp.server.telemetry import SIGNALS, find_telemetry
 
 COLLECTOR = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
@@ -68,6 +71,24 @@ def test_a_package_that_is_missing_above_it_is_missing(
     assert find_telemetry(COLLECTOR) is None
 
 
+async def test_a_variable_that_makes_no_sense_costs_no_server(
+    library: SkillLibrary,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "1")
+    theirs = logging.getLogger("opentelemetry")
+    monkeypatch.setattr(theirs, "propagate", theirs.propagate)
+    monkeypatch.setattr(theirs, "handlers", list(theirs.handlers))
+    server, found = create_server(library), find_telemetry(COLLECTOR)
+    assert found
+
+    await found.open(server, Measurements(server, library), read_nothing, "pipe")
+    await found.close()
+
+    assert "Correct the variables that begin with OTEL_" in caplog.text
+
+
 @pytest.mark.parametrize(
     "value, is_kept",
     [("", False), ("false", False), ("event_only", False), ("TRUE", True)],
@@ -78,3 +99,7 @@ def test_arguments_are_kept_only_on_demand(value: str, is_kept: bool) -> None:  
 
     assert found
     assert found._keeps_arguments is is_kept
+
+
+def read_nothing() -> Condition:
+    raise NotImplementedError

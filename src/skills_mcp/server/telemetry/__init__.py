@@ -121,7 +121,15 @@ class Telemetry:
             pipeline.begin(measurements, read_condition, transport)
             return pipeline
 
-        self._pipeline = await anyio.to_thread.run_sync(begin)
+        try:
+            self._pipeline = await anyio.to_thread.run_sync(begin)
+        except ValueError as error:
+            logger.warning(
+                "Nothing is sent to OpenTelemetry: %s. Correct the variables that "
+                "begin with OTEL_",
+                str(error).rstrip("."),
+            )
+            return
         if self._keeps_arguments:
             # Inside of the span, which is the first.
             server.middleware.insert(1, self._pipeline.keep_arguments)

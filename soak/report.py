@@ -66,6 +66,7 @@ PROMISES = {
     51: "Nothing leaks over time",
     52: "Hidden characters and secrets are found",
     53: "Only valid tokens sign in, and the provider may rotate keys or go",
+    54: "Crowds and slow clients over HTTP are bounded",
     55: "A rolling restart of replicas loses no request",
     56: "A merge is served on every replica",
     57: "Real hosts connect over HTTP",

@@ -23,7 +23,7 @@ from soak.events import (
     deadends,
     discretion,
 )
-from soak.http import merging, real_clients, rolling_restart, scraping, sign_in
+from soak.http import crowds, merging, real_clients, rolling_restart, scraping, sign_in
 from soak.input import (
     bombs,
     findings,
@@ -93,6 +93,7 @@ SCENARIOS: tuple[tuple[str, Scenario], ...] = (
     *staleness.SCENARIOS,
     *findings.SCENARIOS,
     *sign_in.SCENARIOS,
+    *crowds.SCENARIOS,
     *scraping.SCENARIOS,
     *real_clients.SCENARIOS,
     *rolling_restart.SCENARIOS,

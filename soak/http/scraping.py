@@ -91,13 +91,14 @@ def _scraping(folder: Path, server: HttpServer) -> Iterator[str]:
 def _is_up(prometheus: str) -> bool:
     try:
         return _ask(prometheus, "up") == 1
-    except httpx.TransportError:
+    except httpx.HTTPError:  # not there yet, or there and not ready
         return False
 
 
 def _ask(prometheus: str, query: str) -> float:
     """Return the value of a query; 0 if it has none yet."""
     answer = httpx.get(f"{prometheus}/api/v1/query", params={"query": query})
+    answer.raise_for_status()
     found: list[dict[str, Any]] = answer.json().get("data", {}).get("result", [])
     return float(found[0]["value"][1]) if found else 0.0
 

@@ -27,7 +27,10 @@ _FEWEST_FILES = 25
 _FREE = ("matching",)
 """The settings that all content may set: those of matching."""
 
-_NEVER = {"sources", "sync", "discover", "limits", "toolsets", "commands", "embedding"}
+_NEVER = {
+    *("sources", "access", "http", "sync", "discover", "limits"),
+    *("toolsets", "commands", "embedding"),
+}
 _NEVER_KEYS = {"sandbox", "network", "roots", "roots_writable", "environment"}
 """The settings that no content may set, not even trusted content."""
 
@@ -40,7 +43,7 @@ _VALUES: tuple[Any, ...] = (
     *("https://evil.example/collect", "v1.0", "a" * 40),
     *(["packages"], ["/etc"], ["evil"], ["EVIL"], [".evil"], ["evil@acme.example"]),
     *({".sh": ["evil"]}, {".sh": "evil"}, {"EVIL": "1"}),
-    *("both", [{"folder": "/etc", "mount": "x"}]),
+    *("both", [{"folder": "/etc", "mount": "x"}], [{"allow": ["*"]}], ["skills:read"]),
 )
 """Values of all types: every setting accepts one of them."""
 

@@ -17,7 +17,7 @@ from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import ContentSource, Freshness, accept_all
 from skills_mcp.content.sync_policy import Signers, SyncPolicy
 from skills_mcp.errors import ConfigError, SyncError
-from skills_mcp.library.answers import Guidance
+from skills_mcp.library.answers import Match
 from tests.analytics.test_publisher import listening
 from tests.content.git_server import serving
 from tests.embeddings import embedding_server
@@ -382,7 +382,7 @@ async def test_a_start_with_one_remote_away_serves_the_others(
         await library.wait_until_ready(20)
         refreshed = await library.refresh()
 
-    assert isinstance(library.route("served"), Guidance)
+    assert isinstance(library.route("served"), Match)
     assert refreshed.commit is None  # of the first repository, which is away
     assert [s.commit for s in refreshed.sources] == [None, commit]
 

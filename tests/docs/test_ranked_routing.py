@@ -9,7 +9,7 @@ import pytest
 
 from skills_mcp.config import Matching
 from skills_mcp.routing import lexicon, ranked, rerank, search, task
-from skills_mcp.routing.decision import Match, decide
+from skills_mcp.routing.decision import decide
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.ranked import derive_document
 from skills_mcp.routing.task import Shares, TaskReader, explain_shares
@@ -216,8 +216,8 @@ def test_the_example_has_the_real_answer() -> None:
 
     decision = decide((best, second), Matching())
 
-    assert isinstance(decision, Match)
-    assert f"the answer is `{decision.candidate.skill.path}`" in text
+    assert isinstance(decision, Candidate)
+    assert f"the answer is `{decision.skill.path}`" in text
     [gap] = re.findall(r"differ by ([\d.]+\d)", text)
     assert gap == shown(best.score - second.score)
     needed = rerank._HALF * (rerank._LEAST_TEXT / rerank._USUAL_TEXT) ** rerank._GROWTH

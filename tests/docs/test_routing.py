@@ -6,7 +6,8 @@ import pytest
 
 from skills_mcp.config import Matching
 from skills_mcp.routing import tokens
-from skills_mcp.routing.decision import Ambiguous, Match, decide
+from skills_mcp.routing.decision import Ambiguous, decide
+from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.tokens import tokenize
 from tests.docs.pages import DOCS, block, code, codes, prose, section, table, tables
 from tests.routing.matchers import keyword_matcher
@@ -66,8 +67,8 @@ def test_the_worked_example_has_the_real_numbers() -> None:
         for c in by_rank
     ]
     assert list(tokenize(clear)) == codes(example.splitlines()[2])
-    assert isinstance(match, Match)
-    assert f"`{match.candidate.skill.path}` with a score of 0.4" in example
+    assert isinstance(match, Candidate)
+    assert f"`{match.skill.path}` with a score of 0.4" in example
     gaps = [first.score - second.score for first, second in (by_rank[:2], top[:2])]
     assert re.findall(r"differ by ([\d.]+\d)", example) == [
         str(float(gap)) for gap in gaps

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from skills_mcp.library.answers import Guidance
+from skills_mcp.library.answers import Match
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing.decision import Ambiguous
 from tests.support import open_library, write
@@ -59,7 +59,7 @@ def library(tmp_path: Path) -> SkillLibrary:
 
 def _first(library: SkillLibrary, task: str) -> str | None:
     answer = library.route(task)
-    if isinstance(answer, Guidance):
+    if isinstance(answer, Match):
         return answer.skill.path
     return answer.candidates[0].skill.path if isinstance(answer, Ambiguous) else None
 

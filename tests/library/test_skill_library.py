@@ -25,7 +25,7 @@ from skills_mcp.errors import (
     SyncError,
     UndeclaredFileError,
 )
-from skills_mcp.library.answers import Guidance
+from skills_mcp.library.answers import Match
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.scripts.policy import ScriptRequest
@@ -110,7 +110,7 @@ def test_an_answer_and_its_explanation_are_of_one_snapshot(
     monkeypatch.setattr(Tracker, "track", track_and_refresh)
     answer, explanation = library.route_explained("react auth")
 
-    assert isinstance(answer, Guidance)
+    assert isinstance(answer, Match)
     assert library.snapshot.index.get("ui/auth") is None
     assert explanation.contenders[0].skill.path == answer.skill.path
 
@@ -124,16 +124,16 @@ def branch_of(upstream: Upstream, folder: Path) -> RemoteBranch:
 def test_a_clear_winner_is_served_with_everything_above_it(
     content: Path, spool: Spool
 ) -> None:
-    guidance = counting(content, spool).route("react auth")
+    match = counting(content, spool).route("react auth")
 
-    assert isinstance(guidance, Guidance)
-    assert guidance.skill.path == "ui/auth"
-    assert guidance.score == Fraction(1)
-    assert guidance.matched_keywords == ("react", "auth")
+    assert isinstance(match, Match)
+    assert match.skill.path == "ui/auth"
+    assert match.score == Fraction(1)
+    assert match.matched_keywords == ("react", "auth")
     sections = ("Global rules.", "UI rules.", "UI auth rules.")
-    positions = [guidance.content.index(section) for section in sections]
+    positions = [match.content.index(section) for section in sections]
     assert positions == sorted(positions)
-    assert [item.source for item in guidance.inherited_assets] == ["ui/_index"]
+    assert [item.source for item in match.inherited_assets] == ["ui/_index"]
     assert event_in(spool) == (
         "skill_served",
         {
@@ -187,7 +187,7 @@ def test_near_misses_are_told_apart_from_a_clear_no(
 
     assert isinstance(decision, NoMatch)
     assert [each.skill.path for each in decision.near] == ["far"]
-    assert isinstance(picked, Guidance)
+    assert isinstance(picked, Match)
     missed, served = spooled(spool)
     assert missed["data"] == {"context": "alpha", "near": ["far"], "near_score": 0.2}
     assert served["data"]["was_near"] is True
@@ -214,10 +214,10 @@ def test_a_skill_that_was_picked_is_served_whatever_the_scores(  # noqa: PLR0913
     content: Path,
     spool: Spool,
 ) -> None:
-    guidance = counting(content, spool).route(context, picked)
+    match = counting(content, spool).route(context, picked)
 
-    assert isinstance(guidance, Guidance)
-    assert guidance.skill.path == picked
+    assert isinstance(match, Match)
+    assert match.skill.path == picked
     kind, data = event_in(spool)
     assert kind == "skill_served"
     assert data["skill_path"] == picked
@@ -443,7 +443,7 @@ async def test_a_refresh_of_a_folder_reads_it_again(
 
     assert (refreshed.mode, refreshed.commit, refreshed.error) == ("local", None, None)
     assert refreshed.skills_reindexed == 5
-    assert isinstance(library.route("mobile"), Guidance)
+    assert isinstance(library.route("mobile"), Match)
     kind, data = next(
         (event["type"], event["data"])
         for event in spooled(spool)
@@ -524,7 +524,7 @@ async def test_a_refresh_that_fails_is_a_result_and_the_old_content_is_served(
 
     assert isinstance(refreshed.error, SyncError)
     assert (refreshed.commit, refreshed.skills_reindexed) == (commit, 1)
-    assert isinstance(library.route("kept"), Guidance)
+    assert isinstance(library.route("kept"), Match)
     [data] = [event["data"] for event in spooled(spool) if event["type"] == "refresh"]
     assert data["success"] is False
 
@@ -657,11 +657,9 @@ def test_no_answer_mixes_two_commits_while_refreshes_run(
 
     def ask() -> None:
         while not stop.is_set():
-            guidance = library.route("auth")
-            assert isinstance(guidance, Guidance)
-            numbers = {
-                line for line in guidance.content.splitlines() if "number=" in line
-            }
+            match = library.route("auth")
+            assert isinstance(match, Match)
+            numbers = {line for line in match.content.splitlines() if "number=" in line}
             seen.update(numbers)
             if len(numbers) != 1:
                 wrong.append(numbers)
@@ -691,11 +689,11 @@ def test_no_answer_mixes_two_commits_while_refreshes_run(
 def test_a_picked_skill_keeps_its_score_however_low(tmp_path: Path) -> None:
     write_skill(tmp_path, "low.md", keywords=["auth", "jwt"], priority=-1000)
 
-    guidance = open_library(tmp_path).route("auth", "low")
+    match = open_library(tmp_path).route("auth", "low")
 
-    assert isinstance(guidance, Guidance)
-    assert guidance.matched_keywords == ("auth",)
-    assert guidance.score == Fraction(-1, 2)
+    assert isinstance(match, Match)
+    assert match.matched_keywords == ("auth",)
+    assert match.score == Fraction(-1, 2)
 
 
 @pytest.mark.spec("9.1")
@@ -736,5 +734,5 @@ def test_a_candidate_that_is_picked_keeps_the_score_that_the_answer_gave_it(
     assert isinstance(answer, Ambiguous)
     for candidate in answer.candidates:
         picked = library.route(task, candidate.skill.path)
-        assert isinstance(picked, Guidance)
+        assert isinstance(picked, Match)
         assert picked.score == candidate.score

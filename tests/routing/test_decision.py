@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from skills_mcp.config import Matching
 from skills_mcp.routing.decision import (
     Ambiguous,
-    Match,
     NoMatch,
     choose,
     decide,
@@ -38,7 +37,7 @@ def candidates(**scores: str) -> list[Candidate]:
 def names(decision: object) -> list[str]:
     """Name a decision and its skills."""
     match decision:
-        case Match(found):
+        case Candidate() as found:
             return ["match", found.skill.path]
         case Ambiguous(found):
             return ["ambiguous", *(one.skill.path for one in found)]
@@ -63,13 +62,13 @@ def test_no_match_names_the_best_three_that_have_a_quarter_of_the_least_score() 
 def test_there_are_no_near_misses_beside_an_answer() -> None:
     decision = decide(candidates(a="0.5", b="0.19"), Matching())
 
-    assert isinstance(decision, Match)
+    assert isinstance(decision, Candidate)
 
 
 def test_a_single_candidate_is_the_match() -> None:
     [only] = candidates(a="0.2")
 
-    assert decide([only], Matching()) == Match(only)
+    assert decide([only], Matching()) == only
 
 
 @pytest.mark.spec("5.3")

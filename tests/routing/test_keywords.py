@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from skills_mcp.config import Matching
-from skills_mcp.routing.decision import Match, decide
+from skills_mcp.routing.decision import decide
 from skills_mcp.routing.keyword_index import KeywordIndex
 from skills_mcp.routing.keywords import KeywordMatcher
+from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.tokens import fold, tokenize
 from skills_mcp.skills.model import Skill
 from tests.routing.matchers import keyword_matcher
@@ -181,8 +182,8 @@ def test_a_priority_breaks_a_tie() -> None:
         keyword_matcher(skills).score("react"), Matching(ambiguity_threshold=0)
     )
 
-    assert isinstance(decision, Match)
-    assert decision.candidate.skill.path == "b"
+    assert isinstance(decision, Candidate)
+    assert decision.skill.path == "b"
 
 
 def test_keywords_are_reported_as_the_author_wrote_and_ordered_them() -> None:

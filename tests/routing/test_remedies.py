@@ -3,7 +3,7 @@ from fractions import Fraction
 import pytest
 
 from skills_mcp.config import Matching
-from skills_mcp.routing.decision import Match, NoMatch, choose, list_answers
+from skills_mcp.routing.decision import NoMatch, choose, list_answers
 from skills_mcp.routing.explanation import Explanation, explain
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.remedies import Contender, describe_number, find_remedies
@@ -55,7 +55,7 @@ def test_a_score_that_is_too_low_names_the_setting_that_would_do() -> None:
         "api/errors is the best with 0.2, below min_score 0.5: with min_score 0.2 or "
         "less it would be in the answer"
     )
-    assert isinstance(ask("code", min_score=0.2).decision, Match)
+    assert isinstance(ask("code", min_score=0.2).decision, Candidate)
 
 
 def test_a_close_runner_up_names_the_threshold_that_would_do() -> None:
@@ -66,7 +66,7 @@ def test_a_close_runner_up_names_the_threshold_that_would_do() -> None:
     assert "ambiguous because ui/lists is only 0.166 behind ui/auth" in said
     assert "less than ambiguity_threshold 0.3: with 0.166 or less ui/auth would" in said
     settled = ask("react", matcher=matcher, ambiguity_threshold=0.166)
-    assert isinstance(settled.decision, Match)
+    assert isinstance(settled.decision, Candidate)
 
 
 def test_equal_scores_need_a_word() -> None:
@@ -159,7 +159,7 @@ def test_priority_is_part_of_what_a_new_keyword_is_worth(
     first = Contender(make_skill("a", keywords=["x"]), Fraction(9, 10), 1, ())
     liked = make_skill("b", keywords=["y", "z", "q"], priority=priority)
     second = Contender(liked, Fraction(1, 3) + Fraction(priority, 1000), 2, ())
-    decision = Match(Candidate(first.skill, first.score, ("x",)))
+    decision = Candidate(first.skill, first.score, ("x",))
     words = MATCHER.weigh("page")
 
     found = find_remedies(decision, (first, second), words, MATCHING, "keyword")

@@ -24,7 +24,7 @@ from skills_mcp.errors import (
     SyncError,
     UndeclaredFileError,
 )
-from skills_mcp.library.answers import Guidance, Provenance, RanScript, ServedFile
+from skills_mcp.library.answers import Match, Provenance, RanScript, ServedFile
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing.decision import Ambiguous
 from skills_mcp.routing.matcher import Candidate
@@ -82,7 +82,7 @@ def test_an_error_is_marked_as_one() -> None:
 def test_a_match_renders_inherited_files_with_their_source() -> None:
     script = Script("s.sh", "Checks", "server", (Argument("id", "The id", True),))  # noqa: FBT003
     parent = SkillPath("ui/_index")
-    guidance = Guidance(
+    match = Match(
         skill=make_skill("ui/auth", assets=(Asset("a.txt", "A", "other"),)),
         score=Fraction(7, 8),
         matched_keywords=("auth",),
@@ -93,7 +93,7 @@ def test_a_match_renders_inherited_files_with_their_source() -> None:
         provenance=Provenance("a1b2c3d", "skills/pdf/SKILL.md"),
     )
 
-    data = replies.match(guidance).data
+    data = replies.match(match).data
 
     assert data["score"] == 0.875
     assert data["assets"] == [{"file": "a.txt", "description": "A", "type": "other"}]
@@ -170,8 +170,8 @@ def test_what_the_caller_has_is_answered_with_a_reminder() -> None:
     assert len(_texts(reply, "markdown")) == 1
 
 
-def a_match(skill: Skill) -> Guidance:
-    return Guidance(
+def a_match(skill: Skill) -> Match:
+    return Match(
         skill=skill,
         score=Fraction(1),
         matched_keywords=(),

@@ -13,7 +13,6 @@ from skills_mcp.cli.terminal import open_console, print_json
 from skills_mcp.routing.decision import (
     Ambiguous,
     Decision,
-    Match,
     NoMatch,
     list_answers,
     name_decision,
@@ -24,6 +23,7 @@ from skills_mcp.routing.explanation import (
     pick_words,
     render_explanation,
 )
+from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.remedies import Contender, describe_number
 from skills_mcp.skills.scoping import Scoping
 
@@ -77,7 +77,7 @@ def _print_tables(console: Console, explanation: Explanation) -> None:
 
 def _describe(decision: Decision) -> str:
     match decision:
-        case Match(best):
+        case Candidate() as best:
             return f"Match: {best.skill.path} with score {describe_number(best.score)}"
         case Ambiguous():
             named = ", ".join(

@@ -10,8 +10,8 @@ from skills_mcp.content.push import Push
 from skills_mcp.content.source import SourceState
 from skills_mcp.library.answers import (
     FoundFiles,
-    Guidance,
     LoadedSkill,
+    Match,
     Provenance,
     RanScript,
     ReadFile,
@@ -45,9 +45,9 @@ __all__ = [
     "CommandRequest",
     "EntryRequest",
     "FoundFiles",
-    "Guidance",
     "Listing",
     "LoadedSkill",
+    "Match",
     "Provenance",
     "Push",
     "RanScript",

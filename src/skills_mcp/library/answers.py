@@ -111,7 +111,7 @@ _DIGEST_CHARACTERS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Guidance:
+class Match:
     """A skill with everything that applies to the task."""
 
     skill: Skill
@@ -209,11 +209,11 @@ def guide(
     index: SkillIndex,
     found: Candidate,
     known_digest: str | None = None,
-) -> Guidance:
+) -> Match:
     """Return a skill together with everything that it inherits."""
     skill = found.skill
     digest = derive_digest(index, skill)
-    return Guidance(
+    return Match(
         skill=skill,
         score=found.score,
         matched_keywords=found.matched_keywords,

@@ -29,8 +29,8 @@ from skills_mcp.files.paths import find_name, parse_relative
 from skills_mcp.identity.access import EVERYTHING, Access
 from skills_mcp.library.answers import (
     FoundFiles,
-    Guidance,
     LoadedSkill,
+    Match,
     RanScript,
     ReadFile,
     ServedExamples,
@@ -43,13 +43,13 @@ from skills_mcp.library.answers import (
 from skills_mcp.library.listing import Listing, compose_listing
 from skills_mcp.routing.decision import (
     Ambiguous,
-    Match,
     NoMatch,
     choose,
     find_candidate,
     is_listed,
     is_near,
 )
+from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.search import SearchResult, search
 from skills_mcp.routing.tokens import tokenize
 from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
@@ -325,7 +325,7 @@ class SkillLibrary:
         known_digest: str | None = None,
         *,
         scoping: Scoping = EVERYWHERE,
-    ) -> Guidance | Ambiguous | NoMatch:
+    ) -> Match | Ambiguous | NoMatch:
         """Find the skill for a task, or take the one that the caller picked.
 
         Args:
@@ -348,7 +348,7 @@ class SkillLibrary:
         known_digest: str | None = None,
         *,
         scoping: Scoping = EVERYWHERE,
-    ) -> "tuple[Guidance | Ambiguous | NoMatch, Explanation]":
+    ) -> "tuple[Match | Ambiguous | NoMatch, Explanation]":
         """Find the skill for a task, and explain the answer from the same snapshot.
 
         Arguments and errors are those of `route`.
@@ -712,7 +712,7 @@ class SkillLibrary:
         skill_path: str | None,
         known_digest: str | None,
         scoping: Scoping,
-    ) -> Guidance | Ambiguous | NoMatch:
+    ) -> Match | Ambiguous | NoMatch:
         if skill_path is not None:
             return self._pick(snapshot, context, skill_path, known_digest, scoping)
         within = snapshot.narrow(scoping)
@@ -731,9 +731,9 @@ class SkillLibrary:
                     content_commit=commit,
                 )
                 return decision
-            case Match(best):
-                guidance = guide(snapshot.content, snapshot.index, best, known_digest)
-                return self._serve(context, guidance, was_ambiguous=False)
+            case Candidate() as best:
+                match = guide(snapshot.content, snapshot.index, best, known_digest)
+                return self._serve(context, match, was_ambiguous=False)
 
     def _pick(
         self,
@@ -742,7 +742,7 @@ class SkillLibrary:
         skill_path: str,
         known_digest: str | None,
         scoping: Scoping,
-    ) -> Guidance:
+    ) -> Match:
         """Serve a skill that the caller chose, with its own score, even a low one."""
         skill = snapshot.index.require(skill_path)
         alone = snapshot.narrow(Scoping(below=skill.path))
@@ -750,10 +750,10 @@ class SkillLibrary:
         within = snapshot.narrow(scoping)  # as when it was asked first
         matching = snapshot.config.matching
         decision = choose(snapshot.matcher, context, matching, within=within)
-        guidance = guide(snapshot.content, snapshot.index, own, known_digest)
+        match = guide(snapshot.content, snapshot.index, own, known_digest)
         return self._serve(
             context,
-            guidance,
+            match,
             was_ambiguous=is_listed(skill, decision),
             was_picked=True,
             was_near=is_near(skill, decision),
@@ -768,25 +768,25 @@ class SkillLibrary:
     def _serve(
         self,
         context: str,
-        guidance: Guidance,
+        match: Match,
         *,
         was_ambiguous: bool,
         was_picked: bool = False,
         was_near: bool = False,
-    ) -> Guidance:
+    ) -> Match:
         self._tracker.track(
             "skill_served",
             context=context,
-            skill_path=guidance.skill.path,
-            score=float(guidance.score),
-            matched_keywords=guidance.matched_keywords,
+            skill_path=match.skill.path,
+            score=float(match.score),
+            matched_keywords=match.matched_keywords,
             was_ambiguous=was_ambiguous,
-            unchanged=guidance.is_known,
-            content_commit=guidance.provenance.commit,
+            unchanged=match.is_known,
+            content_commit=match.provenance.commit,
             **({"was_picked": True} if was_picked else {}),
             **({"was_near": True} if was_near else {}),
         )
-        return guidance
+        return match
 
     def _track_example(
         self, skill: Skill, example: "Example", commit: str | None

@@ -37,13 +37,6 @@ _NEAR_SHARE = Fraction(1, 4)
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
-    """One skill is clearly the best."""
-
-    candidate: Candidate
-
-
-@dataclass(frozen=True, slots=True)
 class Ambiguous:
     """The best skills are too close to call; the caller picks one."""
 
@@ -58,7 +51,8 @@ class NoMatch:
     """The best of those that score too little, if some of the task speaks for them."""
 
 
-Decision = Match | Ambiguous | NoMatch
+Decision = Candidate | Ambiguous | NoMatch
+"""One skill is clearly the best, several are too close to call, or none serves."""
 
 
 def choose(
@@ -96,7 +90,7 @@ def decide(candidates: Iterable[Candidate], matching: Matching) -> Decision:
         return NoMatch(tuple(islice(near, MOST_NEAR)))
     if len(ranked) > 1 and _too_close(ranked[0], ranked[1], matching):
         return Ambiguous(tuple(ranked[: matching.max_results]))
-    return Match(ranked[0])
+    return ranked[0]
 
 
 def find_candidate(
@@ -123,7 +117,7 @@ def find_candidate(
 def name_decision(decision: Decision) -> str:
     """Return the kind of an answer: `single`, `ambiguous` or `no_match`."""
     match decision:
-        case Match():
+        case Candidate():
             return "single"
         case Ambiguous():
             return "ambiguous"
@@ -134,8 +128,8 @@ def name_decision(decision: Decision) -> str:
 def list_answers(decision: Decision) -> tuple[Candidate, ...]:
     """Return what an answer names: one skill, several or none."""
     match decision:
-        case Match(candidate):
-            return (candidate,)
+        case Candidate():
+            return (decision,)
         case Ambiguous():
             return decision.candidates
         case NoMatch():

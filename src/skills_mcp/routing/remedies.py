@@ -10,11 +10,10 @@ from skills_mcp.routing.decision import (
     PRIORITY_UNIT,
     Ambiguous,
     Decision,
-    Match,
     NoMatch,
     exact,
 )
-from skills_mcp.routing.matcher import Evidence, WordEvidence
+from skills_mcp.routing.matcher import Candidate, Evidence, WordEvidence
 from skills_mcp.skills.model import Skill
 from skills_mcp.text.rendering import shorten
 
@@ -126,7 +125,7 @@ def _by_setting(
                 f"ambiguous because {best.skill.path} and {second.skill.path} score "
                 "the same: only a word that one of them lacks can decide"
             )
-        case Match() if second and second.place and second.score >= least:
+        case Candidate() if second and second.place and second.score >= least:
             yield (
                 f"{second.skill.path} is the runner-up, {gap} behind: below "
                 f"{describe_number(closest)} (ambiguity_threshold) the answer would be "
@@ -140,7 +139,7 @@ def _choose_wanted(
     """Return the skill whose author would like another answer."""
     if asked:
         return next(each for each in contenders if each.skill.path == asked.path)
-    lost = 1 if isinstance(decision, Match) else 0
+    lost = 1 if isinstance(decision, Candidate) else 0
     return contenders[lost] if len(contenders) > lost else None
 
 

@@ -6,7 +6,7 @@ import anyio.to_thread
 from mcp_types import ToolAnnotations
 
 from skills_mcp.identity.principal import FEEDBACK, REFRESH
-from skills_mcp.library import Guidance, ScriptRequest, SkillLibrary
+from skills_mcp.library import Match, ScriptRequest, SkillLibrary
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.server import replies
 from skills_mcp.server.arguments import (
@@ -45,13 +45,13 @@ async def _get_skill(library: SkillLibrary, arguments: GetSkill) -> Reply:
     return route()
 
 
-def _render(answer: Guidance | Ambiguous | NoMatch) -> Reply:
+def _render(answer: Match | Ambiguous | NoMatch) -> Reply:
     match answer:
         case NoMatch():
             return replies.no_match(answer)
         case Ambiguous():
             return replies.ambiguous(answer)
-        case Guidance():
+        case Match():
             return replies.match(answer)
     assert_never(answer)
 

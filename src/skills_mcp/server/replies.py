@@ -25,8 +25,8 @@ from skills_mcp.errors import (
 )
 from skills_mcp.library import (
     MAX_LISTED_FILES,
-    Guidance,
     Listing,
+    Match,
     Provenance,
     RanScript,
     Refreshed,
@@ -188,37 +188,37 @@ INVENTORY_LISTS = (
 _GUIDANCE_LISTS = ("assets", "scripts", "inherited_assets", "inherited_scripts")
 
 
-def match(guidance: Guidance) -> Reply:
+def match(found: Match) -> Reply:
     """Return the reply of `get_skill` with one skill."""
-    skill = guidance.skill
+    skill = found.skill
     data: dict[str, Any] = {
         "skill_path": skill.path,
-        "score": float(guidance.score),
-        "matched_keywords": list(guidance.matched_keywords),
+        "score": float(found.score),
+        "matched_keywords": list(found.matched_keywords),
     }
-    if guidance.is_known:
-        data |= {"digest": guidance.digest, **reminder(skill)}
-        return Reply(data | origin(guidance.provenance))
+    if found.is_known:
+        data |= {"digest": found.digest, **reminder(skill)}
+        return Reply(data | origin(found.provenance))
     data |= {
-        "content": guidance.content,
+        "content": found.content,
         "assets": [_asset(each) for each in skill.assets[:MAX_LISTED_FILES]],
         "scripts": [_script(each) for each in skill.scripts[:MAX_LISTED_FILES]],
         "inherited_assets": [
             {**_asset(item.entry), "from": item.source}
-            for item in guidance.inherited_assets
+            for item in found.inherited_assets
         ],
         "inherited_scripts": [
             {**_script(item.entry), "from": item.source}
-            for item in guidance.inherited_scripts
+            for item in found.inherited_scripts
         ],
-        "digest": guidance.digest,
+        "digest": found.digest,
         **inventory(skill.inventory),
-        "sha256": derive_sha256(guidance.content),
+        "sha256": derive_sha256(found.content),
     }
     if max(len(skill.assets), len(skill.scripts)) > MAX_LISTED_FILES:
         data["files_truncated"] = True
     return Reply(
-        data | origin(guidance.provenance),
+        data | origin(found.provenance),
         prose="content",
         lists=(*_GUIDANCE_LISTS, *INVENTORY_LISTS),
         cut_key="files_truncated",

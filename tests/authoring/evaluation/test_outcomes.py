@@ -13,8 +13,8 @@ from skills_mcp.authoring.evaluation.outcomes import (
 )
 from skills_mcp.authoring.evaluation.prompts import Prompt
 from skills_mcp.config import Matching
-from skills_mcp.routing.decision import Ambiguous, Match
-from skills_mcp.routing.matcher import Evidence, Mask
+from skills_mcp.routing.decision import Ambiguous
+from skills_mcp.routing.matcher import Candidate, Evidence, Mask
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Skill
 from skills_mcp.skills.scoping import Scoping
@@ -41,7 +41,7 @@ def try_out(*prompts: Prompt, skills: tuple[Skill, ...] = SKILLS) -> list[Outcom
 def test_a_prompt_gets_the_answer_of_get_skill_and_the_order_behind_it() -> None:
     [outcome] = try_out(prompt("login to react", "ui/auth"))
 
-    assert isinstance(outcome.decision, Match)
+    assert isinstance(outcome.decision, Candidate)
     assert outcome.answers == ("ui/auth",)
     assert [c.skill.path for c in outcome.ranked] == [
         *("ui/auth", "ui/forms", "api/errors")

@@ -22,6 +22,9 @@ from tests.support import PROJECT
 SOURCE = PROJECT / "src" / "skills_mcp"
 
 HALL = {"__init__.py", "__main__.py", "about.py", "errors.py"}
+DOORS = {"langchain.py", "deepagents.py", "adk.py", "agent_framework.py", "haystack.py"}
+"""Modules that a program of another framework imports: each leads to `integrations`."""
+
 MAX_ROOMS = 20  # more than that, and a newcomer does not find the way in
 
 MAX_FUNCTION_LINES = 45
@@ -61,8 +64,8 @@ def test_a_newcomer_meets_at_most_twenty_rooms() -> None:
     first = {module.relative_to(SOURCE).parts[0] for module in MODULES}
 
     assert first >= HALL
-    assert [name for name in first - HALL if name.endswith(".py")] == []
-    assert len(first - HALL) <= MAX_ROOMS
+    assert [name for name in first - HALL - DOORS if name.endswith(".py")] == []
+    assert len(first - HALL - DOORS) <= MAX_ROOMS
 
 
 def test_a_class_is_the_only_one_of_its_name() -> None:

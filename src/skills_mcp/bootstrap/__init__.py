@@ -53,7 +53,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options(ShortForm):
-    """The options of the command line."""
+    """The options of the command line, or of a program."""
 
     offline: bool | None = None
     """None leaves it to the configuration, as with each option below."""
@@ -65,6 +65,8 @@ class Options(ShortForm):
     """Instead of `matching.algorithm`."""
     http: Mapping[str, object] = field(default_factory=dict)
     """Keys of `http`."""
+    settings: Mapping[str, object] = field(default_factory=dict)
+    """Of a program, on top of the operator's file and the environment."""
     keeps_index: bool = True
     """Whether the index of this content is kept for other processes."""
 
@@ -189,7 +191,11 @@ def open_record(environment: Mapping[str, str]) -> Record:
 def _open_settings(
     file: Path | None, options: Options, environment: Mapping[str, str]
 ) -> Settings:
-    layers = (environment_layer(environment), _command_line(options))
+    layers = (
+        environment_layer(environment),
+        Layer("settings", options.settings),
+        _command_line(options),
+    )
     return Settings((load_file(file), *layers) if file else layers)
 
 

@@ -18,6 +18,8 @@ MAX_SCOPE_PATTERNS = 32
 MAX_PATTERN_CHARACTERS = 256
 """In one pattern of a request: longer than most paths."""
 
+_ALL = ("**",)
+
 # What a standard defines as one text with a value between spaces (RFC 6749, RFC 9068).
 _LISTS = frozenset({"scope", "scp"})
 
@@ -49,9 +51,13 @@ class Access:
     """For each grant the patterns that it allows and denies; None to show all."""
     scope: tuple[str, ...] = ()
     """The patterns that a request narrows its skills to; empty for all."""
+    within: "Access | None" = None
+    """What was narrowed: no more is seen than this shows."""
 
     def sees(self, listed: Listed) -> bool:
         """Whether a skill exists for this caller."""
+        if self.within and not self.within.sees(listed):
+            return False
         if self.grants is None:
             return True
         return any(
@@ -61,7 +67,18 @@ class Access:
 
     def asks_for(self, listed: Listed) -> bool:
         """Whether the request is about a skill, which the caller may see or not."""
+        if self.within and not self.within.asks_for(listed):
+            return False
         return not self.scope or _compile(self.scope).fit(listed)
+
+    def narrow(self, allow: tuple[str, ...], deny: tuple[str, ...]) -> "Access":
+        """Return what shows of this only what `allow` fits and `deny` does not.
+
+        Args:
+            allow: Patterns of paths or names; none to allow all.
+            deny: The same, of those not to show.
+        """
+        return Access(((allow or _ALL, deny),), within=self)
 
 
 EVERYTHING = Access()

@@ -6,7 +6,7 @@ two commits.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -65,7 +65,7 @@ from skills_mcp.skills.inheritance import files_in_chain, find_in_chain
 from skills_mcp.skills.model import Asset, Scope, Skill, SkillPath
 from skills_mcp.skills.scoping import EVERYWHERE, Scoping
 from skills_mcp.skills.tree import TreeNode, find_node
-from skills_mcp.snapshots.changes import Refreshed
+from skills_mcp.snapshots.changes import Refreshed, SkillChanges, derive_changes
 from skills_mcp.snapshots.current import CurrentSnapshot
 from skills_mcp.snapshots.snapshot import Snapshot
 from skills_mcp.text.rendering import name_some
@@ -124,6 +124,15 @@ class SkillLibrary:
         other._access = access  # noqa: SLF001 - it is one of us
         return other
 
+    def narrow(self, allow: Sequence[str], deny: Sequence[str]) -> "SkillLibrary":
+        """Return the same library as if there were no other skills than these.
+
+        Args:
+            allow: Patterns of paths or names; none to allow all.
+            deny: Patterns of those not to show.
+        """
+        return self.seen_by(self._access.narrow(tuple(allow), tuple(deny)))
+
     # What is served now
 
     @property
@@ -154,6 +163,19 @@ class SkillLibrary:
         Blocking, the first time after a refresh.
         """
         return self.snapshot.indexes.listing_key if self.is_ready else b""
+
+    @property
+    def revision(self) -> str:
+        """A digest of all that is served to this caller; empty without content.
+
+        It is another one as soon as a skill has come, gone or changed.
+        """
+        return self.snapshot.indexes.content_key.hex() if self.is_ready else ""
+
+    @property
+    def skills(self) -> Sequence[Skill]:
+        """The skills that are offered, in path order; each is read when it is taken."""
+        return self.snapshot.index.offered
 
     @property
     def config(self) -> Config:
@@ -305,6 +327,25 @@ class SkillLibrary:
     def watch(self, callback: Callable[[], None]) -> None:
         """Call back when other skills are served, on the thread that loads them."""
         self._current.watch(callback)
+
+    def watch_changes(
+        self, callback: Callable[[SkillChanges], None]
+    ) -> Callable[[], None]:
+        """Call back with what has changed for this caller, on the thread that loads it.
+
+        Nothing is told of the first content.
+
+        Returns:
+            What ends it.
+        """
+
+        def compare(before: Snapshot, after: Snapshot) -> None:
+            was, now = before.seen_by(self._access), after.seen_by(self._access)
+            changes = derive_changes(was.offered, now.offered)
+            if changes != SkillChanges():
+                callback(changes)
+
+        return self._current.observe(compare)
 
     def observe(self, observer: Observer) -> None:
         """Tell an observer of each event of analytics; see `Tracker.observe`."""

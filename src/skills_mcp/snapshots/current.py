@@ -92,6 +92,7 @@ class CurrentSnapshot:
         self._snapshot: Snapshot | None = None
         self._kept: list[tuple[float, Content]] = []
         self._watchers: list[Callable[[], None]] = []
+        self._observers: list[Callable[[Snapshot, Snapshot], None]] = []
         self._refresher = Refresher(
             mounts, self.load, self.inspect, self._interval_minutes
         )
@@ -178,6 +179,22 @@ class CurrentSnapshot:
         """Call back when other skills are served, on the thread that loads them."""
         self._watchers.append(callback)
 
+    def observe(
+        self, observer: Callable[[Snapshot, Snapshot], None]
+    ) -> Callable[[], None]:
+        """Call back with the old and the new state, on the thread that loads it.
+
+        Returns:
+            What ends it.
+        """
+        self._observers.append(observer)
+
+        def end() -> None:
+            if observer in self._observers:
+                self._observers.remove(observer)
+
+        return end
+
     def sync(self) -> Content:
         """Sync and load the newest content.  Blocking.
 
@@ -233,6 +250,9 @@ class CurrentSnapshot:
         if is_listing_changed(served.offered if served else None, snapshot.offered):
             for callback in self._watchers:
                 callback()
+        if served:
+            for observer in tuple(self._observers):
+                observer(served, self._snapshot)
 
     def _look_again(self, served: Snapshot, content: Content) -> Snapshot:
         """Return the snapshot of commits that are served, read anew where edited.

@@ -131,6 +131,18 @@ class Indexes:
         return self._index.offered
 
     @cached_property
+    def content_key(self) -> bytes:
+        """A digest of all that the caller may read, rules that are inherited, too."""
+        digest = hashlib.blake2b(digest_size=16)
+        rows, keys = self._index.rows, self._collection.table.keys
+        offered = frozenset(self._index.offered.numbers)
+        for number in self._index.shown_numbers:
+            mark = "\1" if number in offered else "\0"
+            path = f"{rows[number].path}{mark}"
+            digest.update(path.encode("utf-8", "surrogatepass") + keys[number])
+        return digest.digest()
+
+    @cached_property
     def listing_key(self) -> bytes:
         """A digest of what a list of these skills shows: paths, names, descriptions."""
         digest = hashlib.blake2b(digest_size=16)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from itertools import chain, count
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from skills_mcp.bootstrap import Options, build
 from skills_mcp.errors import ConfigError
 from skills_mcp.integrations.background import Session
 from skills_mcp.integrations.in_process import Skills, SyncSkills
+from skills_mcp.skills.homes import SKILLS
+from skills_mcp.skills.package import derive_slug
 
 FIRST_CONTENT_SECONDS = 55.0
 """A clone of a large repository over a slow line takes about this long."""
@@ -37,7 +40,8 @@ def open(  # noqa: A001, PLR0913 - `skills_mcp.open` reads well; each is a keywo
     `SKILLS_DIR` and `SKILLS_REPO` name. See `docs/how-to/python.md`.
 
     Args:
-        directory: A folder with skills, or several.
+        directory: A folder with skills, or several; then each is served below its
+            own name, such as `codex/pdf` for a skill of `~/.codex/skills`.
         repo: The URL of a Git repository with skills.
         branch: The branch to follow; empty for `main`, or else the default branch.
         ref: A tag or full commit SHA to stay at, instead of the branch.
@@ -102,7 +106,7 @@ def open_sync(  # noqa: PLR0913 - each is a keyword
         settings, config = dict(config), None
     folders = _list_folders(directory)
     if len(folders) > 1:
-        settings["sources"] = [{"folder": folder} for folder in folders]
+        settings["sources"] = derive_sources(folders)
     is_named = bool(folders or repo or settings.get("sources"))
     chosen = {} if is_named or config else _read_sources(given)
     if len(folders) == 1:
@@ -116,6 +120,35 @@ def open_sync(  # noqa: PLR0913 - each is a keyword
         settings=settings,
     )
     return SyncSkills(Session(build(options, given), wait_seconds))
+
+
+def derive_sources(folders: Sequence[Place], **keys: object) -> list[dict[str, Any]]:
+    """Return the settings of several folders: each is served below its own name.
+
+    The name is that of the folder; of one called `skills`, that of the folder around
+    it. So `~/.codex/skills` and `work/shop/skills` are served as `codex` and `shop`.
+    One folder alone is served at the top of the tree.
+
+    Args:
+        folders: Absolute paths, in the order of their names where two are the same.
+        keys: More settings of each source.
+    """
+    sources = [{"folder": os.fspath(folder), **keys} for folder in folders]
+    if len(sources) < 2:  # noqa: PLR2004 - several of them share one tree
+        return sources
+    taken: set[str] = set()
+    for source, folder in zip(sources, folders, strict=True):
+        name = _name_folder(Path(folder))
+        names = chain([name], (f"{name}-{number}" for number in count(2)))
+        source["mount"] = next(each for each in names if each not in taken)
+        taken.add(source["mount"])
+    return sources
+
+
+def _name_folder(folder: Path) -> str:
+    parts = folder.relative_to(folder.anchor).parts
+    named = (part for part in reversed(parts) if part.casefold() != SKILLS)
+    return derive_slug(next(named, SKILLS))
 
 
 def _list_folders(directory: Place | Sequence[Place] | None) -> list[str]:

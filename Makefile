@@ -9,10 +9,10 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-report test check format-check lint types arrows fix bench soak repositories test-lowest clean
+.PHONY: help demo demo-report test check format-check lint types arrows fix bench soak repositories test-integrations test-lowest clean
 
 help: ## Show what there is
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
 
 demo: $(READY) ## The main job on the sample content, through a real MCP client
 	@$(BIN)/python -m demo.run
@@ -50,6 +50,9 @@ soak: $(READY) $(VENV)/.soak ## Each promise, tried for half an hour; ARGUMENTS=
 repositories: $(READY) ## Repositories of each layout: what is served, named, lost; ARGUMENTS="FOLDER …"
 	@$(BIN)/python -m repositories.run $(ARGUMENTS)
 
+test-integrations: $(READY) ## Each framework in an environment of its own; ARGUMENTS="langchain adk"
+	@$(BIN)/python -m frameworks.run $(ARGUMENTS)
+
 # What is compared with; whatever cannot be installed is left out of the table.
 $(VENV)/.bench: $(READY)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --group bench \
@@ -64,7 +67,7 @@ test-lowest: ## All tests with the oldest dependencies that pyproject.toml allow
 	@$(MAKE) --no-print-directory test VENV=.venv-lowest CONSTRAINTS=constraints-lowest.txt
 
 clean: ## Remove what the targets above have made
-	rm -rf .venv .venv-lowest .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf .venv .venv-lowest .frameworks .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 
 CONSTRAINTS ?= constraints.txt
 

@@ -129,7 +129,10 @@ def __getattr__(name: str) -> object:
     """Import what is asked for: a program that needs one name waits for no other."""
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    from skills_mcp.processes.memory import garbage_collector_paused
+
+    with garbage_collector_paused():  # it would take a tenth of the time
+        found = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
     globals()[name] = found
     return found
 

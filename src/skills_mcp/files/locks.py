@@ -14,9 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-import portalocker
-from portalocker import LockFlags
-
 from skills_mcp.files.durable import open_private
 
 # File locks have no queue: a process that looks less often than the others starves
@@ -47,6 +44,8 @@ class FileLock:
         """Release the lock."""
         with self.handle:
             # Closing is not enough: a child that is just being started has a copy.
+            import portalocker  # late: it reads the metadata of its package
+
             portalocker.unlock(self.handle)
 
     def __enter__(self) -> IO[bytes]:
@@ -133,6 +132,9 @@ def is_current(handle: IO[bytes], path: Path) -> bool:
 
 
 def _try_to_lock(handle: IO[bytes], *, is_shared: bool) -> bool:
+    import portalocker
+    from portalocker import LockFlags
+
     kind = LockFlags.SHARED if is_shared else LockFlags.EXCLUSIVE
     try:
         portalocker.lock(handle, kind | LockFlags.NON_BLOCKING)

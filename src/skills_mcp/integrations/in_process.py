@@ -19,15 +19,12 @@ import anyio.to_thread
 
 from skills_mcp.integrations.background import Session
 from skills_mcp.library import (
-    CommandRequest,
-    EntryRequest,
     FoundFiles,
     LoadedSkill,
     Match,
     RanScript,
     ReadFile,
     Refreshed,
-    ScriptRequest,
     ServedExamples,
     SkillChanges,
     SkillLibrary,
@@ -229,6 +226,8 @@ class SyncSkills:
         args: Mapping[str, str] | None,
         cwd: str | None,
     ) -> Future[RanScript]:
+        from skills_mcp.library import ScriptRequest
+
         request = ScriptRequest(
             skill_path=skill_path, file=file, args=dict(args or {}), cwd=cwd
         )
@@ -237,10 +236,14 @@ class SyncSkills:
     def _start_command(
         self, name: str, command: str, args: Sequence[str]
     ) -> Future[RanScript]:
+        from skills_mcp.library import CommandRequest
+
         request = CommandRequest(skill_name=name, command=command, args=tuple(args))
         return self._session.background.start(self._library.run_command, request)
 
     def _start_entry(self, name: str, args: str) -> Future[RanScript]:
+        from skills_mcp.library import EntryRequest
+
         request = EntryRequest(skill_name=name, args=args)
         return self._session.background.start(self._library.run_command, request)
 

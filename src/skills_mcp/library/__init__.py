@@ -4,6 +4,7 @@ Rule: the rooms above import from here, and not from the rooms that content, sna
 and scripts are made in.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from skills_mcp.content.push import Push
@@ -28,13 +29,22 @@ from skills_mcp.library.skill_library import (
     MAX_LISTED_FILES,
     SkillLibrary,
 )
-from skills_mcp.scripts.execution import ScriptResult
-from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
 from skills_mcp.snapshots.changes import Refreshed, SkillChanges
 from skills_mcp.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from skills_mcp.scripts.execution import ScriptResult
+    from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
     from skills_mcp.scripts.sandbox import HOLDING, Choice
+
+_OF_SCRIPTS = {
+    "HOLDING": "sandbox",
+    "Choice": "sandbox",
+    "CommandRequest": "policy",
+    "EntryRequest": "policy",
+    "ScriptRequest": "policy",
+    "ScriptResult": "execution",
+}
 
 __all__ = [
     "HOLDING",
@@ -69,9 +79,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import the sandbox when a command asks for it, not before the first answer."""
-    if name not in {"HOLDING", "Choice"}:
+    """Import what runs scripts with the first script, not before the first answer."""
+    if name not in _OF_SCRIPTS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from skills_mcp.scripts import sandbox
-
-    return getattr(sandbox, name)
+    return getattr(import_module(f"skills_mcp.scripts.{_OF_SCRIPTS[name]}"), name)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 from skills_mcp.content.source import Content, Part, SourceState
 from skills_mcp.errors import SkillsError
 from skills_mcp.routing.matcher import Candidate
-from skills_mcp.scripts.execution import ScriptResult
 from skills_mcp.skills.assets import FileContent, FilePart
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.inheritance import (
@@ -33,6 +32,7 @@ from skills_mcp.text.redaction import redact
 from skills_mcp.text.rendering import cut_text, render_time
 
 if TYPE_CHECKING:
+    from skills_mcp.scripts.execution import ScriptResult
     from skills_mcp.skills.examples import LoadedExamples
 
 
@@ -195,7 +195,7 @@ class ServedFile:
 class RanScript:
     """The result of a script or a command, and where it comes from."""
 
-    result: ScriptResult
+    result: "ScriptResult"
     provenance: Provenance
     """Of the script's file; for a command, of the skill."""
     sha256: str | None = None

@@ -52,7 +52,6 @@ from skills_mcp.routing.decision import (
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.search import SearchResult, search
 from skills_mcp.routing.tokens import tokenize
-from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
 from skills_mcp.skills.assets import (
     FilePart,
     Lines,
@@ -74,6 +73,7 @@ if TYPE_CHECKING:  # imported when they are used, after the first answer
     from skills_mcp.library.catalog import CatalogStyle, SkillCatalog
     from skills_mcp.library.runs import Runs
     from skills_mcp.routing.explanation import Explanation
+    from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
     from skills_mcp.scripts.sandbox import Choice
     from skills_mcp.skills.examples import Example
 
@@ -711,7 +711,7 @@ class SkillLibrary:
 
     # What may be run
 
-    async def run_script(self, request: ScriptRequest) -> RanScript:
+    async def run_script(self, request: "ScriptRequest") -> RanScript:
         """Run a script that a skill declares, if the rules allow it.
 
         Raises:
@@ -719,7 +719,7 @@ class SkillLibrary:
         """
         return await self._require_runs().run_script(self.snapshot, request)
 
-    async def run_command(self, request: CommandRequest | EntryRequest) -> RanScript:
+    async def run_command(self, request: "CommandRequest | EntryRequest") -> RanScript:
         """Run a program, or a skill's entry, in a private copy of the skill's folder.
 
         Raises:

@@ -15,6 +15,9 @@ import Stemmer  # type: ignore[import-not-found]  # has no types
 from skills_mcp.routing.tokens import SILENT_WORDS, tokenize
 from skills_mcp.text.unicode import normalize
 
+STEMMER_VERSION: str = Stemmer.version()
+"""An index belongs to one: another one makes other stems of the same words."""
+
 # What can stand inside of a word is left to the tokenizer: l'API, C++, .NET, e-mail.
 _BETWEEN = b"""!"$%&()*,/:;<=>?@[\\]^`{|}~""" + bytes(range(33)) + b"\x7f"
 _TO_SPACES = bytes.maketrans(_BETWEEN, b" " * len(_BETWEEN))

@@ -19,7 +19,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +38,7 @@ from skills_mcp.files.arrays import (
 from skills_mcp.files.locks import FileLock, acquire_lock
 from skills_mcp.routing.keyword_index import KeywordIndex
 from skills_mcp.routing.text_index.inverted_index import TextIndex
+from skills_mcp.routing.words import STEMMER_VERSION
 from skills_mcp.skills.homes import Selection
 from skills_mcp.skills.model import Problem
 from skills_mcp.snapshots.collection import Collection, KeyedProblem, Origin
@@ -164,7 +164,7 @@ def _derive_layout(content: Content, operator: Config) -> str:
         mode="json", include={"limits", "visibility", "trust_content_config"}
     )
     # Another stemmer makes other words of the same text.
-    versions = (FORMAT, __version__, version("PyStemmer"))
+    versions = (FORMAT, __version__, STEMMER_VERSION)
     whole = json.dumps([*versions, rules, *mounts])
     return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 

@@ -14,13 +14,6 @@ import threading
 from collections.abc import Iterator
 from urllib.parse import quote
 
-from skills_mcp.text.secret_detection import (
-    ASSIGNMENT,
-    PRIVATE_KEY,
-    TOKEN,
-    is_password,
-)
-
 HIDDEN = "***"
 """What stands in the place of a secret."""
 
@@ -78,6 +71,9 @@ def redact(text: str) -> str:
     >>> redact("fatal: unable to access 'https://ada:pass@example.com/skills'")
     "fatal: unable to access 'https://***@example.com/skills'"
     """
+    # Late: its patterns are many, and the first answer has no text to redact.
+    from skills_mcp.text.secret_detection import ASSIGNMENT, PRIVATE_KEY, TOKEN
+
     text = redact_remembered(text)
     text = _SSH_PASSWORD.sub(rf"\1:{HIDDEN}", text)
     text = _USER_INFORMATION.sub(HIDDEN, text)
@@ -92,6 +88,8 @@ def redact_remembered(text: str) -> str:
 
 
 def _hide_value(found: re.Match[str]) -> str:
+    from skills_mcp.text.secret_detection import is_password
+
     value = found["value"]
     is_quoted = found["quote"] is not None
     if not is_password(value, is_quoted=is_quoted):

@@ -4,6 +4,7 @@ Rule: everything here may be called from any thread and from any event loop, and
 waits without a bound.
 """
 
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -335,22 +336,27 @@ class Skills:
 
     async def changes(self) -> AsyncIterator[SkillChanges]:
         """Iterate over the changes from now on, until the loop is left."""
-        send, receive = anyio.create_memory_object_stream[SkillChanges](
-            _WAITING_CHANGES
-        )
         token = anyio.lowlevel.current_token()
+        waiting: deque[SkillChanges] = deque(maxlen=_WAITING_CHANGES)
+        arrived = anyio.Event()
+
+        def tell() -> None:
+            with suppress(anyio.RunFinishedError):
+                anyio.from_thread.run_sync(arrived.set, token=token)
 
         def deliver(changes: SkillChanges) -> None:
-            with suppress(
-                anyio.WouldBlock, anyio.BrokenResourceError, anyio.RunFinishedError
-            ):
-                anyio.from_thread.run_sync(send.send_nowait, changes, token=token)
+            waiting.append(changes)
+            # On a thread: this loop may wait for the one that loads the content.
+            Thread(target=tell, daemon=True).start()
 
         end = self.watch(deliver)
         try:
-            async with send, receive:
-                async for changes in receive:
-                    yield changes
+            while True:
+                arrived = anyio.Event()
+                if not waiting:
+                    await arrived.wait()
+                while waiting:
+                    yield waiting.popleft()
         finally:
             end()
 

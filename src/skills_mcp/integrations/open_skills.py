@@ -133,7 +133,9 @@ def derive_sources(folders: Sequence[Place], **keys: object) -> list[dict[str, A
         folders: Absolute paths, in the order of their names where two are the same.
         keys: More settings of each source.
     """
-    sources = [{"folder": os.fspath(folder), **keys} for folder in folders]
+    sources: list[dict[str, Any]] = [
+        {"folder": os.fspath(folder), **keys} for folder in folders
+    ]
     if len(sources) < 2:  # noqa: PLR2004 - several of them share one tree
         return sources
     taken: set[str] = set()

@@ -1,0 +1,418 @@
+"""The Python API, as a program of somebody else uses it."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event, Thread
+
+import anyio
+import pytest
+
+import skills_mcp
+from skills_mcp import Ambiguous, Match, NoMatch, SkillChanges, SyncSkills
+from tests.clients import HangingRemote, Lifeline
+from tests.support import Upstream, run_python, skill_text, wait_for, write_skill
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a small tree with rules, two skills and a secret one."""
+    root = tmp_path / "skills"
+    write_skill(root, "_root.md", keywords=["everything"], body="Global rules.")
+    write_skill(root, "ui/_index.md", keywords=["interface"], body="UI rules.")
+    write_skill(
+        root,
+        "ui/react.md",
+        keywords=["react", "auth"],
+        body="React rules.",
+        scripts=[
+            {
+                "file": "greet.sh",
+                "description": "Greets",
+                "execution": "server",
+                "args": [{"name": "name", "description": "Whom", "required": True}],
+            },
+        ],
+    )
+    (root / "ui/react").mkdir()
+    (root / "ui/react/greet.sh").write_text('echo "hello $SKILL_ARG_NAME"\n')
+    write_skill(root, "api/auth.md", keywords=["api", "auth"], body="API rules.")
+    return root
+
+
+@pytest.fixture
+def skills(folder: Path) -> Iterator[SyncSkills]:
+    with skills_mcp.open_sync(directory=folder) as opened:
+        yield opened
+
+
+async def test_a_task_gets_its_skill_with_all_rules_above_it(folder: Path) -> None:
+    async with skills_mcp.open(directory=folder) as skills:
+        answer = await skills.route("add react to the page")
+
+    match answer:
+        case Match():
+            assert answer.skill.path == "ui/react"
+            places = [answer.content.index(f"{n} rules") for n in ("Global", "UI")]
+            assert places == sorted(places)
+        case Ambiguous() | NoMatch():
+            pytest.fail(str(answer))
+
+
+def test_a_program_without_async_gets_the_same(folder: Path) -> None:
+    async def ask() -> object:
+        async with skills_mcp.open(directory=folder) as skills:
+            return await skills.route("react")
+
+    with skills_mcp.open_sync(directory=folder) as skills:
+        assert skills.route("react") == asyncio.run(ask())
+        assert skills.to_sync() is skills
+
+
+async def test_every_call_of_the_twins_answers_alike(skills: SyncSkills) -> None:
+    twin = skills.to_async()
+
+    assert await twin.route("auth") == skills.route("auth")
+    assert await twin.search("react") == skills.search("react")
+    assert await twin.load("ui/react") == skills.load("ui/react")
+    assert await twin.read("ui/react", "greet.sh") == skills.read(
+        "ui/react", "greet.sh"
+    )
+    assert await twin.find_files("ui/react") == skills.find_files("ui/react")
+    examples = await twin.load_examples("ui/react", "react")
+    assert examples == skills.load_examples("ui/react", "react")
+    assert await twin.list() == skills.list()
+    assert await twin.tree() == skills.tree()
+    catalog = await twin.compose_catalog()
+    assert catalog.text == skills.compose_catalog().text
+    assert [s.commit for s in await twin.states()] == [None]
+    assert twin.revision == skills.revision
+    await twin.report("ui/react", useful=True)
+    skills.report("ui/react", useful=False, comment="too long")
+
+
+def test_a_choice_is_made_after_an_ambiguous_answer(skills: SyncSkills) -> None:
+    answer = skills.route("auth")
+
+    assert isinstance(answer, Ambiguous)
+    assert {c.skill.path for c in answer.candidates} == {"ui/react", "api/auth"}
+    picked = skills.route("auth", skill_path="api/auth")
+    assert isinstance(picked, Match)
+    known = skills.route("auth", skill_path="api/auth", known_digest=picked.digest)
+    assert isinstance(known, Match)
+    assert known.is_known
+    assert isinstance(skills.route("auth", within="ui"), Match)
+    assert isinstance(skills.route("knitting"), NoMatch)
+
+
+def test_a_part_of_a_file_is_read(skills: SyncSkills) -> None:
+    read = skills.read("ui/react", "greet.sh", start_line=1, max_lines=1)
+
+    assert read.part.content.data == b'echo "hello $SKILL_ARG_NAME"\n'
+    assert (read.part.start_line, read.part.end_line) == (1, 1)
+
+
+def test_an_error_says_what_to_do(skills: SyncSkills) -> None:
+    with pytest.raises(skills_mcp.SkillNotFoundError, match="ui/react") as caught:
+        skills.load("ui/reakt")
+
+    assert caught.value.code == "SKILL_NOT_FOUND"
+
+
+async def test_a_refresh_starts_what_it_needs_and_tells_what_changed(
+    folder: Path,
+) -> None:
+    async with skills_mcp.open(directory=folder) as skills:
+        before = skills.revision
+        write_skill(folder, "ui/vue.md", keywords=["vue"], body="Vue rules.")
+
+        refreshed = await skills.refresh()
+
+        assert refreshed.error is None
+        assert refreshed.changes.added == ("ui/vue",)
+        assert skills.revision != before
+        assert (await skills.load("ui/vue")).instructions.endswith("Vue rules.")
+
+
+def test_a_merge_is_served_after_a_refresh_and_announced(upstream: Upstream) -> None:
+    upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
+    told: list[SkillChanges] = []
+
+    with skills_mcp.open_sync(repo=upstream.url) as skills:
+        stop = skills.watch(told.append)
+        merged = upstream.commit({"skills/two.md": skill_text(keywords=["two"])})
+        refreshed = skills.refresh()
+        stop()
+        upstream.commit({"skills/three.md": skill_text(keywords=["three"])})
+        skills.refresh()
+
+        assert refreshed.commit == merged
+        assert [changes.added for changes in told] == [("two",)]
+        assert {skill.path for skill in skills.list()} == {"one", "two", "three"}
+
+
+async def test_changes_can_be_waited_for(folder: Path) -> None:
+    async with skills_mcp.open(directory=folder) as skills:
+        seen: list[SkillChanges] = []
+
+        async def collect() -> None:
+            async for changes in skills.changes():
+                seen.append(changes)
+                break
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(collect)
+            await anyio.lowlevel.checkpoint()
+            (folder / "api/auth.md").unlink()
+            await skills.refresh()
+
+    assert [changes.removed for changes in seen] == [("api/auth",)]
+
+
+def test_a_failed_refresh_is_a_value_and_the_content_stays(upstream: Upstream) -> None:
+    upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
+
+    with skills_mcp.open_sync(repo=upstream.url) as skills:
+        upstream.bare.rename(upstream.bare.with_name("moved"))
+        refreshed = skills.refresh()
+
+        assert isinstance(refreshed.error, skills_mcp.SyncError)
+        assert [skill.path for skill in skills.list()] == ["one"]
+
+
+def test_what_an_earlier_process_fetched_is_served_without_the_remote(
+    upstream: Upstream,
+) -> None:
+    upstream.commit({"skills/one.md": skill_text(keywords=["one"])})
+    with skills_mcp.open_sync(repo=upstream.url):
+        pass
+    upstream.bare.rename(upstream.bare.with_name("moved"))
+
+    with skills_mcp.open_sync(repo=upstream.url) as skills:
+        assert [skill.path for skill in skills.list()] == ["one"]
+
+
+def test_narrowed_skills_are_all_there_is(skills: SyncSkills) -> None:
+    narrow = skills.narrow("ui/**")
+
+    assert [skill.path for skill in narrow.list()] == ["ui/_index", "ui/react"]
+    assert isinstance(narrow.route("api auth"), Match)
+    with pytest.raises(skills_mcp.SkillNotFoundError):
+        narrow.load("api/auth")
+    assert "Global" not in narrow.load("ui/react").instructions
+    assert narrow.revision != skills.revision
+
+
+def test_narrowing_again_never_shows_more(skills: SyncSkills) -> None:
+    twice = skills.narrow("ui/**").narrow("api/**", "ui/react")
+    without = skills.narrow(deny=["ui/**"]).narrow()
+
+    assert [skill.path for skill in twice.list()] == ["ui/react"]
+    assert [skill.path for skill in without.list()] == ["_root", "api/auth"]
+
+
+def test_narrowed_skills_hear_of_their_own_changes_only(
+    folder: Path, skills: SyncSkills
+) -> None:
+    told: list[SkillChanges] = []
+    narrow = skills.narrow("ui/**")
+    narrow.watch(told.append)
+    before = narrow.revision
+
+    (folder / "api/auth.md").unlink()
+    skills.refresh()
+
+    assert told == []
+    assert narrow.revision == before
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_skills_that_are_not_open_say_how_to_open_them(
+    moment: str, folder: Path
+) -> None:
+    skills = skills_mcp.open_sync(directory=folder)
+    if moment == "after":
+        with skills:
+            pass
+
+    for call in (skills.list, skills.refresh, lambda: skills.route("react")):
+        with pytest.raises(skills_mcp.ContentUnavailableError, match=r"open_sync\("):
+            call()
+
+
+def test_opening_and_closing_again_does_nothing(folder: Path) -> None:
+    skills = skills_mcp.open_sync(directory=folder)
+
+    assert skills.open() is skills.open()
+    skills.close()
+    skills.close()
+
+
+def test_threads_and_event_loops_share_open_skills(
+    folder: Path, skills: SyncSkills
+) -> None:
+    def route(number: int) -> str:
+        if number % 10 == 0:
+            write_skill(folder, "more.md", keywords=[f"more{number}"])
+            assert skills.refresh().error is None
+        if number % 2:
+            answer = asyncio.run(skills.to_async().route("react"))
+        else:
+            answer = skills.route("react")
+        assert isinstance(answer, Match)
+        return answer.skill.path
+
+    with ThreadPoolExecutor(8) as threads:
+        assert set(threads.map(route, range(64))) == {"ui/react"}
+
+
+async def test_a_script_that_is_declared_runs(folder: Path) -> None:
+    async with skills_mcp.open(directory=folder) as skills:
+        ran = await skills.run_script("ui/react", "greet.sh", {"name": "Ada"})
+        with pytest.raises(skills_mcp.ScriptRefusedError, match="name"):
+            await skills.run_script("ui/react", "greet.sh")
+
+    assert ran.result.stdout == "hello Ada\n"
+    assert ran.result.exit_code == 0
+
+
+async def test_a_command_and_an_entry_need_the_operator(folder: Path) -> None:
+    async with skills_mcp.open(directory=folder) as skills:
+        with pytest.raises(skills_mcp.ScriptRefusedError, match=r"commands\.enabled"):
+            await skills.run_command("ui/react", "ls")
+    allowed = {"commands": {"enabled": True, "allowed": ["ls"]}}
+    async with skills_mcp.open(directory=folder, config=allowed) as skills:
+        ran = await skills.run_command("ui/react", "ls")
+        with pytest.raises(skills_mcp.SkillsError, match="entry"):
+            await skills.run_entry("ui/react")
+
+    assert "greet.sh" in ran.result.stdout
+
+
+async def test_a_run_ends_with_the_caller_that_is_cancelled(
+    folder: Path, tmp_path: Path
+) -> None:
+    rules = {
+        "commands": {"enabled": True, "allowed": ["sh"]},
+        "scripts": {"sandbox": "off"},
+    }
+    lifeline = Lifeline(tmp_path / "lifeline")
+    async with skills_mcp.open(directory=folder, config=rules) as skills:
+        async with anyio.create_task_group() as tasks:
+            arguments = ("ui/react", "sh", ("-c", lifeline.script()))
+            tasks.start_soon(skills.run_command, *arguments)
+            await anyio.to_thread.run_sync(lifeline.wait_for_start)
+            tasks.cancel_scope.cancel()
+
+        await anyio.to_thread.run_sync(lifeline.wait_for_end)
+    lifeline.close()
+
+
+def test_the_first_content_that_cannot_be_had_says_why(tmp_path: Path) -> None:
+    missing = skills_mcp.open_sync(directory=tmp_path / "missing")
+
+    with pytest.raises(skills_mcp.SyncError, match=r"missing cannot be read"):
+        missing.open()
+
+
+def test_opening_waits_no_longer_than_it_was_told() -> None:
+    remote = HangingRemote()
+    try:
+        skills = skills_mcp.open_sync(repo=remote.url, wait_seconds=0.2)
+        with pytest.raises(skills_mcp.ContentUnavailableError, match="wait_seconds"):
+            skills.open()
+        remote.wait_for_request()
+        remote.wait_for_hang_up()
+    finally:
+        remote.close()
+
+
+async def test_opening_can_be_cancelled() -> None:
+    remote = HangingRemote()
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(skills_mcp.open(repo=remote.url).open)
+            await anyio.to_thread.run_sync(remote.wait_for_request)
+            tasks.cancel_scope.cancel()
+        await anyio.to_thread.run_sync(remote.wait_for_hang_up)
+    finally:
+        remote.close()
+
+
+def test_a_program_that_forgets_to_close_ends_all_the_same(folder: Path) -> None:
+    said = run_python(
+        "import skills_mcp, sys\n"
+        "skills = skills_mcp.open_sync(directory=sys.argv[1]).open()\n"
+        "print(skills.route('react').skill.path)",
+        folder,
+    )
+
+    assert said == "ui/react"
+
+
+def test_skills_that_are_dropped_are_closed(folder: Path) -> None:
+    skills = skills_mcp.open_sync(directory=folder).open()
+    background = skills._session.background
+    narrow = skills.narrow("ui/**")
+
+    del skills
+    assert narrow.list()  # who looks at a part of it keeps it open
+    del narrow
+
+    wait_for(lambda: background._state == "closed")
+
+
+def test_a_callback_may_ask_the_skills(folder: Path, skills: SyncSkills) -> None:
+    done = Event()
+
+    def look(changes: SkillChanges) -> None:
+        assert skills.load(changes.added[0]).skill.path == "new"
+        Thread(target=skills.refresh).start()
+        done.set()
+
+    skills.watch(look)
+    write_skill(folder, "new.md", keywords=["new"])
+
+    skills.refresh()
+
+    assert done.wait(60)
+
+
+def test_only_what_is_asked_for_is_imported(folder: Path) -> None:
+    said = run_python(
+        "import sys\n"
+        "import skills_mcp\n"
+        "heavy = {'mcp', 'mcp_types', 'pydantic', 'numpy', 'anyio', 'httpx', 'git'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+        "with skills_mcp.open_sync(directory=sys.argv[1]) as skills:\n"
+        "    skills.route('react')\n"
+        "heavy = {'mcp', 'mcp_types', 'httpx', 'git', 'rich', 'click'}\n"
+        "print(sorted(heavy & set(sys.modules)))",
+        folder,
+    )
+
+    assert said.splitlines() == ["[]", "[]"]
+
+
+def test_it_says_what_it_has() -> None:
+    assert "open" in dir(skills_mcp)
+    assert set(skills_mcp.__all__) == set(dir(skills_mcp))
+    with pytest.raises(AttributeError, match="no attribute 'build'"):
+        getattr(skills_mcp, "build")  # noqa: B009 - a type checker knows it
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="prints to a pipe of POSIX")
+def test_a_library_prints_nothing_by_itself(tmp_path: Path) -> None:
+    said = run_python(
+        "import skills_mcp, sys\n"
+        "sys.stderr = sys.stdout\n"
+        "try:\n"
+        "    skills_mcp.open_sync(directory=sys.argv[1]).open()\n"
+        "except skills_mcp.SkillsError as error:\n"
+        "    print(error.code)",
+        tmp_path / "missing",
+    )
+
+    assert said == "SYNC_FAILED"

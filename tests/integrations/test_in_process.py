@@ -341,6 +341,26 @@ async def test_opening_can_be_cancelled() -> None:
         remote.close()
 
 
+async def test_what_waits_is_told_when_the_skills_are_closed() -> None:
+    remote = HangingRemote()
+    skills = skills_mcp.open_sync(repo=remote.url)
+    errors: list[str] = []
+
+    def open_and_wait() -> None:
+        with pytest.raises(skills_mcp.ContentUnavailableError) as caught:
+            skills.open()
+        errors.append(str(caught.value))
+
+    waiting = Thread(target=open_and_wait)
+    waiting.start()
+    await anyio.to_thread.run_sync(remote.wait_for_request)
+    await anyio.to_thread.run_sync(skills.close)
+    waiting.join(60)
+    remote.close()
+
+    assert [error.partition(".")[0] for error in errors] == ["These skills were closed"]
+
+
 def test_a_program_that_forgets_to_close_ends_all_the_same(folder: Path) -> None:
     said = run_python(
         "import skills_mcp, sys\n"
@@ -369,7 +389,6 @@ def test_a_callback_may_ask_the_skills(folder: Path, skills: SyncSkills) -> None
 
     def look(changes: SkillChanges) -> None:
         assert skills.load(changes.added[0]).skill.path == "new"
-        Thread(target=skills.refresh).start()
         done.set()
 
     skills.watch(look)

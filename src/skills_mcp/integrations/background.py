@@ -7,7 +7,7 @@ import atexit
 import logging
 import weakref
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager, suppress
 from threading import Lock, Thread
 from typing import Literal, TypeVar
@@ -76,7 +76,7 @@ class Background:
         for work in (self.library.run, self._publisher.run):
             portal.start_task_soon(_run_logged, work)
         try:
-            portal.call(self._load)
+            take_result(portal.start_task_soon(self._load))
         except BaseException:
             self.close()
             raise
@@ -138,6 +138,18 @@ async def _run_logged(work: Callable[[], Awaitable[None]]) -> None:
         await work()
     except Exception:
         logger.exception("The background work of the skills has ended")
+
+
+def take_result(future: Future[_Result]) -> _Result:
+    """Return the result of what was started.  Blocking.
+
+    Raises:
+        ContentUnavailableError: The skills were closed meanwhile.
+    """
+    try:
+        return future.result()
+    except CancelledError:
+        raise _not_open("were closed") from None
 
 
 def _not_open(state: str) -> ContentUnavailableError:

@@ -18,7 +18,7 @@ import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 
-from skills_mcp.integrations.background import Session
+from skills_mcp.integrations.background import Session, take_result
 from skills_mcp.library import (
     FoundFiles,
     LoadedSkill,
@@ -189,17 +189,17 @@ class SyncSkills:
         cwd: str | None = None,
     ) -> RanScript:
         """Run a script that a skill declares; see `Skills.run_script`."""
-        return self._start_script(skill_path, file, args, cwd).result()
+        return take_result(self._start_script(skill_path, file, args, cwd))
 
     def run_command(
         self, name: str, command: str, args: Sequence[str] = ()
     ) -> RanScript:
         """Run an allowed program in a copy of a skill; see `Skills.run_command`."""
-        return self._start_command(name, command, args).result()
+        return take_result(self._start_command(name, command, args))
 
     def run_entry(self, name: str, args: str = "") -> RanScript:
         """Run the entry that a skill declares; see `Skills.run_entry`."""
-        return self._start_entry(name, args).result()
+        return take_result(self._start_entry(name, args))
 
     def report(
         self, skill_path: str, *, useful: bool, comment: str | None = None
@@ -209,7 +209,7 @@ class SyncSkills:
 
     def refresh(self) -> Refreshed:
         """Bring the newest content; see `Skills.refresh`."""
-        return self._start_refresh().result()
+        return take_result(self._start_refresh())
 
     def states(self) -> tuple[SourceState, ...]:
         """Return what is served of each source; see `Skills.states`."""
@@ -609,7 +609,7 @@ async def _wait(future: Future[_Result]) -> _Result:
     alone = anyio.CapacityLimiter(1)
     try:
         return await anyio.to_thread.run_sync(
-            future.result, abandon_on_cancel=True, limiter=alone
+            take_result, future, abandon_on_cancel=True, limiter=alone
         )
     except anyio.get_cancelled_exc_class():
         future.cancel()

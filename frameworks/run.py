@@ -284,7 +284,8 @@ def load_version(framework: Framework) -> str:
 def test(framework: Framework, home: Path, result: Result) -> None:
     """Run the tests of a framework, and put down what came of them."""
     report = home / "report.xml"
-    settings = ("--config-file", str(FOLDERS / "pytest.ini"), "--rootdir", str(FOLDERS))
+    # From the top: a folder may be called like the package that it imports.
+    settings = ("--config-file", str(FOLDERS / "pytest.ini"), "--rootdir", str(PROJECT))
     started = time.perf_counter()
     done = subprocess.run(
         [

@@ -1,0 +1,57 @@
+"""The recipes of docs/how-to/other-frameworks.md, as they stand there, run for real.
+
+A recipe is `frameworks/NAME/recipe.py`.  Its program is the one of the development
+environment, which is on the path of the tests; only the model is scripted.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+TASK = "Add authentication to a React component"
+
+_PUBLIC_URL = "https://skills.acme.com/mcp"
+_LISTENING = re.compile(r"Serving MCP at (\S+)")
+_OTHER_WAY = re.compile(r"^( *)(\w+ = ).*\n +# Over HTTP: (.+)$", re.MULTILINE)
+
+
+def load_recipe(folder: Path, url: str = "") -> ModuleType:
+    """Import a recipe; with a URL, its line for HTTP replaces the one above it."""
+    file = folder / "recipe.py"
+    source = file.read_text(encoding="utf-8")
+    if url:
+        source, count = _OTHER_WAY.subn(r"\1\2\3", source)
+        assert count == 1, f"{file} has no line for HTTP"
+        source = source.replace(_PUBLIC_URL, url)
+    module = ModuleType("recipe")
+    exec(compile(source, str(file), "exec"), module.__dict__)  # noqa: S102 - our file
+    return module
+
+
+@contextmanager
+def serve(skills: Path) -> Iterator[str]:
+    """Serve a folder over HTTP until the block ends; yield the address of MCP."""
+    command = ["skills-mcp", "--transport", "http", "--port", "0"]
+    process = subprocess.Popen(
+        [_find_program(), *command[1:], "--skills-dir", str(skills)],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        try:
+            assert process.stderr
+            found = (_LISTENING.search(line) for line in process.stderr)
+            yield next(match[1] for match in found if match)
+        finally:
+            process.terminate()
+
+
+def _find_program() -> str:
+    found = shutil.which("skills-mcp")
+    assert found, f"no skills-mcp on the path of {sys.executable}"
+    return found

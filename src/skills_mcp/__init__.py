@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         SourceState,
     )
     from skills_mcp.library.catalog import SkillCatalog
+    from skills_mcp.library.skill_folder import SkillFolder
     from skills_mcp.routing.decision import Ambiguous, NoMatch
     from skills_mcp.routing.matcher import Candidate
     from skills_mcp.routing.search import Hit, SearchResult
@@ -63,6 +64,7 @@ _HOMES = {
         "SourceState",
     ),
     "library.catalog": ("SkillCatalog",),
+    "library.skill_folder": ("SkillFolder",),
     "routing.decision": ("Ambiguous", "NoMatch"),
     "routing.matcher": ("Candidate",),
     "routing.search": ("Hit", "SearchResult"),
@@ -112,6 +114,7 @@ __all__ = [
     "SkillCatalog",
     "SkillChanges",
     "SkillDisabledError",
+    "SkillFolder",
     "SkillNotFoundError",
     "Skills",
     "SkillsError",

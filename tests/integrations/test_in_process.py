@@ -81,6 +81,7 @@ async def test_every_call_of_the_twins_answers_alike(skills: SyncSkills) -> None
         "ui/react", "greet.sh"
     )
     assert await twin.find_files("ui/react") == skills.find_files("ui/react")
+    assert await twin.open_folder("ui/react") == skills.open_folder("ui/react")
     examples = await twin.load_examples("ui/react", "react")
     assert examples == skills.load_examples("ui/react", "react")
     assert await twin.list() == skills.list()

@@ -40,6 +40,7 @@ from skills_mcp.skills.tree import TreeNode
 
 if TYPE_CHECKING:
     from skills_mcp.library.catalog import CatalogStyle, SkillCatalog
+    from skills_mcp.library.skill_folder import SkillFolder
 
 _DEFAULT_LINES = 200  # as the tool read_skill_file
 _DEFAULT_EXAMPLES = 3  # as the tool load_skill_examples
@@ -147,6 +148,10 @@ class SyncSkills:
         is_part = start_line is not None or max_lines is not None
         lines = Lines(start_line or 1, max_lines or _DEFAULT_LINES) if is_part else None
         return self._library.read_file(name, file, lines)
+
+    def open_folder(self, name: str) -> "SkillFolder":
+        """Return a skill's text and files without an event; see `Skills`."""
+        return self._library.open_folder(name)
 
     def find_files(
         self, name: str, *, pattern: str = "**/*", contains: str = ""
@@ -465,6 +470,20 @@ class Skills:
         return await self._run(
             self._sync.read, name, file, start_line=start_line, max_lines=max_lines
         )
+
+    async def open_folder(self, name: str) -> "SkillFolder":
+        """Return a skill's text and files, for a list, a search or a copy.
+
+        It is no event, and does not count in the report: only what is given to an
+        agent does, with `load` and `read`.
+
+        Args:
+            name: A path, or a name that only one skill has.
+
+        Raises:
+            SkillsError: No skill, several, or a hidden one; the subclass says which.
+        """
+        return await self._run(self._sync.open_folder, name)
 
     async def find_files(
         self, name: str, *, pattern: str = "**/*", contains: str = ""

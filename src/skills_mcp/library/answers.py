@@ -230,17 +230,21 @@ def load_answer(
     content: Content, index: SkillIndex, skill: Skill, known_digest: str | None
 ) -> LoadedSkill:
     """Return a skill's text, below the rules that it inherits."""
-    is_alone = not skill.inherit or index.parent(skill) is None
-    text = escape_headers(skill.body) if is_alone else compose(index, skill)
     digest = derive_digest(index, skill)
     return LoadedSkill(
         skill=skill,
-        instructions=text,
+        instructions=compose_instructions(index, skill),
         digest=digest,
         provenance=derive_provenance(content, index, skill),
         is_known=digest == known_digest,
         other_places=index.other_places(skill.path),
     )
+
+
+def compose_instructions(index: SkillIndex, skill: Skill) -> str:
+    """Return a skill's text below the rules that it inherits, if there are any."""
+    is_alone = not skill.inherit or index.parent(skill) is None
+    return escape_headers(skill.body) if is_alone else compose(index, skill)
 
 
 def derive_digest(index: SkillIndex, skill: Skill) -> str:

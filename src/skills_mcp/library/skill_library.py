@@ -72,6 +72,7 @@ from skills_mcp.text.rendering import name_some
 if TYPE_CHECKING:  # imported when they are used, after the first answer
     from skills_mcp.library.catalog import CatalogStyle, SkillCatalog
     from skills_mcp.library.runs import Runs
+    from skills_mcp.library.skill_folder import SkillFolder
     from skills_mcp.routing.explanation import Explanation
     from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
     from skills_mcp.scripts.sandbox import Choice
@@ -583,6 +584,21 @@ class SkillLibrary:
             content_commit=loaded.provenance.commit,
         )
         return loaded
+
+    def open_folder(self, name: str) -> "SkillFolder":
+        """Return a skill's text and files, for a list or a search.
+
+        It is no event: nothing is given to an agent.
+
+        Raises:
+            SkillsError: No skill, several, or a hidden one; the subclass says which.
+        """
+        from skills_mcp.library.skill_folder import open_folder
+
+        snapshot = self.snapshot
+        skill = snapshot.index.resolve(name)
+        limit = snapshot.config.assets.max_size_bytes
+        return open_folder(snapshot.index, skill, max_bytes=limit)
 
     def find_files(
         self, name: str, *, pattern: str = "**/*", contains: str = ""

@@ -76,6 +76,20 @@ def files_in_chain(index: SkillIndex, skill: Skill) -> list[str]:
     return list(dict.fromkeys(e.file for member in chain for e in member.entries()))
 
 
+def find_owners(index: SkillIndex, skill: Skill) -> dict[str, Skill]:
+    """Return every file that can be read by a skill's name, and whose file it is.
+
+    What ancestors declare is inherited, as in `find_in_chain`; the skill's own files
+    come first.
+    """
+    owners = dict.fromkeys(skill.files, skill)
+    for member in _chain(index, skill):
+        for entry in member.entries():
+            if entry.file in member.files:
+                owners.setdefault(entry.file, member)
+    return owners
+
+
 def _render_section(skill: Skill) -> str:
     return f"{render_header(skill.path, skill.file)}\n\n{escape_headers(skill.body)}"
 

@@ -44,7 +44,10 @@ if TYPE_CHECKING:
     from skills_mcp.routing.decision import Ambiguous, NoMatch
     from skills_mcp.routing.matcher import Candidate
     from skills_mcp.routing.search import Hit, SearchResult
-    from skills_mcp.skills.model import Argument, Asset, Script, Skill
+    from skills_mcp.skills.assets import FileContent, FilePart
+    from skills_mcp.skills.examples import Example, FittingExample, LoadedExamples
+    from skills_mcp.skills.inheritance import Inherited
+    from skills_mcp.skills.model import Argument, Asset, Inventory, Script, Skill, Stamp
     from skills_mcp.skills.tree import TreeNode
 
 _HOMES = {
@@ -68,7 +71,10 @@ _HOMES = {
     "routing.decision": ("Ambiguous", "NoMatch"),
     "routing.matcher": ("Candidate",),
     "routing.search": ("Hit", "SearchResult"),
-    "skills.model": ("Argument", "Asset", "Script", "Skill"),
+    "skills.assets": ("FileContent", "FilePart"),
+    "skills.examples": ("Example", "FittingExample", "LoadedExamples"),
+    "skills.inheritance": ("Inherited",),
+    "skills.model": ("Argument", "Asset", "Inventory", "Script", "Skill", "Stamp"),
     "skills.tree": ("TreeNode",),
     "errors": (
         "AmbiguousNameError",
@@ -94,10 +100,17 @@ __all__ = [
     "Candidate",
     "ConfigError",
     "ContentUnavailableError",
+    "Example",
+    "FileContent",
     "FileError",
+    "FilePart",
+    "FittingExample",
     "FoundFiles",
     "Hit",
+    "Inherited",
     "InvalidArgumentsError",
+    "Inventory",
+    "LoadedExamples",
     "LoadedSkill",
     "Match",
     "NoMatch",
@@ -119,6 +132,7 @@ __all__ = [
     "Skills",
     "SkillsError",
     "SourceState",
+    "Stamp",
     "SyncError",
     "SyncSkills",
     "TreeNode",

@@ -116,13 +116,19 @@ class Match:
 
     skill: Skill
     score: Fraction
+    """Exact, 0 to 1 and a little for the priority; `float(score)` for a number."""
     matched_keywords: tuple[str, ...]
+    """The keywords of the skill that the task has."""
     content: str
+    """The text for the agent: the skill's own, below all rules that it inherits."""
     inherited_assets: tuple[Inherited[Asset], ...]
+    """Files of the skills above, which `read` returns, too."""
     inherited_scripts: tuple[Inherited[Script], ...]
+    """Scripts of the skills above, which `run_script` runs, too."""
     digest: str
     """It changes when the text or the files change."""
     provenance: Provenance
+    """The commit and the file that the skill was read from."""
     is_known: bool = False
     """Whether the caller has exactly this text already."""
 
@@ -135,8 +141,11 @@ class LoadedSkill:
     instructions: str
     """Its own text, below the rules that it inherits."""
     digest: str
+    """It changes when the text or the files change."""
     provenance: Provenance
+    """The commit and the file that the skill was read from."""
     is_known: bool
+    """Whether the caller has exactly this text already."""
     other_places: tuple[SkillPath, ...]
     """The paths of identical copies, which the skill stands for."""
 
@@ -155,6 +164,12 @@ class ReadFile:
     resolved_from: SkillPath | None
     provenance: Provenance
     """Of the file, which may be an ancestor's."""
+
+    @property
+    def text(self) -> str | None:
+        """The part as text; None for a binary file, whose bytes `part` has."""
+        content = self.part.content
+        return None if content.is_binary else content.data.decode("utf-8")
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ class Ambiguous:
     """The best skills are too close to call; the caller picks one."""
 
     candidates: tuple[Candidate, ...]
+    """Best first; `skill_path` of one of them picks it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,9 @@ class Candidate:
 
     skill: Skill
     score: Fraction
+    """Exact, 0 to 1 and a little for the priority; `float(score)` for a number."""
     matched_keywords: tuple[str, ...]
+    """The keywords of the skill that the task has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,8 +26,8 @@ from skills_mcp.skills.index import INDEX, ROOT, SCOPES, SkillIndex
 from skills_mcp.skills.model import Scope, Skill
 from skills_mcp.text.unicode import HIDING
 
-CatalogStyle = Literal["skills_context", "available_skills"]
-"""The form of the list: places of files, or folders with what is in them."""
+CatalogStyle = Literal["skills_context", "available_skills", "lines"]
+"""The form of the list: places of files, folders with what is in them, or neither."""
 
 _CORE = "The skills with always_apply hold for every task: load them before you begin."
 
@@ -156,9 +156,21 @@ def render_available_skills(catalog: SkillCatalog) -> str:
     return f"{listed}\n{_USAGE}{core}{more}"
 
 
+def render_lines(catalog: SkillCatalog) -> str:
+    """Return the list without any XML: `- name: description`, a line for each skill."""
+    lines = "".join(f"{render_line(entry)}\n" for entry in catalog.entries)
+    return f"{lines}\n{_count(catalog)}\n" if catalog.truncated else lines
+
+
+def render_line(entry: CatalogEntry) -> str:
+    """Return `- name: description` on one line."""
+    return f"- {_line(entry.name)}: {_line(entry.skill.description)}"
+
+
 RENDERERS: dict[CatalogStyle, Callable[[SkillCatalog], str]] = {
     "skills_context": render_skills_context,
     "available_skills": render_available_skills,
+    "lines": render_lines,
 }
 
 

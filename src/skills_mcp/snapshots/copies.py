@@ -9,7 +9,7 @@ from skills_mcp.files.opening import open_inside
 from skills_mcp.skills.homes import Home
 from skills_mcp.skills.model import SkillPath
 from skills_mcp.skills.package import is_main
-from skills_mcp.snapshots.records import ContentRecord, SkillRecord, decode
+from skills_mcp.snapshots.records import ContentRecord, RecordedSkill, decode
 
 Placed = tuple[Home, ContentRecord]
 
@@ -30,7 +30,7 @@ def find_copies(
         records: What one source holds, the homes in their order.
         blob_id: Tells the content of a file without reading it.
     """
-    alike: dict[Hashable, list[tuple[Home, SkillRecord]]] = defaultdict(list)
+    alike: dict[Hashable, list[tuple[Home, RecordedSkill]]] = defaultdict(list)
     for home, record in records:
         skill = record.skill
         if skill and is_main(skill.file.rpartition("/")[2]):
@@ -49,7 +49,7 @@ def _last(path: SkillPath) -> str:
     return path.rpartition("/")[2]
 
 
-def _digest(home: Home, skill: SkillRecord, blob_id: BlobId) -> bytes | None:
+def _digest(home: Home, skill: RecordedSkill, blob_id: BlobId) -> bytes | None:
     """Return a hash of the names and contents; None if one cannot be read."""
     whole = blake2b(digest_size=16)
     folder = skill.file.rpartition("/")[0]

@@ -74,7 +74,7 @@ class StoredText(NamedTuple):
         return self.source[self.start : self.end]
 
 
-class SkillRecord(NamedTuple):
+class RecordedSkill(NamedTuple):
     """A skill as it is stored; the folder that it lies in is not part of it."""
 
     path: SkillPath
@@ -100,7 +100,7 @@ class ContentRecord:
     key: bytes
     file: str
     """The Markdown file, relative to the content's root."""
-    skill: SkillRecord | None
+    skill: RecordedSkill | None
     problems: tuple[Problem, ...] = ()
 
     @classmethod
@@ -138,9 +138,9 @@ def derive_key(found: RuleFile | Package, home: Home, content_id: ContentId) -> 
     return whole.digest()
 
 
-def _record_skill(skill: Skill, home: Home) -> SkillRecord:
+def _record_skill(skill: Skill, home: Home) -> RecordedSkill:
     text = encode(skill, home)
-    return SkillRecord(
+    return RecordedSkill(
         path=skill.path,
         name=skill.name,
         category=skill.category,

@@ -25,7 +25,7 @@ from skills_mcp.snapshots.records import (
     NO_KEY,
     ContentRecord,
     ListedSkill,
-    SkillRecord,
+    RecordedSkill,
     StoredText,
     decode,
     decode_text,
@@ -172,7 +172,7 @@ class SkillTable(Sequence[Skill]):
             self.column("always_apply"),
             starmap(partial(StoredText, self.text), pairwise(self._lines.ends)),
         )
-        skills = starmap(SkillRecord, zip(*columns, strict=True))
+        skills = starmap(RecordedSkill, zip(*columns, strict=True))
         for number, (key, skill) in enumerate(zip(self.keys, skills, strict=True)):
             yield ContentRecord(key, self.file(number), skill)
 

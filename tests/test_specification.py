@@ -1,4 +1,8 @@
-"""Every numbered section of the functional specification has a test that names it."""
+"""Every section of two specifications has a test that names it.
+
+Those of the functional specification have numbers (`spec`), those of the toolkit for
+LangChain have names (`toolkit_spec`).
+"""
 
 import ast
 import functools
@@ -58,6 +62,8 @@ SECTIONS = {
     "13": "Error Handling",
 }
 
+ROOMS = ("tests", "frameworks")
+
 ERROR_TABLE = {
     "Network down at startup": "the_network_is_down_at_startup",
     "Network down at refresh": "the_network_is_down_at_refresh",
@@ -76,6 +82,25 @@ ERROR_TABLE = {
 """The rows of section 13, and what the name of the test of each one holds."""
 
 
+TOOLKIT_SECTIONS = {
+    "modules": "模块结构",
+    "SkillRecord": "数据模型 SkillRecord",
+    "SkillExample": "数据模型 SkillExample",
+    "conventions": "SKILL.md / 示例文件约定",
+    "discovery": "发现与刷新流程",
+    "basics": "基础能力",
+    "loading": "技能内容加载",
+    "files": "文件检索与读取",
+    "examples": "示例检索",
+    "entries": "入口命令执行（可选）",  # noqa: RUF001 - as it is written
+    "tools": "LangChain 工具装配",
+    "parameters": "配置参数",
+    "usage": "最小使用示例",
+    "limits": "设计取舍与边界",
+}
+"""The headings of the document about the toolkit, by the names that tests use."""
+
+
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_section_is_named_by_a_test(section: str) -> None:
     assert section in _marks(), f"nothing proves {section} {SECTIONS[section]}"
@@ -83,6 +108,14 @@ def test_every_section_is_named_by_a_test(section: str) -> None:
 
 def test_no_test_names_a_section_that_does_not_exist() -> None:
     assert _marks().keys() <= SECTIONS.keys()
+
+
+@pytest.mark.parametrize("section", TOOLKIT_SECTIONS)
+def test_every_section_about_the_toolkit_is_named_by_a_test(section: str) -> None:
+    named = _marks("toolkit_spec")
+
+    assert section in named, f"nothing proves {TOOLKIT_SECTIONS[section]}"
+    assert named.keys() <= TOOLKIT_SECTIONS.keys()
 
 
 @pytest.mark.parametrize("row", ERROR_TABLE)
@@ -93,24 +126,26 @@ def test_every_row_of_the_error_table_has_one_test(row: str) -> None:
 
 
 @functools.cache
-def _marks() -> dict[str, list[str]]:
+def _marks(mark: str = "spec") -> dict[str, list[str]]:
     """Return the marked tests of each section."""
     marks: dict[str, list[str]] = {}
-    for file in sorted((PROJECT / "tests").rglob("test_*.py")):
-        for test, section in _marks_of(file):
+    files = (f for room in ROOMS for f in sorted((PROJECT / room).rglob("test_*.py")))
+    for file in files:
+        for test, section in _marks_of(file, mark):
             marks.setdefault(section, []).append(test)
     return marks
 
 
-def _marks_of(file: Path) -> Iterator[tuple[str, str]]:
+def _marks_of(file: Path, mark: str) -> Iterator[tuple[str, str]]:
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         for decorator in node.decorator_list:
             match decorator:
                 case ast.Call(
-                    func=ast.Attribute(attr="spec"), args=[ast.Constant(str(section))]
-                ):
+                    func=ast.Attribute(attr=attribute),
+                    args=[ast.Constant(str(section))],
+                ) if attribute == mark:
                     yield node.name, section
                 case _:
                     pass

@@ -104,7 +104,7 @@ def open_sync(  # noqa: PLR0913 - each is a keyword
     settings: dict[str, Any] = {}
     if isinstance(config, Mapping):
         settings, config = dict(config), None
-    folders = _list_folders(directory)
+    folders = list_folders(directory)
     if len(folders) > 1:
         settings["sources"] = derive_sources(folders)
     is_named = bool(folders or repo or settings.get("sources"))
@@ -153,7 +153,7 @@ def _name_folder(folder: Path) -> str:
     return derive_slug(next(named, SKILLS))
 
 
-def _list_folders(directory: Place | Sequence[Place] | None) -> list[str]:
+def list_folders(directory: Place | Sequence[Place] | None) -> list[str]:
     """Return the folders that are named, absolute: settings are relative elsewhere."""
     if directory is None:
         return []

@@ -1,0 +1,324 @@
+"""What a model reads of skills when a framework's tool answers.  Pure.
+
+Rule: no text has more characters than its caller allows, apart from the lines that say
+so and from the tags around it.
+"""
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+from xml.sax.saxutils import quoteattr
+
+from skills_mcp.library import (
+    FoundFiles,
+    Match,
+    Provenance,
+    RanScript,
+    ReadFile,
+    Refreshed,
+    ServedExamples,
+)
+from skills_mcp.library.catalog import SkillCatalog, render_line
+from skills_mcp.routing.decision import Ambiguous, NoMatch
+from skills_mcp.routing.matcher import Candidate
+from skills_mcp.routing.search import SearchResult
+from skills_mcp.skills.examples import FittingExample
+from skills_mcp.skills.model import Skill, SkillPath
+from skills_mcp.skills.package import is_main
+from skills_mcp.text.rendering import cut_text
+
+_TRUNCATED = "(Truncated)"
+_LONGEST_DESCRIPTION = 1024  # the most that the Agent Skills standard allows
+_MAX_NAMED = 50  # changed skills in one text
+
+# A skill's own text must not end the element that it stands in.
+_ENDS = re.compile("</(?=(skill_content|skill_files|example)\\b)", re.IGNORECASE)
+
+
+class ToolText(str):
+    """A text for a model; `data` is the same for a program."""
+
+    __slots__ = ("data",)
+
+    data: Mapping[str, Any]
+
+    def __new__(cls, text: str, data: Mapping[str, Any]) -> Self:
+        """Make the text."""
+        made = super().__new__(cls, text)
+        made.data = data
+        return made
+
+
+def render_list(catalog: SkillCatalog, *, can_search: bool) -> ToolText:
+    """Return a line for each skill, and how many there are no lines for."""
+    lines = [render_line(entry) for entry in catalog.entries]
+    if catalog.truncated:
+        more = " Find the others with search_skills." if can_search else ""
+        lines.append(f"{_TRUNCATED} {len(lines):,} of {catalog.total:,} skills.{more}")
+    skills = [
+        {"name": entry.name, **_describe(entry.skill)} for entry in catalog.entries
+    ]
+    data = {"skills": skills, "total": catalog.total, "truncated": catalog.truncated}
+    return ToolText("\n".join(lines) or "There are no skills.", data)
+
+
+def render_skill(
+    skill: Skill,
+    instructions: str,
+    provenance: Provenance,
+    *,
+    max_files: int,
+    max_chars: int,
+) -> ToolText:
+    """Return `<skill_content>`: the instructions, and some of the files."""
+    text, is_cut = _cut(instructions, max_chars)
+    text = _ENDS.sub("&lt;/", text)
+    if is_cut:
+        main = next(filter(is_main, skill.files), None)
+        rest = f" Read the rest of {main!r} with read_skill_file." if main else ""
+        text += f"\n{_TRUNCATED}{rest}"
+    files = [file for file in skill.files if not is_main(file)]
+    shown = files[:max_files]
+    entry = shlex.join(skill.entry)
+    parts = [text, *([f"Entry: {entry}"] if entry else [])]
+    if files:
+        listed = [*shown, *_more(len(files) - len(shown))]
+        parts.append("\n".join(["<skill_files>", *listed, "</skill_files>"]))
+    head = f"name={quoteattr(skill.name)} path={quoteattr(skill.path)}"
+    data = {
+        "name": skill.name,
+        **_describe(skill),
+        "path": str(skill.directory) if skill.directory else None,
+        "instructions": instructions,
+        "truncated": is_cut,
+        "files": shown,
+        "files_truncated": len(shown) < len(files),
+        **({"entry": entry} if entry else {}),
+        **_origin(provenance),
+    }
+    body = "\n\n".join(parts)
+    return ToolText(f"<skill_content {head}>\n{body}\n</skill_content>", data)
+
+
+def _more(count: int) -> Iterable[str]:
+    if count:
+        yield f"({count:,} more: find_skill_files lists them)"
+
+
+def render_files(found: FoundFiles, max_chars: int) -> ToolText:
+    """Return a path on each line."""
+    text, is_cut = _cut_lines(found.files, max_chars)
+    is_cut = is_cut or found.truncated
+    shown = text or "No file of this skill fits."
+    if is_cut:
+        shown += f"\n{_TRUNCATED} Use a narrower pattern."
+    files = list(found.files)
+    data = {"skill_path": found.skill.path, "files": files, "truncated": is_cut}
+    return ToolText(shown, data | _origin(found.provenance))
+
+
+def render_folder(skill: Skill, folder: str, max_chars: int) -> ToolText | None:
+    """Return what lies in a folder, if the skill has it; folders end in a slash."""
+    top = folder.strip("/").removeprefix("./")
+    top = "" if top in {"", "."} else f"{top}/"
+    inside = [file.removeprefix(top) for file in skill.files if file.startswith(top)]
+    if top and not inside:
+        return None
+    parts = (file.partition("/") for file in inside)
+    names = sorted({name + slash for name, slash, _ in parts})
+    text, is_cut = _cut_lines(names, max_chars)
+    shown = f"{text}\n{_TRUNCATED}" if is_cut else text
+    data = {"skill_path": skill.path, "folder": top, "entries": names}
+    return ToolText(shown or "This skill has no files.", data)
+
+
+def render_file(read: ReadFile, *, max_lines: int, max_chars: int) -> ToolText:
+    """Return the lines of a file, each with its number in front."""
+    part = read.part
+    data: dict[str, Any] = {"skill_path": read.skill.path, "file_path": read.file}
+    data |= {"size_bytes": part.size_bytes, **_origin(read.provenance)}
+    if read.resolved_from:
+        data["resolved_from"] = read.resolved_from
+    if part.content.is_binary:
+        kind = part.content.mime_type
+        text = f"{read.file} is no text: {kind}, {part.size_bytes:,} bytes."
+        return ToolText(text, {**data, "mime_type": kind, "is_binary": True})
+    start = part.start_line or 1
+    whole = part.content.data.decode("utf-8").removesuffix("\n")
+    lines = [line.removesuffix("\r") for line in whole.split("\n")] if whole else []
+    numbered = [f"{n}: {line}" for n, line in enumerate(lines[:max_lines], start)]
+    text, _ = _cut_lines(numbered, max_chars)
+    shown = text.count("\n") + 1 if text else 0
+    is_line_cut = shown == 1 and text != numbered[0]
+    is_cut = part.truncated or shown < len(lines) or is_line_cut
+    data |= {"content": "\n".join(lines[:shown]), "start_line": start}
+    data |= {"end_line": start + shown - 1, "truncated": is_cut}
+    if is_cut:
+        data["next_line"] = start + shown
+        text += f"\n{_TRUNCATED} Read on with start_line={start + shown}."
+    return ToolText(text or f"{read.file} is empty.", data)
+
+
+def render_examples(served: ServedExamples, max_chars: int) -> ToolText:
+    """Return an `<example>` for each; the best have room first."""
+    room = max_chars
+    texts: list[str] = []
+    shown: list[dict[str, Any]] = []
+    for fitting in served.loaded.examples:
+        text, is_cut = _cut(fitting.example.text, room)
+        room -= len(text)
+        is_cut = is_cut or fitting.example.truncated
+        texts.append(_render_example(fitting, text, is_cut=is_cut))
+        shown.append(_example(fitting, text, is_cut=is_cut))
+    data = {
+        "skill_path": served.loaded.skill.path,
+        "examples": shown,
+        "total": served.loaded.total,
+        **_origin(served.provenance),
+    }
+    return ToolText("\n".join(texts) or "This skill has no examples.", data)
+
+
+def _render_example(fitting: FittingExample, text: str, *, is_cut: bool) -> str:
+    example = fitting.example
+    said = {"title": example.title, "file": example.file or ""}
+    said |= {"tags": ", ".join(example.tags), "score": str(fitting.score)}
+    head = " ".join(f"{key}={quoteattr(value)}" for key, value in said.items() if value)
+    cut = f"\n{_TRUNCATED}" if is_cut else ""
+    return f"<example {head}>\n{_ENDS.sub('&lt;/', text)}{cut}\n</example>"
+
+
+def _example(fitting: FittingExample, text: str, *, is_cut: bool) -> dict[str, Any]:
+    example = fitting.example
+    return {
+        "title": example.title,
+        "file": example.file,
+        "tags": list(example.tags),
+        "score": fitting.score,
+        "text": text,
+        "truncated": is_cut,
+    }
+
+
+def render_run(ran: RanScript, max_chars: int) -> ToolText:
+    """Return the exit code, the command, and what it printed."""
+    result = ran.result
+    command = shlex.join(ran.words)
+    # A program says at the end of stderr what went wrong; stdout has the rest.
+    stderr, err_cut = _cut(
+        result.stderr, max_chars // 2 if result.stdout else max_chars
+    )
+    stdout, out_cut = _cut(result.stdout, max_chars - len(stderr))
+    parts = [f"exit_code: {result.exit_code}", f"command: {command}"]
+    if result.timed_out:
+        parts.append(f"timed out after {result.duration_seconds:.0f} s")
+    streams = (
+        ("stdout", stdout, out_cut or result.truncated_stdout),
+        ("stderr", stderr, err_cut or result.truncated_stderr),
+    )
+    for name, text, is_cut in streams:
+        parts += [f"{name}:\n{text.rstrip()}"] if text else []
+        parts += [_TRUNCATED] if is_cut else []
+    data = {
+        "exit_code": result.exit_code,
+        "command": list(ran.words),
+        "stdout": stdout,
+        "stderr": stderr,
+        "timeout": result.timed_out,
+        "truncated": {name: is_cut for name, _, is_cut in streams},
+        "sandbox": result.sandbox,
+        **_origin(ran.provenance),
+    }
+    return ToolText("\n".join(parts), data)
+
+
+def render_route(
+    answer: Match | Ambiguous | NoMatch, *, max_files: int, max_chars: int
+) -> ToolText:
+    """Return the skill for a task, or those to pick from."""
+    match answer:
+        case Match():
+            text = render_skill(
+                answer.skill,
+                answer.content,
+                answer.provenance,
+                max_files=max_files,
+                max_chars=max_chars,
+            )
+            return ToolText(text, {**text.data, "score": float(answer.score)})
+        case Ambiguous():
+            said = "Several skills fit. Call get_skill again with one skill_path of:"
+            return _render_choice(said, "candidates", answer.candidates)
+        case NoMatch():
+            said = "No skill fits this task."
+            if answer.near:
+                said += " These are the nearest ones; take one, or go on without:"
+            return _render_choice(said, "near", answer.near)
+
+
+def _render_choice(said: str, key: str, found: Sequence[Candidate]) -> ToolText:
+    skills = [each.skill for each in found]
+    scores = [{"score": float(each.score)} for each in found]
+    listed = [_describe(s) | score for s, score in zip(skills, scores, strict=True)]
+    return ToolText("\n".join([said, *map(_line, skills)]), {key: listed})
+
+
+def render_search(found: SearchResult) -> ToolText:
+    """Return a line for each hit, the best first."""
+    skills = [{"name": h.skill.name, **_describe(h.skill)} for h in found.hits]
+    scores = [
+        {"score": round(hit.score, 4), "reason": hit.reason} for hit in found.hits
+    ]
+    hits = [each | score for each, score in zip(skills, scores, strict=True)]
+    text = "\n".join(_line(hit.skill) for hit in found.hits)
+    none = "No skill fits. Go on without one, or try other words once."
+    return ToolText(text or none, {"skills": hits, "total": found.total})
+
+
+def render_refresh(refreshed: Refreshed) -> ToolText:
+    """Return which skills came, went, and changed."""
+    changes = refreshed.changes
+    lists: dict[str, Sequence[SkillPath]] = {
+        "added": changes.added,
+        "changed": changes.changed,
+        "removed": changes.removed,
+    }
+    lines = [
+        f"{name}: {', '.join(paths[:_MAX_NAMED])}"
+        + (f" and {len(paths) - _MAX_NAMED:,} more" if len(paths) > _MAX_NAMED else "")
+        for name, paths in lists.items()
+        if paths
+    ]
+    data: dict[str, Any] = {name: list(paths) for name, paths in lists.items()}
+    data["commit"] = refreshed.commit
+    return ToolText("\n".join(lines) or "Nothing has changed.", data)
+
+
+def _line(skill: Skill) -> str:
+    return f"- {skill.path}: {' '.join(_description(skill).split())}"
+
+
+def _describe(skill: Skill) -> dict[str, Any]:
+    return {"skill_path": skill.path, "description": _description(skill)}
+
+
+def _description(skill: Skill) -> str:
+    return cut_text(skill.description, _LONGEST_DESCRIPTION)
+
+
+def _origin(provenance: Provenance) -> dict[str, Any]:
+    return {"commit": provenance.commit, "source_path": provenance.path}
+
+
+def _cut(text: str, most: int) -> tuple[str, bool]:
+    """Return the beginning of a text, up to the end of a line if there is one."""
+    if len(text) <= most:
+        return text, False
+    part = text[: max(0, most)]
+    return part[: part.rfind("\n") + 1].rstrip("\n") or part, True
+
+
+def _cut_lines(lines: Sequence[str], most: int) -> tuple[str, bool]:
+    """Return as many whole lines as fit; of the first one as much as fits."""
+    return _cut("\n".join(lines), most)

@@ -15,6 +15,8 @@ from types import ModuleType
 
 TASK = "Add authentication to a React component"
 
+PAGES = Path(__file__).parent.parent / "docs" / "how-to"
+
 _PUBLIC_URL = "https://skills.acme.com/mcp"
 _LISTENING = re.compile(r"Serving MCP at (\S+)")
 _OTHER_WAY = re.compile(r"^( *)(\w+ = ).*\n +# Over HTTP: (.+)$", re.MULTILINE)
@@ -30,6 +32,16 @@ def load_recipe(folder: Path, url: str = "") -> ModuleType:
         source = source.replace(_PUBLIC_URL, url)
     module = ModuleType("recipe")
     exec(compile(source, str(file), "exec"), module.__dict__)  # noqa: S102 - our file
+    return module
+
+
+def load_block(page: str, title: str) -> ModuleType:
+    """Import a program that `docs/how-to/PAGE` shows under a title."""
+    text = (PAGES / page).read_text(encoding="utf-8")
+    found = re.search(rf"```python title={title}\n(.*?)```", text, re.DOTALL)
+    assert found, f"{page} has no program {title}"
+    module = ModuleType(title.removesuffix(".py"))
+    exec(compile(found[1], title, "exec"), module.__dict__)  # noqa: S102 - our page
     return module
 
 

@@ -1,0 +1,12 @@
+"""Skills in Haystack: see `docs/how-to/haystack.md`."""
+
+from skills_mcp.integrations import require_extra
+
+require_extra("haystack", "haystack")
+
+from skills_mcp.integrations.skill_store import (  # noqa: E402 - says what is missing first
+    ServedSkillStore,
+    ServedSkillToolset,
+)
+
+__all__ = ["ServedSkillStore", "ServedSkillToolset"]

@@ -48,22 +48,28 @@ def load_block(page: str, title: str) -> ModuleType:
 @contextmanager
 def serve(skills: Path) -> Iterator[str]:
     """Serve a folder over HTTP until the block ends; yield the address of MCP."""
-    command = ["skills-mcp", "--transport", "http", "--port", "0"]
+    program = shutil.which("skills-mcp")
+    assert program, f"no skills-mcp on the path of {sys.executable}"
+    config = skills.parent / "config.yaml"  # both ports are free ones
+    config.write_text("http: {port: 0, operations_port: 0}\n", encoding="utf-8")
+    options = ("--transport", "http", "--config", str(config))
     process = subprocess.Popen(
-        [_find_program(), *command[1:], "--skills-dir", str(skills)],
+        [program, *options, "--skills-dir", str(skills)],
         stderr=subprocess.PIPE,
         text=True,
     )
     with process:
         try:
-            assert process.stderr
-            found = (_LISTENING.search(line) for line in process.stderr)
-            yield next(match[1] for match in found if match)
+            yield _find_address(process)
         finally:
             process.terminate()
 
 
-def _find_program() -> str:
-    found = shutil.which("skills-mcp")
-    assert found, f"no skills-mcp on the path of {sys.executable}"
-    return found
+def _find_address(process: "subprocess.Popen[str]") -> str:
+    assert process.stderr
+    log: list[str] = []
+    for line in process.stderr:
+        log.append(line)
+        if found := _LISTENING.search(line):
+            return found[1]
+    raise AssertionError(f"the server has ended: {''.join(log)}")

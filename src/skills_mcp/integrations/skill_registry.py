@@ -94,7 +94,8 @@ class ServedSkillRegistry(SkillRegistry):
         """
         catalog = await self._skills.compose_catalog()
         entries = [each.skill for each in catalog.entries]
-        listed = format_skills_as_xml(await asyncio.to_thread(self._describe, entries))
+        described = await asyncio.to_thread(self._describe, entries)
+        listed = format_skills_as_xml([*described])
         more = catalog.total - len(entries)
         return f"{listed}\n{more:,} more: search_skills finds them." if more else listed
 
@@ -153,12 +154,17 @@ class ServedSkillRegistry(SkillRegistry):
 
         def read_script(file: str) -> models.Script:
             try:
-                return models.Script(src=fetch(file))
-            except (SkillsError, ValueError):  # or it is no text
+                content = fetch(file)
+            except SkillsError:
                 raise KeyError(file) from None  # ADK would run a message
+            if isinstance(content, bytes):
+                raise KeyError(file)
+            return models.Script(src=content)
 
         readers = {"scripts": read_script}
-        files = {k: _Files(own, readers.get(k, read)) for k, own in kinds.items()}
+        files: dict[str, Any] = {
+            k: _Files(own, readers.get(k, read)) for k, own in kinds.items()
+        }
         return models.Resources.model_construct(**files), render_places(folder, kinds)
 
 

@@ -1,0 +1,11 @@
+"""Skills in Microsoft Agent Framework: see `docs/how-to/agent-framework.md`."""
+
+from skills_mcp.integrations import require_extra
+
+require_extra("agent-framework", "agent_framework")
+
+from skills_mcp.integrations.skills_source import (  # noqa: E402 - says what is missing first
+    ServedSkillsSource,
+)
+
+__all__ = ["ServedSkillsSource"]

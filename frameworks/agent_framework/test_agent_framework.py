@@ -292,18 +292,36 @@ async def test_a_script_does_not_run_if_the_operator_has_switched_scripts_off(
     assert "scripts.enabled" in ran
 
 
-async def test_the_list_ends_where_the_limit_is(tmp_path: Path) -> None:
-    texts = {
-        f"area/rule-{n}.md": f"---\ndescription: Rule {n}\nkeywords: [{n}]\n---\n\nR\n"
-        for n in range(20)
-    }
-    folder = content.write_skills(tmp_path / "skills", texts)
+async def test_the_list_ends_where_the_limit_is(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = content.write_skills(tmp_path / "skills", _many(20))
 
     async with serving(tmp_path, directory=folder) as skills:
         chat = Chat(ServedSkillsSource(skills, max_skills=5))
         await chat.say()
+        await chat.say()
 
     assert chat.prompt.count("<skill>") == 5
+    assert caplog.text.count("15 skills are not listed") == 1
+
+
+async def test_the_limit_of_the_source_counts_and_not_the_bytes(tmp_path: Path) -> None:
+    folder = content.write_skills(tmp_path / "skills", _many(300))
+
+    async with serving(tmp_path, directory=folder) as skills:
+        every = await ServedSkillsSource(skills, max_skills=300).get_skills(None)
+        usual = await ServedSkillsSource(skills).get_skills(None)
+
+    assert len(every) == 300
+    assert len(usual) < 300
+
+
+def _many(count: int) -> dict[str, str]:
+    return {
+        f"area/rule-{n}.md": f"---\ndescription: Rule {n}\nkeywords: [{n}]\n---\n\nR\n"
+        for n in range(count)
+    }
 
 
 @pytest.mark.usefixtures("skills")

@@ -6,6 +6,7 @@ the framework keeps the message of an exception from the model.
 
 import asyncio
 import json
+import logging
 from functools import partial
 from typing import Any
 
@@ -28,6 +29,9 @@ from skills_mcp.library.answers import render_error
 from skills_mcp.skills.model import Script, Skill
 from skills_mcp.text.rendering import cut_text
 
+_logger = logging.getLogger(__name__)
+
+_UNLIMITED = 2**30  # bytes: the number of skills is the limit
 _MAX_DESCRIPTION = 1024  # the framework refuses a longer one
 
 
@@ -36,7 +40,8 @@ class ServedSkillsSource(SkillsSource):
 
     Args:
         skills: Open already; they are not closed here. `skills.narrow(…)` for some.
-        max_skills: The most skills that are offered; without it `catalog.max_entries`.
+        max_skills: The most skills that are listed, and so can be loaded; without it
+            as many as `catalog.max_entries` and `catalog.max_bytes` allow.
     """
 
     def __init__(
@@ -45,16 +50,31 @@ class ServedSkillsSource(SkillsSource):
         self._skills = skills.to_async()
         self._names = SkillNames(skills)
         self._max_skills = max_skills
+        self._left_out = 0
 
     async def get_skills(self, context: SkillsSourceContext) -> list[FrameworkSkill]:  # noqa: ARG002 - the framework passes it
         """Return the skills of the catalog; their texts are not read."""
-        catalog = await self._skills.compose_catalog(max_entries=self._max_skills)
+        max_bytes = None if self._max_skills is None else _UNLIMITED
+        catalog = await self._skills.compose_catalog(
+            max_entries=self._max_skills, max_bytes=max_bytes
+        )
+        self._warn(catalog.total - len(catalog.entries))
         names = (await asyncio.to_thread(self._names.read)).names
         return [
             ServedSkill(self._skills, each.skill, names[each.skill.path])
             for each in catalog.entries
             if each.skill.path in names  # else a refresh has come in between
         ]
+
+    def _warn(self, left_out: int) -> None:
+        """Say once how many skills no agent can load."""
+        if left_out > self._left_out:
+            _logger.warning(
+                "%d skills are not listed, so that agents cannot load them: pass a "
+                "larger max_skills, or fewer skills with narrow",
+                left_out,
+            )
+        self._left_out = left_out
 
 
 class ServedSkill(FrameworkSkill):
@@ -150,11 +170,12 @@ class ServedScript(SkillScript):
 
 async def _read(skills: Skills, path: str, file: str) -> str | Content:
     try:
-        part = (await skills.read(path, file)).part
+        found = await skills.read(path, file)
+        part = found.part
         content = part.content
         if part.truncated:
             folder = await skills.open_folder(path)
-            content = await asyncio.to_thread(folder.read, file)
+            content = await asyncio.to_thread(folder.read, found.file)
     except SkillsError as error:
         return render_refusal(error)
     if content.is_binary:

@@ -234,6 +234,9 @@ def test_every_tool_tells_a_model_what_it_does(skills: Path) -> None:
         tools = toolkit.get_tools()
 
     assert [tool.name for tool in tools] == list(toolkit.tool_names)
+    # What may take long is awaited, so that a caller can end it.
+    awaited = [tool.name for tool in tools if getattr(tool, "coroutine", None)]
+    assert awaited == ["run_skill_entry", "refresh_skills"]
     for tool in tools:
         assert len(tool.description) > 20
         assert all(each["description"] for each in tool.args.values())

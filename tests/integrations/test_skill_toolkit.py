@@ -148,12 +148,14 @@ def test_every_skill_md_below_each_root_is_found(home: Path, tmp_path: Path) -> 
 
 @pytest.mark.toolkit_spec("discovery")
 def test_a_refresh_reads_the_folders_again(toolkit: SkillToolkit, root: Path) -> None:
+    before = toolkit.build_prompt()
     write_package(root, "csv", description="Read tables.")
 
     refreshed = toolkit.refresh()
 
     assert refreshed.error is None
     assert refreshed.changes.added == ("csv",)
+    assert "csv" not in before
     assert "- csv: Read tables." in toolkit.build_prompt()
     assert "csv" in toolkit.read_records()
 
@@ -564,7 +566,7 @@ async def test_an_entry_ends_with_the_caller_that_is_cancelled(
     root = tmp_path / "skills"
     write_package(root, "wait", {"wait.sh": lifeline.script()}, entry="sh wait.sh")
     rules = {
-        "commands": {"enabled": True, "allowed": ["sh"]},
+        "commands": {"enabled": True, "allowed": ["sh"], "timeout_seconds": 3600},
         "scripts": {"sandbox": "off"},
     }
     async with skills_mcp.open(directory=root, config=rules) as skills:

@@ -109,6 +109,22 @@ def test_the_model_sees_the_list(opened: SyncSkills) -> None:
     assert f"- {AUTH}: Add authentication to React components" in seen
 
 
+def test_the_model_searches_what_the_list_has_no_room_for(skills: Path) -> None:
+    limits = {"catalog": {"max_entries": 1}}
+    with skills_mcp.open_sync(directory=skills, config=limits) as opened:
+        store = ServedSkillStore(opened)
+        seen = listing(ServedSkillToolset(store))
+        [found, none] = ask(
+            store,
+            ToolCall("search_skills", {"query": TASK}),
+            ToolCall("search_skills", {"query": "Bake bread"}),
+        )
+
+    assert f"- {AUTH}:" not in seen
+    assert f"- {AUTH}: Add authentication to React components" in found.result
+    assert none.result.startswith("No skill fits this task.")
+
+
 def test_the_model_gets_a_skill_below_the_rules_that_it_inherits(
     opened: SyncSkills,
 ) -> None:
@@ -144,15 +160,18 @@ def test_a_file_is_read_whole(skills: Path) -> None:
 def test_a_picture_and_a_pdf_reach_the_model_as_what_they_are(skills: Path) -> None:
     for name in ("logo.png", "form.pdf", "font.woff2"):
         (skills / "pdf" / name).write_bytes(PIXEL)
+    (skills / "pdf" / "logo.svg").write_text("<svg/>")
 
     with skills_mcp.open_sync(directory=skills) as opened:
-        files = [read("pdf", name) for name in ("logo.png", "form.pdf", "font.woff2")]
-        [picture, pdf, font] = ask(ServedSkillStore(opened), *files)
+        names = ("logo.png", "form.pdf", "font.woff2", "logo.svg")
+        files = [read("pdf", name) for name in names]
+        [picture, pdf, font, drawing] = ask(ServedSkillStore(opened), *files)
 
     [shown] = picture.result
     assert isinstance(shown, ImageContent)
     assert base64.b64decode(shown.base64_image) == PIXEL
     assert isinstance(pdf.result[0], FileContent)
+    assert drawing.result == "<svg/>"
     assert font.error
     assert "font.woff2 is neither text, an image nor a PDF" in font.result
 

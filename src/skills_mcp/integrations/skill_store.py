@@ -4,19 +4,22 @@ Rule: a store closes what it opened, and nothing else.
 """
 
 from base64 import b64encode
+from collections.abc import Iterable
 from threading import Lock
-from typing import Any, TypedDict, Unpack
+from typing import Annotated, Any, TypedDict, Unpack
 
 from haystack.core.serialization import default_from_dict, default_to_dict
 from haystack.dataclasses import FileContent, ImageContent, SkillInfo
 from haystack.dataclasses.image_content import IMAGE_MIME_TYPES
 from haystack.tools import SkillToolset
+from haystack.tools.from_function import create_tool_from_function
 from haystack.utils import Secret
 
 from skills_mcp.errors import SkillNotFoundError, UndeclaredFileError
 from skills_mcp.integrations.in_process import Skills, SyncSkills
 from skills_mcp.integrations.open_skills import open_sync
 from skills_mcp.integrations.skill_names import SkillNames
+from skills_mcp.skills.model import Skill
 
 
 class StoreSource(TypedDict, total=False):
@@ -70,11 +73,17 @@ class ServedSkillStore:
     def list_skills(self) -> dict[str, SkillInfo]:
         """Return the skills for a prompt by their names, as `catalog` limits them."""
         skills, names = self._open()
-        found: dict[str, SkillInfo] = {}
-        for entry in skills.compose_catalog().entries:
-            if name := names.read().names.get(entry.skill.path):
-                found[name] = SkillInfo(name, " ".join(entry.skill.description.split()))
-        return found
+        entries = skills.compose_catalog("lines").entries
+        return describe(names, [entry.skill for entry in entries])
+
+    def search_skills(
+        self, query: Annotated[str, "The task, with the technologies involved."]
+    ) -> str:
+        """Find the skills for a task, also those that load_skill does not list."""
+        skills, names = self._open()
+        found = describe(names, [hit.skill for hit in skills.search(query).hits])
+        lines = (f"- {each.name}: {each.description}" for each in found.values())
+        return "\n".join(lines) or "No skill fits this task. Go on without one."
 
     def load_skill(self, name: str) -> tuple[str, list[str]]:
         """Return a skill's text below the rules that it inherits, and its files."""
@@ -97,14 +106,17 @@ class ServedSkillStore:
         content = found.part.content
         if found.part.truncated:  # Haystack has no way to ask for the rest
             content = skills.open_folder(skill).read(found.file)
-        if not content.is_binary:
-            return content.data.decode("utf-8", "replace")
         data, kind = b64encode(content.data).decode("ascii"), content.mime_type
         if kind == "application/pdf":
             return FileContent(data, kind, found.file, validation=False)
         if kind in IMAGE_MIME_TYPES:
             return ImageContent(data, kind, validation=False)
-        raise ValueError(f"{path} is neither text, an image nor a PDF. Do without it.")
+        try:
+            return content.data.decode()
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{path} is neither text, an image nor a PDF. Do without it."
+            ) from error
 
     def to_dict(self) -> dict[str, Any]:
         """Return where the skills are; `ValueError` if only this process can know."""
@@ -136,16 +148,29 @@ class ServedSkillStore:
             raise KeyError(str(error)) from error
 
 
+def describe(names: SkillNames, skills: Iterable[Skill]) -> dict[str, SkillInfo]:
+    """Return skills by their names; one that has gone meanwhile is left out."""
+    named = names.read().names
+    found = ((named[skill.path], skill) for skill in skills if skill.path in named)
+    return {
+        name: SkillInfo(name, " ".join(skill.description.split()))
+        for name, skill in found
+    }
+
+
 class ServedSkillToolset(SkillToolset):
-    """A `SkillToolset` that lists the skills anew before a run if they have changed."""
+    """A `SkillToolset` that can search, and lists the skills anew if they changed."""
 
     __module__ = "skills_mcp.haystack"  # as saved pipelines name it
 
-    _revision = ""
+    def __init__(self, store: ServedSkillStore) -> None:
+        super().__init__(store)
+        self._revision = ""
+        self.tools.append(create_tool_from_function(store.search_skills))
 
     def warm_up(self) -> None:
         """List the skills, unless nothing has changed since they were listed."""
-        revision = getattr(self._store, "revision", "")
+        revision = getattr(self._store, "revision", "")  # no part of the protocol
         if revision != self._revision:
             self._is_warmed_up = False
         super().warm_up()

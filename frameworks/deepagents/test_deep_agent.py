@@ -141,6 +141,33 @@ async def test_the_same_is_awaited(tmp_path: Path) -> None:
     assert "**team-deploy" in model.prompts[-1]
 
 
+def test_a_skill_brings_the_tools_that_its_package_names(tmp_path: Path) -> None:
+    text = "---\nname: desk\ndescription: Answer customers\nlicense: MIT\n"
+    text += "metadata:\n  include_tools: open_ticket\n---\n\nOpen a ticket.\n"
+    content = write_skills(tmp_path / "skills", {"desk/SKILL.md": text})
+
+    def open_ticket() -> str:
+        """Open a ticket."""
+        return "Ticket 7"
+
+    model = script(
+        ("open_ticket", {}), read("/desk/SKILL.md"), ("open_ticket", {}), "Done."
+    )
+    with skills_mcp.open_sync(directory=content, home=tmp_path / "home") as skills:
+        backend = SkillsBackend(skills)
+        listing: Any = SkillsMiddleware(
+            backend=backend, sources=["/"], tools=[open_ticket]
+        )
+        agent = create_deep_agent(
+            model, backend=backend, middleware=[SkillsReload(skills), listing]
+        )
+        refused, _, opened = ask(agent)
+
+    assert "(License: MIT)" in model.prompts[0]
+    assert "Ticket 7" not in str(refused.text)
+    assert "Ticket 7" in str(opened.text)
+
+
 def test_tools_list_find_and_search(served: SyncSkills) -> None:
     model = script(
         ("ls", {"path": "/skills/pdf"}),

@@ -44,7 +44,8 @@ def both(
         for name, skill in SkillNames(skills).read().by_name.items():
             folder = skills.open_folder(skill.path)
             texts = {f: folder.read(f).data for f in folder.files}
-            texts["SKILL.md"] = render_main(skill, name, folder.compose()).encode()
+            whole = render_main(skill, name, folder.compose(), folder.read_fields())
+            texts["SKILL.md"] = whole.encode()
             for file, data in texts.items():
                 place = copy / name / file
                 place.parent.mkdir(parents=True, exist_ok=True)

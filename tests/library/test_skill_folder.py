@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from skills_mcp.analytics.spool import Spool
 from skills_mcp.errors import (
@@ -11,9 +12,10 @@ from skills_mcp.errors import (
     SkillNotFoundError,
     UndeclaredFileError,
 )
+from skills_mcp.library.skill_folder import render_main
 from skills_mcp.library.skill_library import SkillLibrary
 from tests.packages import write_package
-from tests.support import open_library, spooled, write, write_skill
+from tests.support import make_skill, open_library, spooled, write, write_skill
 
 COUNTED = {"analytics": {"enabled": True, "context": "full"}}
 
@@ -78,6 +80,69 @@ def test_a_look_into_a_folder_is_no_event(content: Path, tmp_path: Path) -> None
     folder.read("references/forms.md")
 
     assert spooled(spool) == []
+
+
+PACKAGE = """---
+name: pdf
+description: "Fills in: forms \U0001f389"
+license: MIT
+allowed-tools: [Read, "Bash(git:*)"]
+keywords: [forms]
+metadata:
+  include_tools: create_request
+  version: 1.0
+  nested: {a: b}
+---
+
+Read forms.md.
+"""
+
+
+def test_a_main_file_has_what_the_standard_knows_of_the_frontmatter(
+    content: Path,
+) -> None:
+    write(content / "pdf/SKILL.md", PACKAGE)
+    folder = open_library(content).open_folder("pdf")
+
+    text = render_main(folder.skill, "a-name", "The text.", folder.read_fields())
+
+    _, head, body = text.split("---\n")
+    assert yaml.safe_load(head) == {
+        "name": "a-name",
+        "description": "Fills in: forms \U0001f389",
+        "license": "MIT",
+        "allowed-tools": ["Read", "Bash(git:*)"],
+        "metadata": {
+            "include_tools": "create_request",
+            "version": "1.0",
+            "path": "pdf",
+        },
+    }
+    assert body == "\nThe text.\n"
+
+
+def test_a_main_file_is_yaml_whatever_the_description_holds() -> None:
+    odd = "a: 'b' \"c\" \\ # d\x7f\u2028\ud800\ufffe {e} - | f\n---\ng"
+
+    text = render_main(make_skill("a/b", description=odd), "a-b", "")
+
+    fields = yaml.safe_load(text.removeprefix("---\n").partition("\n---\n")[0])
+    assert fields["description"] == "a: 'b' \"c\" \\ # d  {e} - | f\n---\ng"
+    assert fields["metadata"] == {"path": "a/b"}
+
+
+def test_a_long_description_is_as_long_as_the_standard_allows() -> None:
+    text = render_main(make_skill("a", description="word " * 400), "a", "")
+
+    assert len(yaml.safe_load(text.split("---\n")[1])["description"]) <= 1024
+
+
+def test_a_rule_and_a_file_that_has_changed_have_no_fields(content: Path) -> None:
+    library = open_library(content)
+    write(content / "pdf/SKILL.md", PACKAGE)
+
+    assert library.open_folder("_root").read_fields() == {}
+    assert library.open_folder("pdf").read_fields() == {}
 
 
 @pytest.mark.parametrize("file", ["SKILL.md", "../_root.md", "missing.md"])

@@ -38,8 +38,9 @@ class _File:
 
     def render(self, text: str) -> bytes:
         """Return the `SKILL.md` with this text."""
-        name = self.path.split("/")[1]
-        return render_main(self.folder.skill, name, text).encode(errors="replace")
+        name, fields = self.path.split("/")[1], self.folder.read_fields()
+        whole = render_main(self.folder.skill, name, text, fields)
+        return whole.encode(errors="replace")
 
     def show(self) -> Any:
         is_main = self.inside == MAIN

@@ -8,22 +8,31 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from skills_mcp.errors import UndeclaredFileError
+from skills_mcp.errors import FileError, UndeclaredFileError
 from skills_mcp.library.answers import compose_instructions
 from skills_mcp.skills.assets import FileContent, read_file
+from skills_mcp.skills.document import decode, mapping_of, parse_document
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.inheritance import find_owners
-from skills_mcp.skills.model import Skill
+from skills_mcp.skills.model import ProblemList, Skill
 from skills_mcp.text.rendering import cut_text
 
 MAIN = "SKILL.md"
 """The file of a folder that has the skill's text."""
 
+_PASSED_ON = ("license", "compatibility", "allowed-tools")
+"""What else the Agent Skills standard knows, beside `metadata`."""
+
+_MAX_KEY = 100  # YAML takes no key beyond 1,024 characters, and none has so many
+
 _MAX_DESCRIPTION = 1024  # what the Agent Skills standard allows
 
-# What YAML cannot hold, not even in quotes.
-_UNFIT = re.compile("[^\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+")
+# What YAML cannot hold, not even in quotes, or takes for the end of a line.
+_UNFIT = re.compile(
+    "[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +45,7 @@ class SkillFolder:
 
     Its own Markdown is not among them: `compose` has its text.
     """
+    _main: str
     _index: SkillIndex
     _owners: Mapping[str, Skill]
     _max_bytes: int
@@ -43,6 +53,24 @@ class SkillFolder:
     def compose(self) -> str:
         """Return the skill's text, below the rules that it inherits."""
         return compose_instructions(self._index, self.skill)
+
+    def read_fields(self) -> Mapping[str, Any]:
+        """Return the frontmatter of a package.  Blocking.
+
+        Every value is the text that its author wrote, or a list or mapping of texts.
+        A rule has none, nor has a file that has changed since the skills were read.
+        """
+        if not self._main:
+            return {}
+        limit = self.skill.files[self._main].size_bytes
+        try:
+            raw = read_file(self.skill, self._main, max_bytes=limit).data
+        except FileError:
+            return {}
+        report = ProblemList(self.skill.file)
+        text = decode(raw, report, lenient=True) or ""
+        document = parse_document(text, report, lenient=True)
+        return document.fields if document else {}
 
     def read(self, file: str) -> FileContent:
         """Return the whole of a file.  Blocking.
@@ -60,22 +88,37 @@ class SkillFolder:
 def open_folder(index: SkillIndex, skill: Skill, *, max_bytes: int) -> SkillFolder:
     """Return a skill as a folder; larger files than `max_bytes` are not read."""
     owners = find_owners(index, skill)
-    if skill.directory is not None and skill.location is not None:
-        main = {f for f in owners if skill.directory / f == skill.location}
-        owners = {file: each for file, each in owners.items() if file not in main}
+    main = skill.location.name if skill.location else ""
+    if skill.directory is None or skill.directory / main != skill.location:
+        main = ""  # a rule lies beside its folder
+    owners.pop(main, None)
     sizes = {file: each.files[file].size_bytes for file, each in owners.items()}
-    return SkillFolder(skill, sizes, index, owners, max_bytes)
+    return SkillFolder(skill, sizes, main, index, owners, max_bytes)
 
 
-def render_main(skill: Skill, name: str, text: str) -> str:
+def render_main(
+    skill: Skill, name: str, text: str, fields: Mapping[str, Any] | None = None
+) -> str:
     """Return the `SKILL.md` of a folder with this name, as the standard has it.
 
     Args:
         skill: Whose description it is; its path is in the metadata.
         name: That of the folder, in the characters that the standard allows.
         text: What `compose` or `load_skill` returns.
+        fields: What `read_fields` returns; what the standard knows of it is passed on.
     """
-    short = cut_text(_UNFIT.sub(" ", skill.description), _MAX_DESCRIPTION)
-    description, path = (json.dumps(t, ensure_ascii=False) for t in (short, skill.path))
-    fields = f"name: {name}\ndescription: {description}\nmetadata:\n  path: {path}"
-    return f"---\n{fields}\n---\n\n{text}\n"
+    known = fields or {}
+    description = cut_text(skill.description, _MAX_DESCRIPTION)
+    told = {"description": description} | {
+        k: known[k] for k in _PASSED_ON if k in known
+    }
+    texts = mapping_of(known, "metadata").items()
+    kept = {k: v for k, v in texts if isinstance(v, str) and len(k) <= _MAX_KEY}
+    told["metadata"] = kept | {"path": skill.path}
+    lines = "".join(f"{key}: {_quote(value)}\n" for key, value in told.items())
+    return f"---\nname: {name}\n{lines}---\n\n{text}\n"
+
+
+def _quote(value: object) -> str:
+    """Return a value in JSON, which YAML holds."""
+    return _UNFIT.sub(" ", json.dumps(value, ensure_ascii=False))

@@ -1,5 +1,6 @@
 """An agent of Google ADK, with a model that follows a script, uses our skills."""
 
+import json
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -8,6 +9,9 @@ from typing import Any
 
 import pytest
 from google.adk.agents import LlmAgent
+from google.adk.code_executors.unsafe_local_code_executor import (
+    UnsafeLocalCodeExecutor,
+)
 from google.adk.models import BaseLlm, LlmRequest, LlmResponse
 from google.adk.runners import Runner
 from google.adk.sessions import InMemorySessionService
@@ -89,7 +93,7 @@ class Chat:
 
 @asynccontextmanager
 async def serving(tmp_path: Path, **options: Any) -> AsyncIterator[skills_mcp.Skills]:
-    if not options.keys() & {"repo", "config"}:
+    if not options.keys() & {"repo", "config", "directory"}:
         options["directory"] = content.write_skills(tmp_path / "skills")
     async with skills_mcp.open(home=tmp_path / "home", **options) as skills:
         yield skills
@@ -252,9 +256,16 @@ async def test_a_file_that_cannot_be_handed_out_is_answered_with_the_reason(
     assert "LFS" in read["content"]
 
 
-async def test_what_is_hidden_does_not_exist(tmp_path: Path) -> None:
-    async with serving(tmp_path) as skills:
-        chat = Chat(ServedSkillRegistry(skills.narrow(deny=["ui/**"])))
+@pytest.mark.parametrize("is_denied", [True, False])
+async def test_what_is_hidden_does_not_exist(tmp_path: Path, is_denied: bool) -> None:  # noqa: FBT001
+    folder = str(content.write_skills(tmp_path / "skills"))
+    rules = {"visibility": {"deny": ["ui/**"]}} if is_denied else {}
+
+    async with serving(
+        tmp_path, config={"sources": [{"folder": folder}], **rules}
+    ) as s:
+        skills = s if is_denied else s.narrow(deny=["ui/**"])
+        chat = Chat(ServedSkillRegistry(skills))
         found, loaded = await chat.say(
             ("search_skills", {"query": "add a login to a react component"}),
             ("load_skill", {"skill_name": AUTH}),
@@ -264,6 +275,29 @@ async def test_what_is_hidden_does_not_exist(tmp_path: Path) -> None:
     assert AUTH not in [each["name"] for each in found["result"]]
     assert "There is no skill named" in loaded["error"]
     assert "Did you mean" not in loaded["error"]
+
+
+async def test_what_the_model_has_loaded_and_read_is_recorded(tmp_path: Path) -> None:
+    folder = str(content.write_skills(tmp_path / "skills"))
+    config = {"sources": [{"folder": folder}], "analytics": {"enabled": True}}
+    file = {"skill_name": AUTH, "file_path": "assets/login-form.tsx"}
+
+    async with serving(tmp_path, config=config) as skills:
+        await Chat(ServedSkillRegistry(skills)).say(
+            ("load_skill", {"skill_name": AUTH}), ("load_skill_resource", file)
+        )
+
+    assert recorded(tmp_path / "home") == [
+        ("skill_served", "ui/react/auth"),
+        ("asset_served", "ui/react/auth"),
+    ]
+
+
+def recorded(home: Path) -> list[tuple[str, str]]:
+    """Return each event: its type, and the skill that it is about."""
+    (archive,) = (home / "archive").glob("*.jsonl")
+    events = [json.loads(line) for line in archive.read_text().splitlines()]
+    return [(each["type"], each["data"]["skill_path"]) for each in events]
 
 
 SCRIPT = {
@@ -302,6 +336,19 @@ async def test_a_script_does_not_run_if_the_operator_has_switched_scripts_off(
         (ran,) = await Chat(ServedSkillRegistry(skills)).say(RUN)
 
     assert ran["error_code"] == "SCRIPTS_DISABLED"
+
+
+async def test_adk_runs_a_script_where_it_is_told_to(tmp_path: Path) -> None:
+    folder = content.write_skills(tmp_path / "skills")
+    content.write_skills(folder, {"pdf/scripts/count.py": "print(6 * 7)\n"})
+    call = ("run_skill_script", {"skill_name": "pdf", "file_path": "scripts/count.py"})
+
+    async with serving(tmp_path, directory=folder) as skills:
+        executor = UnsafeLocalCodeExecutor()
+        chat = Chat(ServedSkillRegistry(skills), code_executor=executor)
+        (ran,) = await chat.say(call)
+
+    assert (ran["status"], ran["stdout"]) == ("success", "42\n")
 
 
 async def test_ten_thousand_skills_are_searched_and_not_listed(tmp_path: Path) -> None:

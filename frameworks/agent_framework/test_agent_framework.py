@@ -234,14 +234,43 @@ async def test_a_wrong_file_is_told_to_the_model(
     assert message in answer
 
 
-async def test_what_is_hidden_does_not_exist(tmp_path: Path) -> None:
-    async with serving(tmp_path) as skills:
-        chat = Chat(ServedSkillsSource(skills.narrow(deny=["ui/**"])))
+@pytest.mark.parametrize("is_denied", [True, False])
+async def test_what_is_hidden_does_not_exist(tmp_path: Path, is_denied: bool) -> None:  # noqa: FBT001
+    folder = str(content.write_skills(tmp_path / "skills"))
+    rules = {"visibility": {"deny": ["ui/**"]}} if is_denied else {}
+
+    async with serving(
+        tmp_path, config={"sources": [{"folder": folder}], **rules}
+    ) as s:
+        skills = s if is_denied else s.narrow(deny=["ui/**"])
+        chat = Chat(ServedSkillsSource(skills))
         (loaded,) = await chat.say(load(AUTH))
 
     assert AUTH not in chat.prompt
     assert "<name>pdf</name>" in chat.prompt
     assert loaded == f"Error: Skill '{AUTH}' not found."
+
+
+async def test_what_the_model_has_loaded_and_read_is_recorded(tmp_path: Path) -> None:
+    folder = str(content.write_skills(tmp_path / "skills"))
+    config = {"sources": [{"folder": folder}], "analytics": {"enabled": True}}
+
+    async with serving(tmp_path, config=config) as skills:
+        await Chat(ServedSkillsSource(skills)).say(
+            load(AUTH), read(AUTH, "assets/login-form.tsx")
+        )
+
+    assert recorded(tmp_path / "home") == [
+        ("skill_served", "ui/react/auth"),
+        ("asset_served", "ui/react/auth"),
+    ]
+
+
+def recorded(home: Path) -> list[tuple[str, str]]:
+    """Return each event: its type, and the skill that it is about."""
+    (archive,) = (home / "archive").glob("*.jsonl")
+    events = [json.loads(line) for line in archive.read_text().splitlines()]
+    return [(each["type"], each["data"]["skill_path"]) for each in events]
 
 
 SCRIPT = {

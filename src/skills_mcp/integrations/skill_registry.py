@@ -55,6 +55,7 @@ class ServedSkillRegistry(SkillRegistry):
         self._skills = skills.to_async()
         self._names = SkillNames(skills)
         self._max_results = max_results
+        self._listed = ("", "")  # the revision, and the list of it
 
     async def get_skill(self, *, name: str) -> models.Skill:
         """Return a skill's text with the rules above it, and its files.
@@ -92,12 +93,10 @@ class ServedSkillRegistry(SkillRegistry):
         ADK calls it for each request, so that the list is always that of now. The
         limits are `catalog.max_entries` and `catalog.max_bytes`.
         """
-        catalog = await self._skills.compose_catalog()
-        entries = [each.skill for each in catalog.entries]
-        described = await asyncio.to_thread(self._describe, entries)
-        listed = format_skills_as_xml([*described])
-        more = catalog.total - len(entries)
-        return f"{listed}\n{more:,} more: search_skills finds them." if more else listed
+        revision = self._skills.revision  # first: what changes meanwhile is listed anew
+        if revision != self._listed[0]:
+            self._listed = revision, await self._list()
+        return self._listed[1]
 
     async def run_script(
         self, skill_name: str, file_path: str, args: dict[str, str]
@@ -120,6 +119,14 @@ class ServedSkillRegistry(SkillRegistry):
             return {"error": said["message"], "error_code": said["code"]}
         shown = ("exit_code", "stdout", "stderr", "timed_out")
         return {each: getattr(ran.result, each) for each in shown}
+
+    async def _list(self) -> str:
+        catalog = await self._skills.compose_catalog()
+        entries = [each.skill for each in catalog.entries]
+        described = await asyncio.to_thread(self._describe, entries)
+        listed = format_skills_as_xml([*described])
+        more = catalog.total - len(entries)
+        return f"{listed}\n{more:,} more: search_skills finds them." if more else listed
 
     def _find(self, name: str) -> Skill:
         return self._names.read().find(name)

@@ -51,9 +51,18 @@ class ServedSkillsSource(SkillsSource):
         self._names = SkillNames(skills)
         self._max_skills = max_skills
         self._left_out = 0
+        self._revision = ""
+        self._listed: list[FrameworkSkill] = []
 
     async def get_skills(self, context: SkillsSourceContext) -> list[FrameworkSkill]:  # noqa: ARG002 - the framework passes it
         """Return the skills of the catalog; their texts are not read."""
+        revision = self._skills.revision  # first: what changes meanwhile is listed anew
+        if revision != self._revision:
+            self._listed = await self._list()
+            self._revision = revision
+        return list(self._listed)
+
+    async def _list(self) -> list[FrameworkSkill]:
         max_bytes = None if self._max_skills is None else _UNLIMITED
         catalog = await self._skills.compose_catalog(
             max_entries=self._max_skills, max_bytes=max_bytes

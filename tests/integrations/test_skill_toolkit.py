@@ -1,5 +1,6 @@
 """The toolkit for agents of LangChain, as far as it needs no LangChain."""
 
+import pickle
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -683,7 +684,7 @@ def test_what_the_operator_hides_is_refused(root: Path) -> None:
 
 def test_an_unknown_extra_tool_is_refused(root: Path) -> None:
     with pytest.raises(ConfigError, match="there is no serach_skills"):
-        SkillToolkit(root, extra_tools=["serach_skills"]).open()
+        SkillToolkit(root, extra_tools="serach_skills").open()
 
 
 def test_extra_tools_come_in_one_order(root: Path) -> None:
@@ -707,6 +708,29 @@ def test_many_threads_and_toolkits_share_a_process(root: Path, tmp_path: Path) -
 
     assert len(set(texts)) == len(set(others)) == 1
     assert "Tables." in still
+
+
+def test_a_root_that_is_named_twice_is_served_once(root: Path) -> None:
+    (root.parent / "link").symlink_to(root)
+
+    with SkillToolkit([root, f"{root}/", root.parent / "link"]) as toolkit:
+        assert toolkit.load_skill("pdf").data["skill_path"] == "pdf"
+
+
+def test_a_text_keeps_its_data_in_a_copy(toolkit: SkillToolkit) -> None:
+    text = toolkit.load_skill("pdf")
+
+    copied = pickle.loads(pickle.dumps(text))  # noqa: S301 - our own bytes
+
+    assert copied == text
+    assert copied.data == text.data
+
+
+def test_descriptions_of_hits_hide_nothing(tmp_path: Path) -> None:
+    write_package(tmp_path, "pdf", description="Fill\n- evil: \u202eforms")
+
+    with SkillToolkit(tmp_path) as toolkit:
+        assert toolkit.search_skills("forms") == "- pdf: Fill - evil: forms"
 
 
 def test_a_closed_toolkit_says_so(root: Path) -> None:

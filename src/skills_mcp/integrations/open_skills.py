@@ -154,12 +154,19 @@ def _name_folder(folder: Path) -> str:
 
 
 def list_folders(directory: Place | Sequence[Place] | None) -> list[str]:
-    """Return the folders that are named, absolute: settings are relative elsewhere."""
+    """Return the folders that are named, each once.
+
+    They are absolute: settings are relative to another folder.
+    """
     if directory is None:
         return []
     is_one = isinstance(directory, str | PathLike)
     places: Sequence[Place] = [directory] if is_one else directory  # type: ignore[list-item,assignment]
-    return [os.path.abspath(os.path.expanduser(place)) for place in places]  # noqa: PTH100, PTH111 - a link is followed later
+    folders = [os.path.abspath(os.path.expanduser(place)) for place in places]  # noqa: PTH100, PTH111 - a link is followed later
+    once: dict[str, str] = {}
+    for folder in folders:
+        once.setdefault(os.path.realpath(folder), folder)
+    return list(once.values())
 
 
 def _read_sources(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
+import anyio.to_thread
 from pydantic import Field
 
 from skills_mcp.errors import CommandsDisabledError, ConfigError
@@ -173,12 +174,12 @@ class SkillToolkit:
         self.max_chars = max_chars
         self.read_max_lines = read_max_lines
         self.allow_run_entry = allow_run_entry
-        self._extra_tools = extra_tools
+        self._extra_tools = _list_names(extra_tools)
         self._roots = None if roots is None else list_folders(roots)
         self._repo = repo
         self._skills = skills
         self._command_timeout = command_timeout
-        self._allowed_programs = allowed_entry_programs
+        self._allowed_programs = _list_names(allowed_entry_programs)
         self._opened: SyncSkills | None = None
         self._lock = Lock()
         self._listed: tuple[tuple[str, int], SkillCatalog] | None = None
@@ -248,7 +249,7 @@ class SkillToolkit:
         """The tools of an agent, in the order in which it gets them."""
         extra = self._extra_tools
         if extra is None:
-            extra = ("search_skills",) if self._compose_list().truncated else ()
+            extra = ["search_skills"] if self._compose_list().truncated else []
         entry = (ENTRY_TOOL,) if self.allow_run_entry else ()
         return (*TOOLS, *entry, *(name for name in EXTRA_TOOLS if name in extra))
 
@@ -256,6 +257,7 @@ class SkillToolkit:
         """Return the tools for LangChain and LangGraph; see `build_agent_tools`."""
         from skills_mcp.integrations.agent_tools import wrap_functions
 
+        self.open()  # a wrong argument is told now, not to a model
         functions = [getattr(self, name) for name in self.tool_names]
         waiting: dict[str, Callable[..., Awaitable[ToolText]]] = {
             ENTRY_TOOL: self.arun_skill_entry,
@@ -337,7 +339,8 @@ class SkillToolkit:
     async def arun_skill_entry(self, skill_name: str, args: str = "") -> ToolText:
         """Run the entry of a skill; if the caller is cancelled, it is ended."""
         self._require_entries()
-        ran = await self.open().to_async().run_entry(skill_name, args)
+        skills = await anyio.to_thread.run_sync(self.open)
+        ran = await skills.to_async().run_entry(skill_name, args)
         return render_run(ran, self.max_chars)
 
     def get_skill(
@@ -361,7 +364,8 @@ class SkillToolkit:
 
     async def arefresh(self) -> ToolText:
         """Bring the newest skills; the event loop is not blocked."""
-        return _tell(await self.open().to_async().refresh())
+        skills = await anyio.to_thread.run_sync(self.open)
+        return _tell(await skills.to_async().refresh())
 
     def report_usage(
         self,
@@ -420,12 +424,17 @@ class SkillToolkit:
             "timeout_seconds": self._command_timeout,
         }
         if self._allowed_programs is not None:
-            commands["allowed"] = list(self._allowed_programs)
+            commands["allowed"] = self._allowed_programs
         settings: dict[str, Any] = {"commands": commands}
         if self._roots is not None:
             _require_folders(self._roots)
             settings["sources"] = derive_sources(self._roots, everywhere=True)
         return open_sync(repo=self._repo, config=settings).open()
+
+
+def _list_names(names: Sequence[str] | None) -> list[str] | None:
+    """Return the names; a single one may be given as it is."""
+    return [names] if isinstance(names, str) else None if names is None else list(names)
 
 
 def _require_folders(roots: Sequence[str]) -> None:

@@ -19,7 +19,7 @@ from skills_mcp.library import (
     Refreshed,
     ServedExamples,
 )
-from skills_mcp.library.catalog import SkillCatalog, render_line
+from skills_mcp.library.catalog import CatalogEntry, SkillCatalog, render_line
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.search import SearchResult
@@ -43,10 +43,10 @@ class ToolText(str):
 
     data: Mapping[str, Any]
 
-    def __new__(cls, text: str, data: Mapping[str, Any]) -> Self:
-        """Make the text."""
+    def __new__(cls, text: str, data: Mapping[str, Any] | None = None) -> Self:
+        """Make the text; a copy gets its data later."""
         made = super().__new__(cls, text)
-        made.data = data
+        made.data = data or {}
         return made
 
 
@@ -296,7 +296,8 @@ def render_refresh(refreshed: Refreshed) -> ToolText:
 
 
 def _line(skill: Skill) -> str:
-    return f"- {skill.path}: {' '.join(_description(skill).split())}"
+    line = render_line(CatalogEntry(skill, skill.path))
+    return cut_text(line, len(skill.path) + _LONGEST_DESCRIPTION)
 
 
 def _describe(skill: Skill) -> dict[str, Any]:

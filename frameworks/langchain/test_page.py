@@ -9,10 +9,12 @@ import pytest
 
 from frameworks.content import REFERENCE_LINE, ROOT_RULE, GitSkills
 from frameworks.langchain.scripted_model import script
+from skills_mcp.langchain import SkillToolkit
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "langchain.md"
 BLOCK = re.compile(r"^```python title=(\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PROGRAMS = dict(BLOCK.findall(PAGE.read_text(encoding="utf-8")))
+TEXT = PAGE.read_text(encoding="utf-8")
+PROGRAMS = dict(BLOCK.findall(TEXT))
 
 READ = {"skill_name": "pdf", "relative_path": "references/forms.md"}
 
@@ -73,6 +75,14 @@ def test_the_records_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     printed = capsys.readouterr().out
     assert "pdf/SKILL.md None 0" in printed
     assert "['references/forms.md']" in printed
+
+
+def test_the_error_of_the_page_is_what_a_model_sees(skills: Path) -> None:
+    with SkillToolkit(skills) as toolkit:
+        tools = {tool.name: tool for tool in toolkit.get_tools()}
+        said = tools["load_skill"].invoke({"skill_name": "pfd"})
+
+    assert f"```text\n{said}\n```" in TEXT
 
 
 def test_every_program_of_the_page_is_run() -> None:

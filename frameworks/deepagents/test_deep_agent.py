@@ -301,6 +301,7 @@ def test_errors_are_those_of_files_and_hidden_skills_do_not_exist(
 
     hidden, missing, no_file, outside, folder, grepped, pdf = answers
     assert AUTH not in model.prompts[0]
+    assert str(missing.text) == "Error: File '/nope/SKILL.md' not found"
     for refused in (hidden, missing, no_file):
         assert "not found" in str(refused.text)
         assert refused.status == "error"

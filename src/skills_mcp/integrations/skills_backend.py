@@ -13,7 +13,25 @@ from io import StringIO
 from pathlib import PurePosixPath
 from typing import Any
 
-from deepagents.backends import protocol, utils
+from deepagents.backends import utils
+from deepagents.backends.protocol import (
+    DEFAULT_GREP_TIMEOUT,
+    FILE_NOT_FOUND,
+    IS_DIRECTORY,
+    PERMISSION_DENIED,
+    BackendProtocol,
+    EditResult,
+    FileData,
+    FileDownloadResponse,
+    FileInfo,
+    FileUploadResponse,
+    GlobResult,
+    GrepMatch,
+    GrepResult,
+    LsResult,
+    ReadResult,
+    WriteResult,
+)
 
 from skills_mcp.errors import SkillNotFoundError, SkillsError
 from skills_mcp.integrations.in_process import Skills, SyncSkills
@@ -21,7 +39,7 @@ from skills_mcp.integrations.skill_names import SkillNames
 from skills_mcp.library.skill_folder import MAIN, SkillFolder, render_main
 from skills_mcp.skills.model import Skill
 
-_READ_ONLY = "Error: skills are read-only here. Write {!r} to another folder."
+_READ_ONLY = "Error: skills are read-only here. Write into another folder."
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +63,10 @@ class _File:
     def show(self) -> Any:
         is_main = self.inside == MAIN
         size = len(self.read()) if is_main else self.folder.files[self.inside]
-        return protocol.FileInfo(path=self.path, is_dir=False, size=size)
+        return FileInfo(path=self.path, is_dir=False, size=size)
 
 
-class SkillsBackend(protocol.BackendProtocol):
+class SkillsBackend(BackendProtocol):
     """The skills as read-only files: `/NAME/SKILL.md`, and beside it the skill's files.
 
     To read the beginning of a `SKILL.md` counts as a load of the skill. To list skills
@@ -60,58 +78,54 @@ class SkillsBackend(protocol.BackendProtocol):
         self._names = SkillNames(self._skills)
         self._listed: list[str] = []
 
-    def ls(self, path: str) -> protocol.LsResult:
+    def ls(self, path: str) -> LsResult:
         """List what is in a folder; at the top, a folder for each skill."""
         top = _normalize(path)
         if not top:
             found = sorted(f"/{name}/" for name in self._names.read().by_name)
             self._listed = [f"{folder}{MAIN}" for folder in found]
-            return protocol.LsResult(entries=[_show_folder(each) for each in found])
+            return LsResult(entries=[_show_folder(each) for each in found])
         files = dict(self._below(path))
-        if "" in files:
-            return protocol.LsResult(error=f"Path '{path}': not_a_directory")
-        if not files:
-            return protocol.LsResult(error=f"Path '{path}': path_not_found")
+        if not files or "" in files:
+            reason = "not_a_directory" if files else "path_not_found"
+            return LsResult(error=f"Path '{path}': {reason}")
         folders = {below.partition("/")[0] for below in files if "/" in below}
         entries = [_show_folder(f"{top}/{each}/") for each in folders]
         entries += [file.show() for below, file in files.items() if "/" not in below]
-        return protocol.LsResult(entries=_sort(entries))
+        return LsResult(entries=_sort(entries))
 
-    def read(
-        self, file_path: str, offset: int = 0, limit: int = 2000
-    ) -> protocol.ReadResult:
+    def read(self, file_path: str, offset: int = 0, limit: int = 2000) -> ReadResult:
         """Return some lines of a text, or the whole of another file."""
         file = self._find(file_path)
         if file is None:
-            return protocol.ReadResult(error=f"File '{file_path}' not found")
+            return ReadResult(error=f"File '{file_path}' not found")
         is_text = utils._get_backend_read_file_type(file_path) == "text"  # noqa: SLF001 - as `read_file` decides
         try:
             data = self._load(file, is_served=not is_text or offset <= 0)
             text = _decode(data) if is_text else base64.b64encode(data).decode()
         except (SkillsError, UnicodeDecodeError) as error:
-            reason = f"Error reading file '{file_path}': {error}"
-            return protocol.ReadResult(error=reason)
+            return ReadResult(error=f"Error reading file '{file_path}': {error}")
         empty = is_text and utils.check_empty_content(text)
         encoding = "utf-8" if is_text else "base64"
-        whole = protocol.FileData(content=empty or text, encoding=encoding)
+        whole = FileData(content=empty or text, encoding=encoding)
         if empty or not is_text:
-            return protocol.ReadResult(file_data=whole)
+            return ReadResult(file_data=whole)
         return utils.slice_read_response(whole, offset, limit)
 
-    def download_files(self, paths: list[str]) -> list[protocol.FileDownloadResponse]:
+    def download_files(self, paths: list[str]) -> list[FileDownloadResponse]:
         """Return whole files; what `SkillsMiddleware` reads for its list is no load."""
         is_list = paths == self._listed
         return [self._download(path, is_served=not is_list) for path in paths]
 
-    def glob(self, pattern: str, path: str | None = None) -> protocol.GlobResult:
+    def glob(self, pattern: str, path: str | None = None) -> GlobResult:
         """Find files by their paths."""
         try:
             fits = utils.compile_grep_include_glob(pattern)
         except utils.InvalidGlobPatternError as error:
-            return protocol.GlobResult(error=str(error))
+            return GlobResult(error=str(error))
         files = self._below(path or "/")
         found = [file.show() for below, file in files if below and fits(below)]
-        return protocol.GlobResult(matches=_sort(found))
+        return GlobResult(matches=_sort(found))
 
     def grep(
         self,
@@ -120,13 +134,13 @@ class SkillsBackend(protocol.BackendProtocol):
         glob: str | None = None,
         *,
         max_count: int | None = None,
-    ) -> protocol.GrepResult:
+    ) -> GrepResult:
         """Find the lines that hold a text."""
         try:
             fits = utils.compile_grep_include_glob(glob) if glob else None
         except utils.InvalidGlobPatternError as error:
-            return protocol.GrepResult(error=str(error), matches=[])
-        end = time.monotonic() + protocol.DEFAULT_GREP_TIMEOUT
+            return GrepResult(error=str(error), matches=[])
+        end = time.monotonic() + DEFAULT_GREP_TIMEOUT
         matches: list[Any] = []
         for below, file in self._below(path or "/"):
             if fits and below and not fits(below):
@@ -134,29 +148,27 @@ class SkillsBackend(protocol.BackendProtocol):
             matches += _find_lines(file, pattern)
             is_full = max_count is not None and len(matches) > max_count
             if is_full or time.monotonic() > end:
-                return protocol.GrepResult(matches=matches[:max_count], truncated=True)
-        return protocol.GrepResult(matches=matches)
+                return GrepResult(matches=matches[:max_count], truncated=True)
+        return GrepResult(matches=matches)
 
-    def write(self, file_path: str, content: str) -> protocol.WriteResult:  # noqa: ARG002
+    def write(self, file_path: str, content: str) -> WriteResult:  # noqa: ARG002 - the framework's signature
         """Refuse it."""
-        return protocol.WriteResult(error=_READ_ONLY.format(file_path))
+        return WriteResult(error=_READ_ONLY)
 
     def edit(
         self,
-        file_path: str,
+        file_path: str,  # noqa: ARG002
         old_string: str,  # noqa: ARG002
         new_string: str,  # noqa: ARG002
         replace_all: bool = False,  # noqa: ARG002, FBT001, FBT002 - the framework's signature
-    ) -> protocol.EditResult:
+    ) -> EditResult:
         """Refuse it."""
-        return protocol.EditResult(error=_READ_ONLY.format(file_path))
+        return EditResult(error=_READ_ONLY)
 
-    def upload_files(
-        self, files: list[tuple[str, bytes]]
-    ) -> list[protocol.FileUploadResponse]:
+    def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
         """Refuse each."""
-        refused = protocol.PERMISSION_DENIED
-        return [protocol.FileUploadResponse(path, error=refused) for path, _ in files]
+        refused = PERMISSION_DENIED
+        return [FileUploadResponse(path, error=refused) for path, _ in files]
 
     def _below(self, path: str) -> Iterator[tuple[str, _File]]:
         """Yield the files below a folder by their paths there; a file alone by ''."""
@@ -190,17 +202,17 @@ class SkillsBackend(protocol.BackendProtocol):
             self._skills.read(path, file.inside)
         return data
 
-    def _download(self, path: str, *, is_served: bool) -> protocol.FileDownloadResponse:
+    def _download(self, path: str, *, is_served: bool) -> FileDownloadResponse:
         file = self._find(path)
         try:
             data = file and self._load(file, is_served=is_served)
         except SkillsError as error:
-            return protocol.FileDownloadResponse(path, error=str(error))
+            return FileDownloadResponse(path, error=str(error))
         if data is not None:
-            return protocol.FileDownloadResponse(path, content=data)
+            return FileDownloadResponse(path, content=data)
         is_folder = not _normalize(path) or any(self._below(path))
-        missing = protocol.IS_DIRECTORY if is_folder else protocol.FILE_NOT_FOUND
-        return protocol.FileDownloadResponse(path, error=missing)
+        missing = IS_DIRECTORY if is_folder else FILE_NOT_FOUND
+        return FileDownloadResponse(path, error=missing)
 
 
 def _normalize(path: str) -> str:
@@ -219,13 +231,11 @@ def _find_lines(file: _File, pattern: str) -> Iterator[Any]:
         return  # no text, or none that is handed out
     for number, line in enumerate(lines, 1):
         if pattern in line:
-            yield protocol.GrepMatch(
-                path=file.path, line=number, text=line.rstrip("\n")
-            )
+            yield GrepMatch(path=file.path, line=number, text=line.rstrip("\n"))
 
 
 def _show_folder(path: str) -> Any:
-    return protocol.FileInfo(path=path, is_dir=True, size=0)
+    return FileInfo(path=path, is_dir=True, size=0)
 
 
 def _sort(entries: list[Any]) -> list[Any]:

@@ -27,7 +27,7 @@ _MINE = settings(
     print_blob=True,
 )
 settings.register_profile("people", _MINE, max_examples=25, derandomize=True)
-settings.register_profile("ci", _MINE, max_examples=400)
+settings.register_profile("ci", _MINE, max_examples=150)
 settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "people")
 )

@@ -238,6 +238,22 @@ async def test_nothing_can_be_written(
     assert (refused.path, refused.error) == ("/pdf/SKILL.md", "permission_denied")
 
 
+def test_a_skill_that_goes_while_the_skills_are_listed_is_not_there(
+    tmp_path: Path,
+) -> None:
+    content = write_skills(tmp_path / "skills")
+
+    with skills_mcp.open_sync(directory=content, home=tmp_path / "home") as skills:
+        ours = SkillsBackend(skills)
+        paths = [f"{entry['path']}SKILL.md" for entry in ours.ls("/").entries or []]
+        (content / "pdf/SKILL.md").unlink()
+        skills.refresh()
+
+        downloads = ours.download_files(paths)
+
+    assert [each.error for each in downloads] == ["file_not_found", None, None, None]
+
+
 def test_a_file_above_the_limit_says_how_to_raise_it(tmp_path: Path) -> None:
     content = write_skills(tmp_path / "skills")
     (content / "pdf/huge.txt").write_text("form\n" * 300_000)

@@ -33,7 +33,7 @@ from deepagents.backends.protocol import (
     WriteResult,
 )
 
-from skills_mcp.errors import SkillNotFoundError, SkillsError
+from skills_mcp.errors import SkillDisabledError, SkillNotFoundError, SkillsError
 from skills_mcp.integrations.in_process import Skills, SyncSkills
 from skills_mcp.integrations.skill_names import SkillNames
 from skills_mcp.library.skill_folder import MAIN, SkillFolder, render_main
@@ -106,8 +106,8 @@ class SkillsBackend(BackendProtocol):
         except (SkillsError, UnicodeDecodeError) as error:
             return ReadResult(error=f"Error reading file '{file_path}': {error}")
         empty = is_text and utils.check_empty_content(text)
-        encoding = "utf-8" if is_text else "base64"
-        whole = FileData(content=empty or text, encoding=encoding)
+        kind = "utf-8" if is_text else "base64"
+        whole = FileData(content=empty or text, encoding=kind)
         if empty or not is_text:
             return ReadResult(file_data=whole)
         return utils.slice_read_response(whole, offset, limit)
@@ -123,8 +123,7 @@ class SkillsBackend(BackendProtocol):
             fits = utils.compile_grep_include_glob(pattern)
         except utils.InvalidGlobPatternError as error:
             return GlobResult(error=str(error))
-        files = self._below(path or "/")
-        found = [file.show() for below, file in files if below and fits(below)]
+        found = [f.show() for at, f in self._below(path or "/") if at and fits(at)]
         return GlobResult(matches=_sort(found))
 
     def grep(
@@ -167,8 +166,7 @@ class SkillsBackend(BackendProtocol):
 
     def upload_files(self, files: list[tuple[str, bytes]]) -> list[FileUploadResponse]:
         """Refuse each."""
-        refused = PERMISSION_DENIED
-        return [FileUploadResponse(path, error=refused) for path, _ in files]
+        return [FileUploadResponse(path, PERMISSION_DENIED) for path, _ in files]
 
     def _below(self, path: str) -> Iterator[tuple[str, _File]]:
         """Yield the files below a folder by their paths there; a file alone by ''."""
@@ -185,7 +183,7 @@ class SkillsBackend(BackendProtocol):
     def _open(self, skill: Skill | None) -> SkillFolder | None:
         try:
             return self._skills.open_folder(skill.path) if skill else None
-        except SkillNotFoundError:  # a refresh has just removed it
+        except (SkillDisabledError, SkillNotFoundError):  # a refresh was faster
             return None
 
     def _find(self, path: str) -> _File | None:

@@ -23,7 +23,7 @@ demo-report: $(READY) ## A made-up month of use, and the page that a report make
 test: $(READY) ## All tests, on all cores
 	$(BIN)/pytest --numprocesses auto --dist worksteal
 
-check: format-check lint types arrows test ## Everything that CI runs
+check: format-check lint types arrows test test-integrations ## Everything that CI runs
 
 format-check: $(READY)
 	$(BIN)/ruff format --check

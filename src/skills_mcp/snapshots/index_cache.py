@@ -160,12 +160,13 @@ def _derive_layout(content: Content, operator: Config) -> str:
         (p.mount.source.name, p.mount.at, asdict(p.mount.selection), p.mount.scope)
         for p in content.parts
     )
-    rules = operator.model_dump(
-        mode="json", include={"limits", "visibility", "trust_content_config"}
-    )
+    # Not `model_dump`: it would build the checker of all settings, which takes longer
+    # than opening the index.
+    rules = [vars(operator.limits), vars(operator.visibility)]
+    rules.append({"trust_content_config": operator.trust_content_config})
     # Another stemmer makes other words of the same text.
     versions = (FORMAT, __version__, STEMMER_VERSION)
-    whole = json.dumps([*versions, rules, *mounts])
+    whole = json.dumps([*versions, *rules, *mounts])
     return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

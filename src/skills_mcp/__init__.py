@@ -25,56 +25,94 @@ if TYPE_CHECKING:
         SyncError,
     )
     from skills_mcp.integrations.in_process import Skills, SyncSkills
-    from skills_mcp.integrations.open_skills import open, open_sync  # noqa: A004 - on purpose
+    from skills_mcp.integrations.open_skills import Place, open, open_sync  # noqa: A004 - on purpose
     from skills_mcp.library import (
         FoundFiles,
+        Hold,
         LoadedSkill,
         Match,
+        Mode,
         Provenance,
         RanScript,
         ReadFile,
         Refreshed,
+        SandboxName,
         ScriptResult,
         ServedExamples,
         SkillChanges,
         SourceState,
     )
-    from skills_mcp.library.catalog import SkillCatalog
+    from skills_mcp.library.catalog import (
+        CatalogEntry,
+        CatalogStyle,
+        SkillCatalog,
+    )
     from skills_mcp.library.skill_folder import SkillFolder
     from skills_mcp.routing.decision import Ambiguous, NoMatch
     from skills_mcp.routing.matcher import Candidate
-    from skills_mcp.routing.search import Hit, SearchResult
+    from skills_mcp.routing.search import (
+        Hit,
+        Reason,
+        SearchResult,
+    )
     from skills_mcp.skills.assets import FileContent, FilePart
     from skills_mcp.skills.examples import Example, FittingExample, LoadedExamples
     from skills_mcp.skills.inheritance import Inherited
-    from skills_mcp.skills.model import Argument, Asset, Inventory, Script, Skill, Stamp
+    from skills_mcp.skills.model import (
+        Argument,
+        Asset,
+        Execution,
+        Inventory,
+        Level,
+        Problem,
+        Scope,
+        Script,
+        Skill,
+        SkillPath,
+        Stamp,
+    )
     from skills_mcp.skills.tree import TreeNode
 
 _HOMES = {
-    "integrations.open_skills": ("open", "open_sync"),
+    "integrations.open_skills": ("Place", "open", "open_sync"),
     "integrations.in_process": ("Skills", "SyncSkills"),
     "library": (
         "FoundFiles",
+        "Hold",
         "LoadedSkill",
         "Match",
+        "Mode",
         "Provenance",
         "RanScript",
         "ReadFile",
         "Refreshed",
+        "SandboxName",
         "ScriptResult",
         "ServedExamples",
         "SkillChanges",
         "SourceState",
     ),
-    "library.catalog": ("SkillCatalog",),
+    "library.catalog": ("CatalogEntry", "CatalogStyle", "SkillCatalog"),
     "library.skill_folder": ("SkillFolder",),
     "routing.decision": ("Ambiguous", "NoMatch"),
     "routing.matcher": ("Candidate",),
-    "routing.search": ("Hit", "SearchResult"),
+    "routing.search": ("Hit", "Reason", "SearchResult"),
     "skills.assets": ("FileContent", "FilePart"),
     "skills.examples": ("Example", "FittingExample", "LoadedExamples"),
     "skills.inheritance": ("Inherited",),
-    "skills.model": ("Argument", "Asset", "Inventory", "Script", "Skill", "Stamp"),
+    "skills.model": (
+        "Argument",
+        "Asset",
+        "Execution",
+        "Inventory",
+        "Level",
+        "Problem",
+        "Scope",
+        "Script",
+        "Skill",
+        "SkillPath",
+        "Stamp",
+    ),
     "skills.tree": ("TreeNode",),
     "errors": (
         "AmbiguousNameError",
@@ -98,26 +136,37 @@ __all__ = [
     "Argument",
     "Asset",
     "Candidate",
+    "CatalogEntry",
+    "CatalogStyle",
     "ConfigError",
     "ContentUnavailableError",
     "Example",
+    "Execution",
     "FileContent",
     "FileError",
     "FilePart",
     "FittingExample",
     "FoundFiles",
     "Hit",
+    "Hold",
     "Inherited",
     "InvalidArgumentsError",
     "Inventory",
+    "Level",
     "LoadedExamples",
     "LoadedSkill",
     "Match",
+    "Mode",
     "NoMatch",
+    "Place",
+    "Problem",
     "Provenance",
     "RanScript",
     "ReadFile",
+    "Reason",
     "Refreshed",
+    "SandboxName",
+    "Scope",
     "Script",
     "ScriptRefusedError",
     "ScriptResult",
@@ -129,6 +178,7 @@ __all__ = [
     "SkillDisabledError",
     "SkillFolder",
     "SkillNotFoundError",
+    "SkillPath",
     "Skills",
     "SkillsError",
     "SourceState",
@@ -142,16 +192,18 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    """Import what is asked for: a program that needs one name waits for no other."""
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from skills_mcp.processes.memory import garbage_collector_paused
+if not TYPE_CHECKING:  # a wrong name is an error for a type checker
 
-    with garbage_collector_paused():  # it would take a tenth of the time
-        found = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
-    globals()[name] = found
-    return found
+    def __getattr__(name: str) -> object:
+        """Import what is asked for: who needs one name waits for no other."""
+        if name not in _HOME_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from skills_mcp.processes.memory import garbage_collector_paused
+
+        with garbage_collector_paused():  # it would take a tenth of the time
+            found = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:

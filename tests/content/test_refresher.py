@@ -589,7 +589,7 @@ async def test_who_waits_for_a_sync_that_the_end_cuts_off_gets_an_error() -> Non
                 tasks.cancel_scope.cancel()
     source.close()
 
-    assert errors == ["the server is ending"]
+    assert errors == ["the process is ending"]
 
 
 @pytest.mark.spec("13")

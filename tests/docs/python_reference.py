@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import griffe
 
 import skills_mcp
+from skills_mcp import _HOME_OF
 from skills_mcp.errors import SkillsError
 from tests.docs.pages import DOCS
 from tests.support import PROJECT
@@ -27,14 +28,14 @@ def render_page() -> str:
     """Return the text of the page."""
     head = PAGE.read_text(encoding="utf-8").partition(_MARK)[0]
     parts = [head + _MARK, "## Open skills\n"]
-    parts += [_render_function(_find(name), level=3) for name in ("open", "open_sync")]
-    parts += ["## Ask open skills\n", _render_class(_find("Skills"))]
+    parts += [_render_function(find(name), level=3) for name in ("open", "open_sync")]
+    parts += ["## Ask open skills\n", _render_class(find("Skills"))]
     parts += [
         "### SyncSkills\n",
         "The same methods without `async`, and without `changes`.\n",
     ]
     parts.append("## Results\n")
-    parts += [_render_result(_find(name)) for name in _result_names()]
+    parts += [_render_result(find(name)) for name in _result_names()]
     parts.append(
         "## Errors\n\nAll are subclasses of `SkillsError` and have a `code`.\n"
     )
@@ -49,7 +50,7 @@ def render_record() -> str:
 
 def _list_names() -> Iterator[str]:
     for name in skills_mcp.__all__:
-        found = _find(name)
+        found = find(name)
         if isinstance(found, griffe.Function):
             yield _one_line(found)
         elif isinstance(found, griffe.Class):
@@ -69,13 +70,13 @@ def _result_names() -> list[str]:
     return [n for n in names if n not in others and not n.endswith("Error")]
 
 
-def _find(name: str) -> griffe.Object:
+def find(name: str) -> griffe.Object:
     """Return what a public name stands for, from where it is written."""
-    found = getattr(skills_mcp, name)
-    if not hasattr(found, "__module__"):
+    home = _HOME_OF.get(name)
+    if home is None:
         return griffe.Attribute(name)
-    home = found.__module__.removeprefix("skills_mcp.")
-    loaded: griffe.Object = _PACKAGE[f"{home}.{found.__name__}"]
+    found = _PACKAGE[f"{home}.{name}"]
+    loaded: griffe.Object = found.final_target if found.is_alias else found
     return loaded
 
 
@@ -91,12 +92,20 @@ _PACKAGE = griffe.load(
 )
 
 
+# A row of a table that is no part of the API.
+_INTERNAL = {
+    "skills_mcp.skills.tree.TreeNode.number",
+    "skills_mcp.skills.tree.TreeNode.every",
+}
+
+
 def _public(owner: griffe.Class) -> list[griffe.Function | griffe.Attribute]:
     """Return the members in the order of the source, without private ones."""
     return [
         member
         for name, member in owner.members.items()
         if not name.startswith("_")
+        and member.path not in _INTERNAL
         and isinstance(member, griffe.Function | griffe.Attribute)
         and not (
             isinstance(member, griffe.Attribute)
@@ -118,8 +127,10 @@ def _render_class(owner: griffe.Object) -> str:
 
 
 def _render_result(owner: griffe.Object) -> str:
-    assert isinstance(owner, griffe.Class)
     lines = [f"### {owner.name}\n", _render_docstring(owner)]
+    if isinstance(owner, griffe.Attribute):
+        return "\n".join([*lines, f"`{owner.value}`\n"])
+    assert isinstance(owner, griffe.Class)
     rows = [
         f"| `{field.name}` | `{_type(field)}` | {_first_lines(field)} |"
         for field in _public(owner)

@@ -1,7 +1,11 @@
 """The Python API, as a program of somebody else uses it."""
 
 import asyncio
+import gc
+import os
+import re
 import sys
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -145,6 +149,7 @@ def test_a_merge_is_served_after_a_refresh_and_announced(upstream: Upstream) -> 
         stop = skills.watch(told.append)
         merged = upstream.commit({"skills/two.md": skill_text(keywords=["two"])})
         refreshed = skills.refresh()
+        wait_for(lambda: bool(told))
         stop()
         upstream.commit({"skills/three.md": skill_text(keywords=["three"])})
         skills.refresh()
@@ -170,6 +175,58 @@ async def test_changes_can_be_waited_for(folder: Path) -> None:
             await skills.refresh()
 
     assert [changes.removed for changes in seen] == [("api/auth",)]
+
+
+async def test_changes_end_when_the_skills_are_closed(folder: Path) -> None:
+    seen: list[SkillChanges] = []
+    async with skills_mcp.open(directory=folder) as skills:
+
+        async def collect() -> None:
+            seen.extend([changes async for changes in skills.changes()])
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(collect)
+            await anyio.lowlevel.checkpoint()
+            (folder / "api/auth.md").unlink()
+            await skills.refresh()
+            await skills.close()
+
+    assert [changes.removed for changes in seen] == [("api/auth",)]
+
+
+def test_a_callback_may_refresh(folder: Path, skills: SyncSkills) -> None:
+    told: list[SkillChanges] = []
+
+    def refresh_once(changes: SkillChanges) -> None:
+        told.append(changes)
+        if len(told) == 1:
+            write_skill(folder, "second.md", keywords=["second"])
+            assert skills.refresh().error is None
+
+    skills.watch(refresh_once)
+    write_skill(folder, "first.md", keywords=["first"])
+
+    skills.refresh()
+
+    wait_for(lambda: len(told) == 2)
+    assert [changes.added for changes in told] == [("first",), ("second",)]
+
+
+def test_a_callback_that_fails_is_called_again(
+    folder: Path, skills: SyncSkills
+) -> None:
+    told: list[SkillChanges] = []
+
+    def fail(changes: SkillChanges) -> None:
+        told.append(changes)
+        raise ValueError("not now")
+
+    skills.watch(fail)
+    for name in ("first", "second"):
+        write_skill(folder, f"{name}.md", keywords=[name])
+        skills.refresh()
+
+    wait_for(lambda: len(told) == 2)
 
 
 def test_a_failed_refresh_is_a_value_and_the_content_stays(upstream: Upstream) -> None:
@@ -224,9 +281,12 @@ def test_narrowed_skills_hear_of_their_own_changes_only(
 
     (folder / "api/auth.md").unlink()
     skills.refresh()
-
-    assert told == []
     assert narrow.revision == before
+    write_skill(folder, "ui/vue.md", keywords=["vue"])
+    skills.refresh()
+    wait_for(lambda: bool(told))
+
+    assert [changes.added for changes in told] == [("ui/vue",)]
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -238,9 +298,140 @@ def test_skills_that_are_not_open_say_how_to_open_them(
         with skills:
             pass
 
-    for call in (skills.list, skills.refresh, lambda: skills.route("react")):
-        with pytest.raises(skills_mcp.ContentUnavailableError, match=r"open_sync\("):
+    advice = {"before": r"call open\(\)", "after": r"new ones with skills_mcp\.open"}
+    for call in (
+        skills.list,
+        skills.refresh,
+        lambda: skills.route("react"),
+        lambda: skills.watch(print),
+    ):
+        with pytest.raises(skills_mcp.ContentUnavailableError, match=advice[moment]):
             call()
+
+
+def test_it_runs_on_trio(folder: Path) -> None:
+    async def ask() -> list[str]:
+        async with skills_mcp.open(directory=folder) as skills:
+            assert (await skills.refresh()).error is None
+            return [skill.path for skill in await skills.list()]
+
+    assert "ui/react" in anyio.run(ask, backend="trio")
+
+
+def test_who_opens_at_the_same_time_waits_for_the_same_content(folder: Path) -> None:
+    for _ in range(5):
+        skills = skills_mcp.open_sync(directory=folder)
+        with ThreadPoolExecutor(4) as threads:
+            found = threads.map(lambda _, s=skills: len(s.open().list()), range(4))
+            assert set(found) == {4}
+        skills.close()
+
+
+def test_closing_narrowed_skills_closes_nothing_for_others(skills: SyncSkills) -> None:
+    with skills.narrow("ui/**") as narrow:
+        assert narrow.list()
+
+    assert skills.list()
+    assert narrow.list()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_child_is_told_to_open_its_own(folder: Path) -> None:
+    said = run_python(
+        "import os, sys, skills_mcp\n"
+        "with skills_mcp.open_sync(directory=sys.argv[1]) as skills:\n"
+        "    if os.fork() == 0:\n"
+        "        try:\n"
+        "            skills.list()\n"
+        "        except skills_mcp.ContentUnavailableError as error:\n"
+        "            print(error, flush=True)\n"
+        "        skills.close()\n"
+        "        os._exit(0)\n"
+        "    os.wait()\n"
+        "    print(len(skills.list()))",
+        folder,
+    )
+
+    assert "opened in another process. Open new ones" in said
+    assert said.endswith("4")
+
+
+def test_failed_openings_leave_nothing_behind(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("CRITICAL", "skills_mcp")  # a record keeps the error
+    kept = []
+    for _ in range(3):
+        skills = skills_mcp.open_sync(directory=tmp_path / "missing")
+        with pytest.raises(skills_mcp.SyncError):
+            skills.open()
+        kept.append(weakref.ref(skills._session))
+        del skills
+    gc.collect()
+
+    assert [session() for session in kept] == [None] * 3
+
+
+def test_a_sync_that_was_cut_off_is_no_failure_of_the_repository(home: Path) -> None:
+    remote = HangingRemote()
+    try:
+        skills = skills_mcp.open_sync(repo=remote.url, wait_seconds=0.2)
+        with pytest.raises(skills_mcp.ContentUnavailableError):
+            skills.open()
+    finally:
+        remote.close()
+
+    states = [file.read_text() for file in home.rglob("state.json")]
+    assert not [state for state in states if "ending" in state]
+
+
+WRONG = {
+    "context": lambda skills: skills.route(None),
+    "query": lambda skills: skills.search(7),
+    "limit": lambda skills: skills.search("react", limit=0),
+    "scope": lambda skills: skills.search("react", scope="everywhere"),
+    "within": lambda skills: skills.route("react", within=["ui"]),
+    "name": lambda skills: skills.load(b"ui/react"),
+    "start_line": lambda skills: skills.read("ui/react", "greet.sh", start_line=0),
+    "max_lines": lambda skills: skills.read("ui/react", "greet.sh", max_lines=-1),
+    "contains": lambda skills: skills.find_files("ui/react", contains=1),
+    "style": lambda skills: skills.compose_catalog("xml"),
+    "max_entries": lambda skills: skills.compose_catalog(max_entries=0),
+    "args['name']": lambda skills: skills.run_script("u", "f", {"name": 1}),
+    "args": lambda skills: skills.run_command("ui/react", "ls", "-l"),
+    "args[0]": lambda skills: skills.run_command("ui/react", "ls", [1]),
+    "pattern 7": lambda skills: skills.narrow(7),
+    "narrow": lambda skills: skills.narrow(deny=""),
+}
+
+
+@pytest.mark.parametrize("named", WRONG)
+def test_a_wrong_value_is_named(named: str, skills: SyncSkills) -> None:
+    pattern = f"^{re.escape(named)}: "
+    with pytest.raises(skills_mcp.InvalidArgumentsError, match=pattern):
+        WRONG[named](skills)
+
+
+def test_one_pattern_may_be_denied_without_a_list(skills: SyncSkills) -> None:
+    assert skills.narrow(deny="ui/**").list() == skills.narrow(deny=["ui/**"]).list()
+
+
+async def test_problems_of_the_files_are_told(folder: Path) -> None:
+    (folder / "broken.md").write_text("---\nkeywords: [\n---\nText")
+
+    async with skills_mcp.open(directory=folder) as skills:
+        (problem,) = await skills.problems()
+        assert skills.to_sync().problems() == (problem,)
+        assert skills.narrow("ui/**").to_sync().problems() == ()
+
+    assert problem.file == "broken.md"
+
+
+def test_open_skills_say_what_they_are(folder: Path) -> None:
+    skills = skills_mcp.open_sync(directory=folder)
+
+    assert repr(skills) == f"<SyncSkills of {folder}>"
+    assert repr(skills.to_async()) == f"<Skills of {folder}>"
 
 
 def test_opening_and_closing_again_does_nothing(folder: Path) -> None:

@@ -114,3 +114,31 @@ def test_a_token_is_shown_nowhere(home: Path) -> None:
     assert "s3cr3t" not in f"{caught.value}{skills!r}"
     kept = [file for file in home.rglob("*") if file.is_file()]
     assert not [file for file in kept if b"s3cr3t" in file.read_bytes()]
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [
+        ({"directory": ""}, "directory: is empty"),
+        ({"directory": []}, "directory: is empty"),
+        ({"directory": [".", ""]}, "directory: is empty"),
+        ({"repo": " "}, "repo: is empty"),
+        ({"directory": ".", "branch": "main"}, "branch and ref belong to repo"),
+        ({"ref": "v1"}, "branch and ref belong to repo"),
+        ({"directory": ".", "token": SECRET}, "token belongs to a repository"),
+    ],
+)
+def test_what_would_be_ignored_is_refused(
+    options: dict[str, object], named: str
+) -> None:
+    with pytest.raises(skills_mcp.ConfigError, match=named) as caught:
+        skills_mcp.open_sync(**options)  # type: ignore[arg-type]
+
+    assert SECRET not in str(caught.value)
+
+
+def test_a_missing_folder_is_named_by_the_argument(tmp_path: Path) -> None:
+    skills = skills_mcp.open_sync(directory=tmp_path / "missing")
+
+    with pytest.raises(skills_mcp.SyncError, match="or set directory to the folder"):
+        skills.open()

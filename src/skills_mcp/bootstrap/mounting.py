@@ -28,6 +28,8 @@ class ShortForm:
     """The one source that the command line or the environment names."""
 
     skills_dir: str | None = None
+    folder_setting: str = "SKILLS_DIR"
+    """The setting that names `skills_dir`, for messages."""
     repo: str | None = None
     branch: str = ""
     """Empty for `main`, or the repository's default branch if it has none."""
@@ -174,7 +176,7 @@ def _short_form(
 ) -> tuple[Mount, ...]:
     """Return the source of the short form; a folder wins over a repository."""
     if options.skills_dir:
-        local = LocalFolder(_absolute(options.skills_dir))
+        local = LocalFolder(_absolute(options.skills_dir), options.folder_setting)
         return (Mount(source=local, selection=options.selection),)
     if options.repo:
         remote = Remote.parse(

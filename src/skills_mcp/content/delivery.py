@@ -23,6 +23,7 @@ from skills_mcp.content.git.tree_listing import TreeListing
 from skills_mcp.content.source import (
     Attempt,
     Checkout,
+    EndingError,
     Freshness,
     Surveyed,
     derive_failure,
@@ -95,6 +96,8 @@ class Delivery:
         try:
             with explained(self._store.directory):
                 self._store.publish(self._fetch(lock, inspect, pointer, now))
+        except EndingError:
+            raise  # another process may ask the remote at once
         except SyncError as error:
             self._fail(error, attempt, now, freshness.longest_pause_seconds)
             self._tidy(lock)

@@ -17,9 +17,11 @@ from anyio.abc import TaskGroup
 
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import (
+    ENDING,
     Accept,
     Attempt,
     Content,
+    EndingError,
     Freshness,
     derive_failure,
     derive_longest_pause,
@@ -246,8 +248,7 @@ class Refresher:
             logger.exception("Sync failed unexpectedly")
             sync.error = SyncError("an unexpected error, see the server's log")
         except anyio.get_cancelled_exc_class():
-            sync.error = SyncError("the server is ending")
-            self._told = str(sync.error)  # not worth a warning
+            sync.error = EndingError(ENDING)
             raise
         finally:
             self._remember(sync.error)
@@ -257,6 +258,8 @@ class Refresher:
 
     def _remember(self, error: SkillsError | None) -> None:
         self._last_error = error
+        if isinstance(error, EndingError):
+            return
         told, self._told = self._told, str(error or "")
         if error and self._told != told:
             logger.warning("Sync failed: %s", error)  # 001 §13

@@ -14,11 +14,19 @@ from skills_mcp.skills.homes import WHOLE, HomeFolder, Selection
 from skills_mcp.skills.model import Problem, Scope
 
 Mode = Literal["local", "git"]
+"""What a source is: a folder on this machine, or a Git repository."""
 
 _ERRORS = SyncError.__module__
 
 # One interval may be missed by chance, and a second while a laptop wakes up.
 _MISSED_INTERVALS = 3
+
+
+ENDING = "the process is ending"
+
+
+class EndingError(SyncError):
+    """A sync was ended with its process, which says nothing about the source."""
 
 
 @dataclass(frozen=True, slots=True)

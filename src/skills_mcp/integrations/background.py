@@ -5,10 +5,12 @@ A program that forgets to close the skills still ends, and so do its scripts.
 
 import atexit
 import logging
+import os
 import weakref
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager, suppress
+from queue import SimpleQueue
 from threading import Lock, Thread
 from typing import Literal, TypeVar
 
@@ -17,6 +19,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from skills_mcp.bootstrap import Application
 from skills_mcp.errors import ContentUnavailableError, SkillsError
+from skills_mcp.library import SkillChanges, SkillLibrary
 
 logger = logging.getLogger(__name__)
 
@@ -33,13 +36,67 @@ class Session:
 
     def __init__(self, application: Application, wait_seconds: float) -> None:
         self.background = Background(application, wait_seconds)
-        forgotten = weakref.finalize(self, _close_aside, self.background)
-        forgotten.atexit = False  # the background has a way of its own
+        self._forgotten = weakref.finalize(self, _close_aside, self.background)
+        self._forgotten.atexit = False  # the background has a way of its own
+
+    def open(self) -> None:
+        """Load the content, and keep it fresh. Again, it does nothing.
+
+        Raises:
+            SyncError: The first content cannot be had.
+            ContentUnavailableError: It has not come in time.
+        """
+        try:
+            self.background.open()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End all of it. Again, it does nothing."""
+        # The finalizer would keep the background, and an error of it, for ever.
+        self._forgotten.detach()
+        self.background.close()
 
 
 def _close_aside(background: "Background") -> None:
     # The garbage is collected on any thread, also on one that must not wait.
     Thread(target=background.close, daemon=True).start()
+
+
+class Subscription:
+    """Tells one callback of changes, in their order, on a daemon thread of its own.
+
+    The thread that loads the content waits for no callback, so one may refresh.
+
+    Args:
+        callback: Called for each change.
+        on_end: Called after the last one.
+    """
+
+    def __init__(
+        self, callback: Callable[[SkillChanges], None], on_end: Callable[[], None]
+    ) -> None:
+        self._waiting: SimpleQueue[SkillChanges | None] = SimpleQueue()
+        self._callback = callback
+        self._on_end = on_end
+        Thread(target=self._run, name="skills-mcp-watch", daemon=True).start()
+
+    def tell(self, changes: SkillChanges) -> None:
+        """Tell the callback soon."""
+        self._waiting.put(changes)
+
+    def end(self) -> None:
+        """Tell it no more, after what has been told."""
+        self._waiting.put(None)
+
+    def _run(self) -> None:
+        while (changes := self._waiting.get()) is not None:
+            try:
+                self._callback(changes)
+            except Exception:
+                logger.exception("A callback of `watch` has failed")
+        self._on_end()
 
 
 _State = Literal["new", "open", "closed"]
@@ -52,34 +109,46 @@ class Background:
         self.library = application.library
         self._publisher = application.publisher
         self._wait_seconds = wait_seconds
+        self._opening = Lock()
         self._lock = Lock()
         self._state: _State = "new"
+        self._process = 0
         self._running: AbstractContextManager[BlockingPortal] | None = None
         self._portal: BlockingPortal | None = None
+        self._subscriptions: set[Subscription] = set()
 
     def open(self) -> None:
         """Load the content, and keep it fresh. Again, it does nothing.
+
+        Who opens at the same time waits for the same content.
 
         Raises:
             SyncError: The first content cannot be had.
             ContentUnavailableError: It has not come in time.
         """
-        with self._lock:
+        with self._opening:
             if self._state == "open":
+                self.require_open()
                 return
+            portal = self._start()
+            try:
+                take_result(portal.start_task_soon(self._load))
+            except BaseException:
+                self.close()
+                raise
+
+    def _start(self) -> BlockingPortal:
+        with self._lock:
             if self._state == "closed":
-                raise _not_open("are closed")
+                raise _not_open("are closed", _OPEN_NEW)
             self._running = start_blocking_portal(name="skills-mcp")
             self._portal = portal = self._running.__enter__()
+            self._process = os.getpid()
             self._state = "open"
         atexit.register(self.close)
         for work in (self.library.run, self._publisher.run):
             portal.start_task_soon(_run_logged, work)
-        try:
-            take_result(portal.start_task_soon(self._load))
-        except BaseException:
-            self.close()
-            raise
+        return portal
 
     async def _load(self) -> None:
         self.library.wake()
@@ -90,14 +159,17 @@ class Background:
 
     def _explain(self) -> SkillsError:
         """Return why there is no content: the failure of a source, or the time."""
+        if self._state == "closed":
+            return _not_open("were closed", _OPEN_NEW)
         for state in self.library.states():
             if state.error:
                 return state.error
         step = self.library.sync_step
         return ContentUnavailableError(
             f"{self.library.source_name}: the first content has not come in "
-            f"{self._wait_seconds:g} s{f' ({step})' if step else ''}. Open it again "
-            "with a larger wait_seconds: what has been fetched is kept"
+            f"{self._wait_seconds:g} s{f' ({step})' if step else ''}. Call "
+            "skills_mcp.open or open_sync again with a larger wait_seconds: what has "
+            "been fetched is kept"
         )
 
     def require_open(self) -> BlockingPortal:
@@ -106,9 +178,45 @@ class Background:
         Raises:
             ContentUnavailableError: The skills are not open.
         """
-        if self._portal is None or self._state != "open":
-            raise _not_open("are closed" if self._state == "closed" else "are not open")
+        if self._state == "new" or self._portal is None:
+            raise _not_open("are not open", _OPEN_FIRST)
+        if self._state == "closed":
+            raise _not_open("are closed", _OPEN_NEW)
+        if self._process != os.getpid():
+            raise _not_open("were opened in another process", _OPEN_NEW)
         return self._portal
+
+    def watch(
+        self,
+        library: SkillLibrary,
+        callback: Callable[[SkillChanges], None],
+        on_end: Callable[[], None],
+    ) -> Callable[[], None]:
+        """Call back after each change, until what is returned is called, or `close`.
+
+        Args:
+            library: Whose changes.
+            callback: Called for each, on a thread of its own.
+            on_end: Called after the last one.
+
+        Raises:
+            ContentUnavailableError: The skills are not open.
+        """
+        self.require_open()
+        subscription = Subscription(callback, on_end)
+        end_telling = library.watch_changes(subscription.tell)
+        with self._lock:
+            self._subscriptions.add(subscription)
+            is_closed = self._state == "closed"
+
+        def end() -> None:
+            end_telling()
+            self._subscriptions.discard(subscription)
+            subscription.end()
+
+        if is_closed:
+            end()
+        return end
 
     def start(
         self, function: Callable[..., Awaitable[_Result]], *args: object
@@ -121,9 +229,13 @@ class Background:
         with self._lock:
             running, portal = self._running, self._portal
             was_open, self._state = self._state == "open", "closed"
-        if not was_open or running is None or portal is None:
+            subscriptions = tuple(self._subscriptions)
+        is_elsewhere = self._process != os.getpid()  # that process closes it
+        if not was_open or running is None or portal is None or is_elsewhere:
             return
         atexit.unregister(self.close)
+        for subscription in subscriptions:
+            subscription.end()
         self.library.close()
         with suppress(Exception):  # events that are not sent now are sent later
             last = portal.start_task_soon(self._publisher.publish)
@@ -149,11 +261,15 @@ def take_result(future: Future[_Result]) -> _Result:
     try:
         return future.result()
     except CancelledError:
-        raise _not_open("were closed") from None
+        raise _not_open("were closed", _OPEN_NEW) from None
 
 
-def _not_open(state: str) -> ContentUnavailableError:
-    return ContentUnavailableError(
-        f"These skills {state}. Use them inside of `async with skills_mcp.open(…) as "
-        "skills:` or `with skills_mcp.open_sync(…) as skills:`, or call open() first."
-    )
+_OPEN_NEW = "Open new ones with skills_mcp.open(…) or skills_mcp.open_sync(…)."
+_OPEN_FIRST = (
+    "Use them inside of `async with skills_mcp.open(…) as skills:` or `with "
+    "skills_mcp.open_sync(…) as skills:`, or call open() first."
+)
+
+
+def _not_open(state: str, advice: str) -> ContentUnavailableError:
+    return ContentUnavailableError(f"These skills {state}. {advice}")

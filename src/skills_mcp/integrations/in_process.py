@@ -11,14 +11,20 @@ from contextlib import suppress
 from functools import partial
 from threading import Thread
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
 
 import anyio
 import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 
+from skills_mcp.errors import InvalidArgumentsError
 from skills_mcp.integrations.background import Session, take_result
+from skills_mcp.integrations.requirements import (
+    require_choice,
+    require_counts,
+    require_texts,
+)
 from skills_mcp.library import (
     FoundFiles,
     LoadedSkill,
@@ -34,7 +40,7 @@ from skills_mcp.library import (
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.routing.search import SearchResult
 from skills_mcp.skills.assets import Lines
-from skills_mcp.skills.model import Scope, Skill
+from skills_mcp.skills.model import Problem, Scope, Skill
 from skills_mcp.skills.scoping import Scoping
 from skills_mcp.skills.tree import TreeNode
 
@@ -58,6 +64,10 @@ class SyncSkills:
     def __init__(self, session: Session, library: SkillLibrary | None = None) -> None:
         self._session = session
         self._seen = library or session.background.library
+        self._is_part = library is not None
+
+    def __repr__(self) -> str:
+        return f"<SyncSkills of {self._seen.source_name}>"
 
     def __enter__(self) -> Self:
         return self.open()
@@ -77,12 +87,16 @@ class SyncSkills:
             SyncError: The first content cannot be had; the subclass says why.
             ContentUnavailableError: It has not come in `wait_seconds`.
         """
-        self._session.background.open()
+        self._session.open()
         return self
 
     def close(self) -> None:
-        """End what runs in the background. Again, it does nothing."""
-        self._session.background.close()
+        """End what runs in the background. Again, it does nothing.
+
+        For narrowed skills it does nothing either: others look at what is open.
+        """
+        if not self._is_part:
+            self._session.close()
 
     def to_sync(self) -> "SyncSkills":
         """Return these skills."""
@@ -92,9 +106,15 @@ class SyncSkills:
         """Return the same open skills for `async` code."""
         return Skills(self)
 
-    def narrow(self, *allow: str, deny: Sequence[str] = ()) -> "SyncSkills":
+    def narrow(self, *allow: str, deny: str | Sequence[str] = ()) -> "SyncSkills":
         """Return these skills as if there were no others; see `Skills.narrow`."""
-        return SyncSkills(self._session, self._seen.narrow(allow, tuple(deny)))
+        hidden = (deny,) if isinstance(deny, str) else tuple(deny)
+        require_texts(**{f"pattern {p!r}": p for p in (*allow, *hidden)})
+        if not all((*allow, *hidden)):
+            raise InvalidArgumentsError(
+                "narrow: a pattern is empty. Write `**` for all skills."
+            )
+        return SyncSkills(self._session, self._seen.narrow(allow, hidden))
 
     @property
     def revision(self) -> str:
@@ -103,7 +123,7 @@ class SyncSkills:
 
     def watch(self, callback: Callable[[SkillChanges], None]) -> Callable[[], None]:
         """Call back after each change; see `Skills.watch`."""
-        return self._library.watch_changes(callback)
+        return self._watch(callback)
 
     def route(  # noqa: PLR0913 - most are keywords
         self,
@@ -116,7 +136,12 @@ class SyncSkills:
         scope: Scope | None = None,
     ) -> Match | Ambiguous | NoMatch:
         """Find the skill for a task; see `Skills.route`."""
-        scoping = Scoping(within, category, scope)
+        require_texts(
+            context=context,
+            skill_path=skill_path or "",
+            known_digest=known_digest or "",
+        )
+        scoping = _derive_scoping(within, category, scope)
         return self._library.route(context, skill_path, known_digest, scoping=scoping)
 
     def search(
@@ -129,11 +154,14 @@ class SyncSkills:
         scope: Scope | None = None,
     ) -> SearchResult:
         """Return the skills that fit a query best; see `Skills.search`."""
-        scoping = Scoping(within, category, scope)
+        require_texts(query=query)
+        require_counts(limit=limit)
+        scoping = _derive_scoping(within, category, scope)
         return self._library.search(query, limit=limit, scoping=scoping)
 
     def load(self, name: str, *, known_digest: str | None = None) -> LoadedSkill:
         """Return a skill by its path or name; see `Skills.load`."""
+        require_texts(name=name, known_digest=known_digest or "")
         return self._library.load_skill(name, known_digest=known_digest)
 
     def read(
@@ -145,24 +173,29 @@ class SyncSkills:
         max_lines: int | None = None,
     ) -> ReadFile:
         """Return a file of a skill; see `Skills.read`."""
+        require_texts(name=name, file=file)
+        require_counts(start_line=start_line, max_lines=max_lines)
         is_part = start_line is not None or max_lines is not None
         lines = Lines(start_line or 1, max_lines or _DEFAULT_LINES) if is_part else None
         return self._library.read_file(name, file, lines)
 
     def open_folder(self, name: str) -> "SkillFolder":
         """Return a skill's text and files without an event; see `Skills`."""
+        require_texts(name=name)
         return self._library.open_folder(name)
 
     def find_files(
         self, name: str, *, pattern: str = "**/*", contains: str = ""
     ) -> FoundFiles:
         """Return the files of a skill that fit; see `Skills.find_files`."""
+        require_texts(name=name, pattern=pattern, contains=contains)
         return self._library.find_files(name, pattern=pattern, contains=contains)
 
     def load_examples(
         self, name: str, query: str, *, top_k: int = _DEFAULT_EXAMPLES
     ) -> ServedExamples:
         """Return the examples that fit a query best; see `Skills.load_examples`."""
+        require_texts(name=name, query=query)
         return self._library.load_examples(name, query, top_k)
 
     def list(self) -> tuple[Skill, ...]:
@@ -171,6 +204,7 @@ class SyncSkills:
 
     def tree(self, path: str | None = None) -> TreeNode:
         """Return the folders of the skills; see `Skills.tree`."""
+        require_texts(path=path or "")
         return self._library.tree(path)
 
     def compose_catalog(
@@ -181,6 +215,10 @@ class SyncSkills:
         max_bytes: int | None = None,
     ) -> "SkillCatalog":
         """Return the list of skills for a system prompt; see `Skills`."""
+        from skills_mcp.library.catalog import RENDERERS
+
+        require_choice("style", style, tuple(RENDERERS))
+        require_counts(max_entries=max_entries, max_bytes=max_bytes)
         return self._library.compose_catalog(
             style, max_entries=max_entries, max_bytes=max_bytes
         )
@@ -210,6 +248,7 @@ class SyncSkills:
         self, skill_path: str, *, useful: bool, comment: str | None = None
     ) -> None:
         """Record whether a skill helped; see `Skills.report`."""
+        require_texts(skill_path=skill_path, comment=comment or "")
         self._library.report(skill_path, useful=useful, comment=comment)
 
     def refresh(self) -> Refreshed:
@@ -219,6 +258,17 @@ class SyncSkills:
     def states(self) -> tuple[SourceState, ...]:
         """Return what is served of each source; see `Skills.states`."""
         return self._library.states()
+
+    def problems(self) -> tuple[Problem, ...]:
+        """Return what is wrong with the files of the skills; see `Skills`."""
+        return self._library.snapshot.problems
+
+    def _watch(
+        self,
+        callback: Callable[[SkillChanges], None],
+        on_end: Callable[[], None] = lambda: None,
+    ) -> Callable[[], None]:
+        return self._session.background.watch(self._seen, callback, on_end)
 
     @property
     def _library(self) -> SkillLibrary:
@@ -234,6 +284,10 @@ class SyncSkills:
     ) -> Future[RanScript]:
         from skills_mcp.library import ScriptRequest
 
+        require_texts(skill_path=skill_path, file=file, cwd=cwd or "")
+        require_texts(
+            **{f"args[{name!r}]": value for name, value in (args or {}).items()}
+        )
         request = ScriptRequest(
             skill_path=skill_path, file=file, args=dict(args or {}), cwd=cwd
         )
@@ -244,17 +298,28 @@ class SyncSkills:
     ) -> Future[RanScript]:
         from skills_mcp.library import CommandRequest
 
+        require_texts(name=name, command=command)
+        if isinstance(args, str):
+            raise InvalidArgumentsError('args: is a text. Give a list: ["-v", "a.txt"]')
+        require_texts(**{f"args[{i}]": word for i, word in enumerate(args)})
         request = CommandRequest(skill_name=name, command=command, args=tuple(args))
         return self._session.background.start(self._library.run_command, request)
 
     def _start_entry(self, name: str, args: str) -> Future[RanScript]:
         from skills_mcp.library import EntryRequest
 
+        require_texts(name=name, args=args)
         request = EntryRequest(skill_name=name, args=args)
         return self._session.background.start(self._library.run_command, request)
 
     def _start_refresh(self) -> Future[Refreshed]:
         return self._session.background.start(self._library.refresh)
+
+
+def _derive_scoping(within: str, category: str, scope: Scope | None) -> Scoping:
+    require_texts(within=within, category=category)
+    require_choice("scope", scope, (None, *get_args(Scope)))
+    return Scoping(within, category, scope)
 
 
 class Skills:
@@ -267,6 +332,9 @@ class Skills:
 
     def __init__(self, skills: SyncSkills) -> None:
         self._sync = skills
+
+    def __repr__(self) -> str:
+        return repr(self._sync).replace("SyncSkills", "Skills", 1)
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -297,7 +365,10 @@ class Skills:
         return self
 
     async def close(self) -> None:
-        """End what runs in the background: syncs, scripts. Again, it does nothing."""
+        """End what runs in the background: syncs, scripts. Again, it does nothing.
+
+        For narrowed skills it does nothing either: others look at what is open.
+        """
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._sync.close)
 
@@ -309,7 +380,7 @@ class Skills:
         """Return these skills."""
         return self
 
-    def narrow(self, *allow: str, deny: Sequence[str] = ()) -> "Skills":
+    def narrow(self, *allow: str, deny: str | Sequence[str] = ()) -> "Skills":
         """Return these skills as if there were no others than these.
 
         What is hidden does not exist for the result: it is not found, not listed, and
@@ -318,7 +389,10 @@ class Skills:
 
         Args:
             allow: Patterns of paths or names, such as `ui/**`; none for all.
-            deny: Patterns of those to hide although `allow` fits.
+            deny: A pattern, or several, of those to hide although `allow` fits.
+
+        Raises:
+            InvalidArgumentsError: A pattern is empty.
         """
         return Skills(self._sync.narrow(*allow, deny=deny))
 
@@ -332,36 +406,49 @@ class Skills:
         return self._sync.revision
 
     def watch(self, callback: Callable[[SkillChanges], None]) -> Callable[[], None]:
-        """Call back after each change, on a background thread; it must be quick.
+        """Call back after each change, in order, on a thread of its own.
+
+        It may ask the skills, and refresh. Nothing is told of the first content.
 
         Returns:
-            What ends it.
+            What ends it; changes from before are still told.
+
+        Raises:
+            ContentUnavailableError: The skills are not open.
         """
         return self._sync.watch(callback)
 
     async def changes(self) -> AsyncIterator[SkillChanges]:
-        """Iterate over the changes from now on, until the loop is left."""
+        """Iterate over the changes from now on, until the skills are closed.
+
+        Raises:
+            ContentUnavailableError: The skills are not open.
+        """
         token = anyio.lowlevel.current_token()
         waiting: deque[SkillChanges] = deque(maxlen=_WAITING_CHANGES)
-        arrived = anyio.Event()
+        arrived, has_ended = anyio.Event(), False
 
-        def tell() -> None:
+        def wake() -> None:
             with suppress(anyio.RunFinishedError):
                 anyio.from_thread.run_sync(arrived.set, token=token)
 
         def deliver(changes: SkillChanges) -> None:
             waiting.append(changes)
-            # On a thread: this loop may wait for the one that loads the content.
-            Thread(target=tell, daemon=True).start()
+            wake()
 
-        end = self.watch(deliver)
+        def finish() -> None:
+            nonlocal has_ended
+            has_ended = True
+            wake()
+
+        end = self._sync._watch(deliver, finish)  # noqa: SLF001 - its twin
         try:
-            while True:
-                arrived = anyio.Event()
-                if not waiting:
-                    await arrived.wait()
+            while waiting or not has_ended:
                 while waiting:
                     yield waiting.popleft()
+                arrived = anyio.Event()
+                if not waiting and not has_ended:
+                    await arrived.wait()
         finally:
             end()
 
@@ -510,7 +597,7 @@ class Skills:
         Args:
             name: A path, or a name that only one skill has.
             query: The task.
-            top_k: How many, 1 to 10.
+            top_k: How many; fewer than 1 count as 1, more than 10 as 10.
 
         Raises:
             SkillsError: No skill, several, or a hidden one; the subclass says which.
@@ -613,6 +700,14 @@ class Skills:
     async def states(self) -> tuple[SourceState, ...]:
         """Return what is served of each source: commit, age, and the last error."""
         return await self._run(self._sync.states)
+
+    async def problems(self) -> tuple[Problem, ...]:
+        """Return what is wrong with the files of the skills: file, line and reason.
+
+        A skill that cannot be read is not served, and is among them. Narrowed skills
+        have none: a problem may name a file that they hide.
+        """
+        return await self._run(self._sync.problems)
 
     async def _run(
         self, function: Callable[..., _Result], *args: Any, **options: Any

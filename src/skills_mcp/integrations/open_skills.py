@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import chain, count
 from os import PathLike
 from pathlib import Path
@@ -96,30 +98,75 @@ def open_sync(  # noqa: PLR0913 - each is a keyword
         given.pop("SKILLS_MCP_TOKEN_FILE", None)
     if home is not None:
         given["SKILLS_MCP_HOME"] = os.fspath(home)
-    if directory is not None and repo is not None:
-        raise ConfigError(
-            "directory and repo: only one of them can be given. To serve both, write "
-            'them into sources: config={"sources": [{"folder": …}, {"repo": …}]}'
-        )
     settings: dict[str, Any] = {}
     if isinstance(config, Mapping):
         settings, config = dict(config), None
-    folders = list_folders(directory)
-    if len(folders) > 1:
-        settings["sources"] = derive_sources(folders)
-    is_named = bool(folders or repo or settings.get("sources"))
-    chosen = {} if is_named or config else _read_sources(given)
-    if len(folders) == 1:
-        chosen["skills_dir"] = folders[0]
-    if repo:
-        chosen = {"repo": repo, "branch": branch, "pin": ref}
+    if directory is not None and not _names_all(directory):
+        raise ConfigError(
+            'directory: is empty. Give the path of a folder with skills; "." is the '
+            "working directory."
+        )
+    named = _Named(list_folders(directory), repo, branch, ref)
+    named.check(is_private=token is not None)
+    if len(named.folders) > 1:
+        settings["sources"] = derive_sources(named.folders)
     options = Options(
-        **chosen,
+        **named.derive_source(settings, given, has_file=config is not None),
         offline=offline,
         config_file=Path(config) if config is not None else None,
         settings=settings,
     )
-    return SyncSkills(Session(build(options, given), wait_seconds))
+    # A library that waits for nothing yet must not be tied to the caller's event loop.
+    with ThreadPoolExecutor(1, "skills-mcp-open") as aside:
+        application = aside.submit(build, options, given).result()
+    return SyncSkills(Session(application, wait_seconds))
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """What the caller has named to be served."""
+
+    folders: list[str]
+    repo: str | None
+    branch: str
+    ref: str
+
+    def check(self, *, is_private: bool) -> None:
+        """Refuse what contradicts itself, or would be ignored.
+
+        Raises:
+            ConfigError: The message says what to give instead.
+        """
+        if self.folders and self.repo is not None:
+            raise ConfigError(
+                "directory and repo: only one of them can be given. To serve both, "
+                'write them into sources: config={"sources": [{"folder": …}, '
+                '{"repo": …}]}'
+            )
+        if self.repo is not None and not self.repo.strip():
+            raise ConfigError("repo: is empty. Give the URL of a Git repository.")
+        if (self.branch or self.ref) and self.repo is None:
+            raise ConfigError(
+                "branch and ref belong to repo, which is not given. Of a source in "
+                "config, they are keys of that source."
+            )
+        if is_private and self.folders:
+            raise ConfigError(
+                "token belongs to a repository, and directory names a folder. Give "
+                "only one of them."
+            )
+
+    def derive_source(
+        self, settings: Mapping[str, Any], given: Mapping[str, str], *, has_file: bool
+    ) -> dict[str, Any]:
+        """Return the one source, if there is one, as options of the program."""
+        if self.repo:
+            return {"repo": self.repo, "branch": self.branch, "pin": self.ref}
+        if len(self.folders) == 1:
+            return {"skills_dir": self.folders[0], "folder_setting": "directory"}
+        if has_file or settings.get("sources"):
+            return {}
+        return _read_sources(given)
 
 
 def derive_sources(folders: Sequence[Place], **keys: object) -> list[dict[str, Any]]:
@@ -167,6 +214,12 @@ def list_folders(directory: Place | Sequence[Place] | None) -> list[str]:
     for folder in folders:
         once.setdefault(os.path.realpath(folder), folder)
     return list(once.values())
+
+
+def _names_all(directory: Place | Sequence[Place]) -> bool:
+    if isinstance(directory, str | PathLike):
+        return bool(os.fspath(directory))
+    return bool(directory) and all(map(os.fspath, directory))
 
 
 def _read_sources(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from skills_mcp.content.push import Push
-from skills_mcp.content.source import SourceState
+from skills_mcp.content.source import Hold, Mode, SourceState
 from skills_mcp.library.answers import (
     FoundFiles,
     LoadedSkill,
@@ -33,7 +33,7 @@ from skills_mcp.snapshots.changes import Refreshed, SkillChanges
 from skills_mcp.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from skills_mcp.scripts.execution import ScriptResult
+    from skills_mcp.scripts.execution import SandboxName, ScriptResult
     from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
     from skills_mcp.scripts.sandbox import HOLDING, Choice
 
@@ -42,6 +42,7 @@ _OF_SCRIPTS = {
     "Choice": "sandbox",
     "CommandRequest": "policy",
     "EntryRequest": "policy",
+    "SandboxName": "execution",
     "ScriptRequest": "policy",
     "ScriptResult": "execution",
 }
@@ -55,14 +56,17 @@ __all__ = [
     "CommandRequest",
     "EntryRequest",
     "FoundFiles",
+    "Hold",
     "Listing",
     "LoadedSkill",
     "Match",
+    "Mode",
     "Provenance",
     "Push",
     "RanScript",
     "ReadFile",
     "Refreshed",
+    "SandboxName",
     "ScriptRequest",
     "ScriptResult",
     "ServedExamples",

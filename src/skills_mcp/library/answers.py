@@ -119,7 +119,7 @@ class Match:
     """Exact, 0 to 1 and a little for the priority; `float(score)` for a number."""
     matched_keywords: tuple[str, ...]
     """The keywords of the skill that the task has."""
-    content: str
+    content: str = field(repr=False)
     """The text for the agent: the skill's own, below all rules that it inherits."""
     inherited_assets: tuple[Inherited[Asset], ...]
     """Files of the skills above, which `read` returns, too."""
@@ -138,7 +138,7 @@ class LoadedSkill:
     """A skill that was loaded by its name."""
 
     skill: Skill
-    instructions: str
+    instructions: str = field(repr=False)
     """Its own text, below the rules that it inherits."""
     digest: str
     """It changes when the text or the files change."""

@@ -10,7 +10,7 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
@@ -64,7 +64,7 @@ _OTHER_MIME_TYPE = "application/octet-stream"
 class FileContent:
     """The bytes of a file, and how they are to be shown."""
 
-    data: bytes
+    data: bytes = field(repr=False)
     is_binary: bool
     mime_type: str
 

@@ -109,16 +109,16 @@ class Skill:
     name: str
     description: str
     keywords: tuple[str, ...]
-    body: str
+    body: str = field(repr=False)
     inherit: bool
     priority: int
     assets: tuple[Asset, ...]
     scripts: tuple[Script, ...]
-    directory: Path | None
+    directory: Path | None = field(repr=False)
     """The folder that holds the assets and scripts, if there is one."""
-    root: Path | None = field(default=None, compare=False)
+    root: Path | None = field(default=None, compare=False, repr=False)
     """The folder below which no link is followed; `directory` lies in it."""
-    location: Path | None = None
+    location: Path | None = field(default=None, repr=False)
     """The absolute path of the Markdown file, on this machine."""
     category: str = ""
     """The author's own word for the kind of skill, folded."""
@@ -129,7 +129,7 @@ class Skill:
     always_apply: bool = False
     """Whether it is a core skill: one that its author wants agents to know always."""
     scope: Scope = "org"
-    files: Mapping[str, Stamp] = field(default_factory=dict, hash=False)
+    files: Mapping[str, Stamp] = field(default_factory=dict, hash=False, repr=False)
     """Every file that may be read, by its path in `directory`."""
     inventory: Inventory | None = None
     """For a package; a skill that declares its files has them listed already."""
@@ -141,6 +141,7 @@ class Skill:
 
 
 Level = Literal["error", "warning"]
+"""How much a problem costs: the file, or a part of it."""
 
 
 @dataclass(frozen=True, slots=True)

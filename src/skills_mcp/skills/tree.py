@@ -28,6 +28,9 @@ class TreeNode(NamedTuple):
     every: SkillIndex
     """All skills of the tree."""
 
+    def __repr__(self) -> str:
+        return f"<TreeNode {self.path or self.name!r} of {self.skill_count} skills>"
+
     @property
     def skill(self) -> Skill | None:
         """The skill that describes it, if there is one."""

@@ -328,7 +328,7 @@ def test_closing_ends_what_is_running_and_says_so(
         thread.join(timeout=PATIENCE_SECONDS)
 
     assert not thread.is_alive()
-    assert "the server is ending" in str(errors[0])
+    assert "the process is ending" in str(errors[0])
     assert not isinstance(errors[0], DamagedStoreError)
     asking = [line for line in recorded_git() if {"ls-remote", "fetch"} & set(line)]
     wait_for(lambda: not any(group_members(int(line[0])) for line in asking))
@@ -340,7 +340,7 @@ def test_nothing_starts_after_closing(tmp_path: Path) -> None:
 
     child.close()
 
-    with pytest.raises(SyncError, match="the server is ending"):
+    with pytest.raises(SyncError, match="the process is ending"):
         child.run("version")
 
 

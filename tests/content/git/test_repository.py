@@ -303,7 +303,7 @@ def test_a_closed_repository_says_that_the_server_is_ending(
 
     store.repository.git.close()
 
-    with pytest.raises(SyncError, match="the server is ending"):
+    with pytest.raises(SyncError, match="the process is ending"):
         store.repository.list_files(commit)
 
 

@@ -36,6 +36,7 @@ from skills_mcp.content.git.git_environment import (
     require_version,
 )
 from skills_mcp.content.git.remote import Remote, check_address
+from skills_mcp.content.source import ENDING, EndingError
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.processes.group import GROUP_OPTIONS, kill_group
@@ -44,8 +45,6 @@ from skills_mcp.text.redaction import redact
 _CAN_PASS_FILES = hasattr(os, "killpg")  # systems with process groups pass files on
 
 _SETTINGS_SECONDS = 30.0  # a home on a network may be slow
-
-_ENDING = "the server is ending"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +118,7 @@ class Git:
 
         Raises:
             SyncError: It failed, with what to do about it.
+            EndingError: The process is ending.
             DamagedStoreError: It failed, and the cause is not the remote.
             LimitExceededError: The store became too large.
         """
@@ -139,7 +139,8 @@ class Git:
         Its deadline is that of a sync.
 
         Raises:
-            SyncError: It took too long, or the server is ending.
+            SyncError: It took too long.
+            EndingError: The process is ending.
             DamagedStoreError: It failed.
         """
         setup = _Setup(stdin=stdin)
@@ -244,7 +245,7 @@ class Git:
         start = load_starter()
         with _open_input(setup.stdin) as stdin, self._gate:
             if self._closed.is_set():
-                raise SyncError(_ENDING)
+                raise EndingError(ENDING)
             try:
                 process: subprocess.Popen[bytes] = start(
                     words,
@@ -285,7 +286,7 @@ class Git:
     ) -> None:
         """Raise an error unless the command has ended by itself."""
         if self._closed.is_set():
-            raise SyncError(_ENDING)
+            raise EndingError(ENDING)
         if command.is_late:
             raise SyncError(
                 f"git {name} took longer than {timeout_seconds:.0f} seconds. If the "

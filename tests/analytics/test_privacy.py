@@ -1,25 +1,15 @@
-import os
 import re
-import stat
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from skills_mcp.analytics.privacy import HASH_PREFIX, Privacy, Text, _keep_key, load_key
+from skills_mcp.analytics.privacy import HASH_PREFIX, Privacy, Text
 from skills_mcp.config import Analytics
 from skills_mcp.config.values import Disclosure, Identity
 from skills_mcp.text.redaction import remember_secret
-from tests.support import run_python, running_python, write
+from tests.support import write
 
-LOAD = """
-import sys
-from pathlib import Path
-from skills_mcp.analytics.privacy import load_key
-sys.stdin.readline()
-print(load_key(Path(sys.argv[1])).hex(), flush=True)
-"""
 TASK = (
     "mail ada@example.com what is in /home/ada/plan.md, "
     "key ghp_0123456789abcdefghij0123456789abcdef"
@@ -237,51 +227,6 @@ def test_the_hash_of_a_name_is_not_that_of_a_task(key_file: Path) -> None:
     assert name.removeprefix("dev-") not in task
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="modes of POSIX")
-def test_the_key_is_for_its_user_alone_whatever_the_mask(key_file: Path) -> None:
-    before = os.umask(0)
-    try:
-        load_key(key_file)
-    finally:
-        os.umask(before)
-
-    assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
-
-
-def test_all_windows_have_the_same_key_whichever_is_first(key_file: Path) -> None:
-    windows = [running_python(LOAD, key_file) for _ in range(4)]
-    keys = set()
-
-    with windows[0] as a, windows[1] as b, windows[2] as c, windows[3] as d:
-        for window in (a, b, c, d):
-            assert window.stdin is not None
-            window.stdin.write(b"go\n")
-            window.stdin.flush()
-        for window in (a, b, c, d):
-            assert window.stdout is not None
-            keys.add(window.stdout.readline().strip().decode())
-
-    assert keys == {load_key(key_file).hex()}
-    assert [path.name for path in key_file.parent.iterdir()] == [key_file.name]
-
-
-def test_a_window_that_comes_second_takes_the_key_of_the_first(key_file: Path) -> None:
-    key = load_key(key_file)
-
-    assert _keep_key(key_file, bytes(32)) == key
-    assert load_key(key_file) == key
-
-
-@pytest.mark.parametrize("damaged", [b"", b"abc", b"zz" * 32, b"\xff" * 64, b"00"])
-def test_a_damaged_key_is_made_anew(damaged: bytes, key_file: Path) -> None:
-    write(key_file, damaged)
-
-    key = load_key(key_file)
-
-    assert len(key) == 32
-    assert load_key(key_file) == key
-
-
 def test_a_key_that_cannot_be_kept_lasts_as_long_as_the_process(
     tmp_path: Path,
 ) -> None:
@@ -292,24 +237,3 @@ def test_a_key_that_cannot_be_kept_lasts_as_long_as_the_process(
 
     assert len(names) == 1
     assert names != {Privacy(blocked, {"USER": "ada"}).name(Analytics())}
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="links of POSIX")
-def test_a_link_in_place_of_the_key_is_not_followed(
-    key_file: Path, tmp_path: Path
-) -> None:
-    target = write(tmp_path / "target", b"00" * 32)
-    key_file.parent.mkdir()
-    key_file.symlink_to(target)
-
-    key = load_key(key_file)
-
-    assert key != bytes(32)
-    assert target.read_bytes() == b"00" * 32
-
-
-def test_two_keys_are_never_the_same() -> None:
-    code = "from skills_mcp.analytics.privacy import load_key; import pathlib, sys;"
-    code += "print(load_key(pathlib.Path(sys.argv[1], 'k')).hex())"
-
-    assert run_python(code, "/dev/null/absent") != run_python(code, "/dev/null/absent")

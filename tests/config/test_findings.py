@@ -16,7 +16,7 @@ SECTIONS = (
     "access, analytics, assets, catalog, commands, discover, embedding, files, http, "
     "limits, "
     "matching, refresh, responses, scripts, search, sources, sync, toolsets, "
-    "trust_content_config, visibility"
+    "trust_content_config, visibility, web"
 )
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qsl
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -57,8 +58,18 @@ class Issuer(ThreadingHTTPServer):
         self.metadata: dict[str, Any] = {
             "issuer": self.url,
             "jwks_uri": f"{self.url}/keys",
+            "authorization_endpoint": f"{self.url}/auth",
+            "token_endpoint": f"{self.url}/token",
+            "userinfo_endpoint": f"{self.url}/me",
+            "end_session_endpoint": f"{self.url}/end",
         }
         self.keys: list[dict[str, Any]] = []
+        self.tokens: dict[str, Any] = {}
+        """What the token endpoint answers."""
+        self.people: dict[str, Any] = {}
+        """What the provider tells of the bearer of an access token."""
+        self.forms: list[tuple[dict[str, str], str]] = []
+        """What was sent to the token endpoint, and as whom."""
         self.broken: dict[str, tuple[int, bytes]] = {}
         """Paths that are answered with another status and body."""
         self.released = threading.Event()
@@ -129,10 +140,24 @@ class _Handler(BaseHTTPRequestHandler):
                 {"keys": issuer.keys}
             ).encode(),
         }
-        status, body = issuer.broken.get(
-            self.path,
-            (200, documents[self.path]) if self.path in documents else (404, b""),
-        )
+        given = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        if given in issuer.people:
+            documents[self._path("/me")] = json.dumps(issuer.people[given]).encode()
+        known = self.path in documents
+        self._answer((200, documents[self.path]) if known else (404, b""))
+
+    def do_POST(self) -> None:
+        issuer = self.server
+        form = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        sender = self.headers.get("Authorization", "")
+        issuer.forms.append((dict(parse_qsl(form)), sender))
+        self._answer((200, json.dumps(issuer.tokens).encode()))
+
+    def _path(self, path: str) -> str:
+        return f"{self.server.url}{path}".removeprefix(self.server._origin)
+
+    def _answer(self, usual: tuple[int, bytes]) -> None:
+        status, body = self.server.broken.get(self.path, usual)
         self.send_response(status)
         if status in range(300, 400):
             self.send_header("Location", body.decode())

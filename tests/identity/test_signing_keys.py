@@ -4,17 +4,20 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.identity import signing_keys
+from skills_mcp.identity import provider_metadata
 from skills_mcp.identity.access_tokens import InvalidTokenError
+from skills_mcp.identity.provider_metadata import (
+    ProviderUnavailableError,
+    derive_discovery_urls,
+    parse_url,
+)
 from skills_mcp.identity.signing_keys import (
     FRESH_SECONDS,
     KEPT_SECONDS,
     PAUSE_SECONDS,
     KeysUnavailableError,
     SigningKeys,
-    derive_discovery_urls,
     parse_keys,
-    parse_metadata,
 )
 from tests.identity.issuer import (
     Clock,
@@ -272,7 +275,7 @@ def test_an_issuer_without_a_description_is_named(issuer: Issuer) -> None:
 def test_keys_come_by_tls_or_from_this_machine(issuer_url: str, keys_url: str) -> None:
     document = {"issuer": issuer_url, "jwks_uri": keys_url}
 
-    assert parse_metadata(document, issuer_url, "there") == keys_url
+    assert parse_url(document, "jwks_uri", issuer_url, "there") == keys_url
 
 
 @pytest.mark.parametrize(
@@ -290,8 +293,8 @@ def test_keys_come_by_tls_or_from_this_machine(issuer_url: str, keys_url: str) -
 def test_keys_come_from_nowhere_else(issuer_url: str, keys_url: Any) -> None:
     document = {"issuer": issuer_url, "jwks_uri": keys_url}
 
-    with pytest.raises(KeysUnavailableError, match="names no https://"):
-        parse_metadata(document, issuer_url, "there")
+    with pytest.raises(ProviderUnavailableError, match="names no https://"):
+        parse_url(document, "jwks_uri", issuer_url, "there")
 
 
 def test_keys_that_do_not_sign_are_left_out() -> None:
@@ -308,7 +311,7 @@ def test_keys_that_do_not_sign_are_left_out() -> None:
 
 
 def test_a_slow_answer_ends(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(signing_keys, "_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(provider_metadata, "TIMEOUT_SECONDS", 0.05)
     issuer.released.clear()
 
     with pytest.raises(KeysUnavailableError, match="cannot be reached"):

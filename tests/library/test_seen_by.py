@@ -22,10 +22,9 @@ from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
 from skills_mcp.identity.access import EVERYTHING, Access
-from skills_mcp.identity.principal import derive_anonymous
+from skills_mcp.identity.principal import PRINCIPAL_KEY, derive_anonymous
 from skills_mcp.library.catalog import RENDERERS
 from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.server.callers import PRINCIPAL_KEY
 from skills_mcp.server.replies import answered, render
 from skills_mcp.server.resources import Resources
 from skills_mcp.skills.model import SkillPath

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from skills_mcp.identity.access import Access
 from skills_mcp.identity.principal import (
     FEEDBACK,
+    PRINCIPAL_KEY,
     READ,
     REFRESH,
     Principal,
@@ -22,7 +23,6 @@ from skills_mcp.identity.principal import (
 )
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.app import create_server
-from skills_mcp.server.callers import PRINCIPAL_KEY
 from tests.clients import ask
 from tests.support import open_library, until, write_skill
 

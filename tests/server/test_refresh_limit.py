@@ -10,8 +10,7 @@ from mcp import Client
 from starlette.requests import Request
 
 from skills_mcp.errors import RefreshLimitError
-from skills_mcp.identity.principal import OPERATOR
-from skills_mcp.server.callers import PRINCIPAL_KEY
+from skills_mcp.identity.principal import OPERATOR, PRINCIPAL_KEY
 from skills_mcp.server.refresh_limit import RefreshLimit, derive_bucket
 from tests.clients import ERAS
 from tests.http_server import served

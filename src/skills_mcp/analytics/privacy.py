@@ -4,22 +4,18 @@ Rule: everything is taken out before an event is written to the disk.
 """
 
 import hmac
-import os
 import re
-import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from skills_mcp.config import Analytics
-from skills_mcp.files.durable import append, open_private, open_regular
+from skills_mcp.files.kept_key import load_key
 from skills_mcp.text.redaction import HIDDEN, redact, redact_remembered
 
 HASH_PREFIX = "hmac-sha256:"
 """How a text begins that was hashed: equal texts stay equal, and cannot be read."""
 
-_KEY_BYTES = 32  # as long as a SHA-256 digest, as RFC 2104 recommends
 _NAME_DIGITS = 12  # unique among millions of people, and short enough for a chart
 
 # Never starts inside of an address, so that a long word is read once and not once for
@@ -147,58 +143,6 @@ def derive_user(environment: Mapping[str, str]) -> str:
     'ada'
     """
     return environment.get("USER") or environment.get("USERNAME") or "unknown"
-
-
-def load_key(path: Path) -> bytes:
-    """Return the key of this installation; the first of several windows makes it.
-
-    If the key can be neither read nor written, it lasts as long as the process: hashes
-    then differ between processes, and are no easier to guess.
-    """
-    with suppress(OSError):
-        if found := _read_key(path):
-            return found
-    key = secrets.token_bytes(_KEY_BYTES)
-    try:
-        return _keep_key(path, key)
-    except OSError:
-        return key
-
-
-def _read_key(path: Path) -> bytes | None:
-    """Return the key in a file; None if there is none, or not a complete one."""
-    try:
-        handle = open_regular(path)
-    except FileNotFoundError:
-        return None
-    if handle is None:
-        return None
-    with handle:
-        text = handle.read(_KEY_BYTES * 2).decode("ascii", "replace")
-    try:
-        key = bytes.fromhex(text)
-    except ValueError:
-        return None
-    return key if len(key) == _KEY_BYTES else None
-
-
-def _keep_key(path: Path, key: bytes) -> bytes:
-    """Write a key, and return the one in the file: another process may be first."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    new = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    try:
-        with open_private(new, is_new=True) as handle:
-            append(handle, key.hex().encode("ascii"))
-            os.fsync(handle.fileno())
-        try:
-            os.link(new, path)  # unlike a rename, it never replaces another key
-        except FileExistsError:
-            if kept := _read_key(path):
-                return kept
-            new.replace(path)  # the file is damaged, or not ours
-    finally:
-        new.unlink(missing_ok=True)
-    return key
 
 
 def _hide_remembered(value: Any) -> Any:

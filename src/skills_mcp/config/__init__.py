@@ -24,7 +24,9 @@ from skills_mcp.config.sections import (
     Search,
     Source,
     Sync,
+    TrustedHeader,
     Visibility,
+    Web,
 )
 from skills_mcp.config.trust import OPERATOR_ONLY, OPERATOR_ONLY_KEYS, REMOTE_SECTIONS
 from skills_mcp.config.values import TOOLSETS
@@ -60,7 +62,9 @@ __all__ = [
     "Settings",
     "Source",
     "Sync",
+    "TrustedHeader",
     "Visibility",
+    "Web",
     "environment_layer",
     "load_file",
     "read_layer",

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from skills_mcp.config.values import (
+    HEADER_NAME,
     ISSUER,
     PLAIN_ADDRESS,
     SAFE_ADDRESS,
@@ -25,6 +26,7 @@ from skills_mcp.config.values import (
     Extension,
     FileCount,
     Identity,
+    IdleMinutes,
     KeptDays,
     Minutes,
     MountPath,
@@ -37,6 +39,7 @@ from skills_mcp.config.values import (
     Root,
     SandboxDemand,
     Seconds,
+    SessionHours,
     Skew,
     SpoolBytes,
     Subfolder,
@@ -596,6 +599,69 @@ class Http(Section):  # 000 §7.2
     )
 
 
+class TrustedHeader(Section):
+    """Which proxy says who uses the pages."""
+
+    user: str = Field(
+        default="",
+        pattern=HEADER_NAME,
+        description="The header in which the proxy names the person, such as "
+        "`X-Forwarded-User`; it must remove what a browser sends under this name.",
+    )
+    groups: str = Field(
+        default="",
+        pattern=HEADER_NAME,
+        description="The header with the person's groups, separated by commas.",
+    )
+    groups_claim: Name = Field(
+        default="groups",
+        description="The claim of `access` that these groups are.",
+    )
+    proxies: tuple[Name, ...] = Field(
+        default=(),
+        description="The addresses or networks of the proxy; the headers of other "
+        "addresses are not believed.",
+    )
+
+
+class Web(Section):
+    """The pages for people, and how they sign in."""
+
+    enabled: bool = Field(
+        default=True, description="Whether there are pages at `/`, and `/api`."
+    )
+    client_id: str = Field(
+        default="",
+        description="The client ID of the pages at `http.auth.issuer`, where people "
+        "sign in with OpenID Connect. Its redirect URI is `http.base_url` and "
+        "`/sign-in/callback`.",
+    )
+    client_secret_file: str = Field(
+        default="",
+        description="A file with the secret of this client; without one it is a "
+        "public client.",
+    )
+    scopes: tuple[Name, ...] = Field(
+        default=("openid", "profile"),
+        description="The scopes to ask for; `openid` must be one. Every person who "
+        "signs in may read; a scope such as `skills:refresh` permits more.",
+    )
+    session_hours: SessionHours = Field(
+        default=12, description="Hours until a person has to sign in again."
+    )
+    idle_minutes: IdleMinutes = Field(
+        default=120,
+        description="Minutes without a request after which a session ends earlier.",
+    )
+    cookie_key_file: str = Field(
+        default="",
+        description="A file with the key that signs cookies: 64 digits of "
+        "`openssl rand -hex 32`, the same for all replicas. Without one, "
+        "`web.key` in the home of skills-mcp is made.",
+    )
+    trusted_header: TrustedHeader = TrustedHeader.model_construct()
+
+
 class Grant(Section):
     """Which skills some callers may see."""
 
@@ -635,6 +701,7 @@ class Config(Section):
         "caller sees what any grant gives; without grants, everything.",
     )
     http: Http = Http.model_construct()
+    web: Web = Web.model_construct()
     matching: Matching = Matching.model_construct()
     search: Search = Search.model_construct()
     embedding: Embedding = Embedding.model_construct()

@@ -28,6 +28,7 @@ OPERATOR_ONLY = (
     "toolsets",
     "access",
     "http",
+    "web",
     "commands",
     "embedding",
     "trust_content_config",

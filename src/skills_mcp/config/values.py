@@ -29,6 +29,8 @@ Dimensions = Annotated[int, Field(ge=0, le=8192)]
 Port = Annotated[int, Field(ge=0, le=65_535)]
 Concurrency = Annotated[int, Field(ge=1, le=100_000)]
 Skew = Annotated[int, Field(ge=0, le=600)]
+SessionHours = Annotated[int, Field(ge=1, le=24 * 30)]
+IdleMinutes = Annotated[int, Field(ge=5, le=24 * 60)]
 Drain = Annotated[int, Field(ge=0, le=600)]
 
 AlgorithmSetting = Literal["auto", "keyword", "ranked"]
@@ -60,6 +62,7 @@ ISSUER = (
 )
 # Keys of providers have small letters or hyphens in them, so none of them fits.
 VARIABLE_NAME = r"^([A-Z_][A-Z0-9_]{0,63})?$"
+HEADER_NAME = r"^([A-Za-z][A-Za-z0-9-]{0,63})?$"
 _ENVIRONMENT_NAME = r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"
 _EXTENSION = r"^\.[A-Za-z0-9]+$"
 _PROGRAM = r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"
@@ -71,6 +74,7 @@ IN_WORDS = {
     PLAIN_ADDRESS: "an https:// or http:// URL without a password and without a query",
     VARIABLE_NAME: "the name of an environment variable in capitals, such as "
     "OPENAI_API_KEY",
+    HEADER_NAME: "the name of a header, such as X-Forwarded-User",
     _EXTENSION: "an extension with its dot, such as .sh",
     _PROGRAM: "the bare name of a program, such as python3",
 }

@@ -91,6 +91,10 @@ VARIABLES = (
     Variable("SKILLS_MCP_HTTP_ISSUER", "http.auth.issuer"),
     Variable("SKILLS_MCP_HTTP_AUDIENCE", "http.auth.audience"),
     Variable("SKILLS_MCP_HTTP_WEBHOOK_SECRET_FILE", "http.webhook_secret_file"),
+    Variable("SKILLS_MCP_WEB_ENABLED", "web.enabled", _switch),
+    Variable("SKILLS_MCP_WEB_CLIENT_ID", "web.client_id"),
+    Variable("SKILLS_MCP_WEB_CLIENT_SECRET_FILE", "web.client_secret_file"),
+    Variable("SKILLS_MCP_WEB_COOKIE_KEY_FILE", "web.cookie_key_file"),
 )
 
 

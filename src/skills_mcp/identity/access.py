@@ -4,9 +4,11 @@ A grant shows what its `allow` fits and its `deny` does not; a caller sees what 
 the grants that apply shows. A request may narrow that to a scope, and never widen it.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any, Protocol
 
 from skills_mcp.errors import InvalidArgumentsError
@@ -19,6 +21,8 @@ MAX_PATTERN_CHARACTERS = 256
 """In one pattern of a request: longer than most paths."""
 
 _ALL = ("**",)
+
+_KEY_DIGITS = 16  # of two different texts, one in 10^19 has the same
 
 # What a standard defines as one text with a value between spaces (RFC 6749, RFC 9068).
 _LISTS = frozenset({"scope", "scp"})
@@ -104,6 +108,38 @@ def derive_access(
     given = (each for each in grants if _applies(each, held))
     shown = dict.fromkeys((tuple(each.allow), tuple(each.deny)) for each in given)
     return Access(tuple(shown), tuple(scope))
+
+
+def find_claims(
+    grants: Sequence[AccessGrant] | None, claims: Mapping[str, Any]
+) -> dict[str, list[str]]:
+    """Return what of these claims decides which skills a caller sees, and no more.
+
+    >>> find_claims((), {"groups": ["payments"]})
+    {}
+    """
+    wanted = _find_wanted(grants)
+    held = {name: [*_find_values(claims, name)] for name in wanted}
+    found = {
+        name: sorted(wanted[name].intersection(values)) for name, values in held.items()
+    }
+    return {name: values for name, values in found.items() if values}
+
+
+def derive_grants_key(grants: Sequence[AccessGrant] | None) -> str:
+    """Return a digest of what `find_claims` looks for."""
+    wanted = {name: sorted(values) for name, values in _find_wanted(grants).items()}
+    text = json.dumps(wanted, sort_keys=True)
+    return sha256(text.encode()).hexdigest()[:_KEY_DIGITS]
+
+
+def _find_wanted(grants: Sequence[AccessGrant] | None) -> dict[str, set[str]]:
+    """Return the claims that grants compare, each with its values."""
+    wanted: dict[str, set[str]] = {}
+    for each in grants or ():
+        for name, values in each.when.items():
+            wanted.setdefault(name, set()).update(values)
+    return wanted
 
 
 def parse_scope(text: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from skills_mcp.identity.signing_keys import SigningKeys
 
@@ -32,9 +32,6 @@ MAX_CHARACTERS = 16_384
 
 # RFC 9068 for the first two; most providers write JWT or nothing.
 _TYPES = frozenset({"at+jwt", "application/at+jwt", "jwt", ""})
-
-# The claim `typ` of Keycloak: its other tokens are ID, Refresh, Offline and Logout.
-_KINDS = frozenset({"bearer", "at+jwt", "jwt"})
 
 # OpenID Connect Core 1.0, section 2: claims that ID tokens have.
 _ID_TOKEN_CLAIMS = ("at_hash", "c_hash", "s_hash", "nonce")
@@ -62,7 +59,7 @@ class _Remembered:
 
 
 class TokenValidator:
-    """Says whose token it is.
+    """Says whose access token it is.
 
     Only its loading may run beside its other methods, in a thread of its own.
 
@@ -90,6 +87,10 @@ class TokenValidator:
         self._skew_seconds = clock_skew_seconds
         self._accept_id_tokens = accept_id_tokens
         self._remembered: OrderedDict[bytes, _Remembered] = OrderedDict()
+
+    name: ClassVar[str] = "access token"
+    kinds: ClassVar[frozenset[str]] = frozenset({"bearer", "at+jwt", "jwt"})
+    """What the claim `typ` of Keycloak may be; others are ID, Refresh and Logout."""
 
     @property
     def has_keys(self) -> bool:
@@ -197,8 +198,8 @@ class TokenValidator:
                 "The token is bound to a key of its client (cnf), which this server "
                 "cannot check: use a bearer token"
             )
-        if str(claims.get("typ", "bearer")).lower() not in _KINDS:
-            raise InvalidTokenError("The token is no access token (typ)")
+        if "typ" in claims and str(claims["typ"]).lower() not in self.kinds:
+            raise InvalidTokenError(f"The token is no {self.name} (typ)")
         found = [name for name in _ID_TOKEN_CLAIMS if name in claims]
         if found and not self._accept_id_tokens:
             raise InvalidTokenError(

@@ -12,6 +12,10 @@ SCOPES = (READ, REFRESH, FEEDBACK)
 """What a token can permit, the least first."""
 
 
+PRINCIPAL_KEY = "skills_mcp.principal"
+"""Where a request over HTTP holds its caller, in the scope of ASGI."""
+
+
 @dataclass(frozen=True, slots=True)
 class Principal:
     """A caller, and what that caller may do and see."""

@@ -4,10 +4,7 @@ from typing import Any
 
 from mcp.server.context import ServerRequestContext
 
-from skills_mcp.identity.principal import OPERATOR, Principal
-
-PRINCIPAL_KEY = "skills_mcp.principal"
-"""Where a request over HTTP holds its caller, in the scope of ASGI."""
+from skills_mcp.identity.principal import OPERATOR, PRINCIPAL_KEY, Principal
 
 
 def caller_of(context: ServerRequestContext[Any, Any]) -> Principal:

@@ -17,8 +17,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from skills_mcp.config import Grant, Http
 from skills_mcp.errors import ConfigError
 from skills_mcp.identity import signing_keys
-from skills_mcp.identity.principal import FEEDBACK, READ, REFRESH, Principal
-from skills_mcp.server.callers import PRINCIPAL_KEY
+from skills_mcp.identity.principal import (
+    FEEDBACK,
+    PRINCIPAL_KEY,
+    READ,
+    REFRESH,
+    Principal,
+)
 from skills_mcp.server.http.protected_resource import WELL_KNOWN
 from skills_mcp.server.http.sign_in import check_sign_in, signed_in
 from tests.identity.issuer import Issuer, running_issuer

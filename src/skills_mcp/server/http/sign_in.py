@@ -30,13 +30,18 @@ from skills_mcp.identity.access_tokens import (
     TokenValidator,
     parse_scopes,
 )
-from skills_mcp.identity.principal import READ, SCOPES, Principal, derive_anonymous
+from skills_mcp.identity.principal import (
+    PRINCIPAL_KEY,
+    READ,
+    SCOPES,
+    Principal,
+    derive_anonymous,
+)
 from skills_mcp.identity.signing_keys import (
     PAUSE_SECONDS,
     KeysUnavailableError,
     SigningKeys,
 )
-from skills_mcp.server.callers import PRINCIPAL_KEY
 from skills_mcp.server.core_tools import CORE_TOOLS
 from skills_mcp.server.http.addresses import is_loopback
 from skills_mcp.server.http.protected_resource import (

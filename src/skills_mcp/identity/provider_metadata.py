@@ -1,0 +1,204 @@
+"""What an identity provider says about itself, found by discovery.
+
+Rule: nobody but the configured issuer can say where its users sign in and which keys
+it has: documents come by TLS, or from this machine, and name the issuer exactly.
+"""
+
+import ipaddress
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:  # imported late: the first answer may not wait for it
+    import httpx
+
+# For each of at most five documents; a provider answers within a fraction of one.
+TIMEOUT_SECONDS = 5.0
+_MAX_BYTES = 1_048_576  # key sets have a few thousand
+
+_OK = 200
+_SERVER_ERROR = 500
+_NOT_HERE = frozenset({400, 401, 403, 404, 405, 406, 410})
+
+
+class ProviderUnavailableError(Exception):
+    """A provider cannot be asked, or says what cannot be used; the message says why."""
+
+
+class ProviderDocuments:
+    """Reads what a provider publishes.  Blocking; follows no redirect.
+
+    Args:
+        issuer: The URL of the provider, exactly as its tokens have it.
+        client: What reads.
+    """
+
+    def __init__(self, issuer: str, client: "httpx.Client") -> None:
+        self._issuer = issuer
+        self._client = client
+
+    def read_metadata(self) -> tuple[Mapping[str, Any], str]:
+        """Return the provider's description of itself, and where it was found.
+
+        Raises:
+            ProviderUnavailableError: There is none, or it is of another provider.
+        """
+        for address in derive_discovery_urls(self._issuer):
+            document = self.read(address, is_optional=True)
+            if document is not None:
+                return _check_metadata(document, self._issuer, address), address
+        tried = ", ".join(derive_discovery_urls(self._issuer))
+        raise ProviderUnavailableError(
+            f"{self._issuer} says nowhere where its keys are (tried {tried}): correct "
+            "http.auth.issuer"
+        )
+
+    def read(self, address: str, *, is_optional: bool = False, token: str = "") -> Any:
+        """Read JSON; None if it is optional and there is none.
+
+        Args:
+            address: A URL of the provider.
+            is_optional: Whether there need not be anything.
+            token: What the provider asks for, if it asks.
+
+        Raises:
+            ProviderUnavailableError: The answer is another one, too long or too slow.
+        """
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        status, body = self._ask("GET", address, headers=headers)
+        if is_optional and status in _NOT_HERE:
+            return None
+        if status != _OK:
+            raise ProviderUnavailableError(f"{address} answers {status}")
+        return _parse(body, address)
+
+    def post(self, address: str, headers: Mapping[str, str], form: str) -> Any:
+        """Send a form and return the JSON that comes back, also of a refusal.
+
+        Raises:
+            ProviderUnavailableError: The answer is another one, too long or too slow.
+        """
+        status, body = self._ask("POST", address, headers=headers, content=form)
+        if status >= _SERVER_ERROR:
+            raise ProviderUnavailableError(f"{address} answers {status}")
+        return _parse(body, address)
+
+    def _ask(self, method: str, address: str, **request: Any) -> tuple[int, bytes]:
+        ends_at = time.monotonic() + TIMEOUT_SECONDS
+        body = bytearray()
+        with self._client.stream(method, address, **request) as answer:
+            for part in answer.iter_bytes():
+                body += part
+                if len(body) > _MAX_BYTES or time.monotonic() > ends_at:
+                    raise ProviderUnavailableError(
+                        f"{address} answers too much or too slowly"
+                    )
+        return answer.status_code, bytes(body)
+
+
+@contextmanager
+def asking(issuer: str) -> Iterator[ProviderDocuments]:
+    """Yield what reads the documents of a provider.
+
+    Raises:
+        ProviderUnavailableError: It cannot be reached.
+    """
+    import httpx
+
+    try:
+        with httpx.Client(timeout=TIMEOUT_SECONDS) as client:
+            yield ProviderDocuments(issuer, client)
+    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ProviderUnavailableError(
+            f"{issuer} cannot be reached: {reason}"
+        ) from error
+
+
+def derive_discovery_urls(issuer: str) -> list[str]:
+    """Return where a provider may describe itself, the most common place first.
+
+    OpenID Connect Discovery 1.0, section 4, and RFC 8414, section 3.
+
+    >>> derive_discovery_urls("https://id.example.com")
+    ['https://id.example.com/.well-known/openid-configuration', \
+'https://id.example.com/.well-known/oauth-authorization-server']
+    """
+    parts = urlsplit(issuer)
+    origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+    openid, oauth = "openid-configuration", "oauth-authorization-server"
+    urls = [f"{origin}{path}/.well-known/{openid}"]
+    urls += [f"{origin}/.well-known/{oauth}{path}"]
+    if path:
+        urls += [f"{origin}/.well-known/{openid}{path}"]
+        urls += [f"{origin}{path}/.well-known/{oauth}"]
+    return urls
+
+
+def _check_metadata(document: Any, issuer: str, address: str) -> Mapping[str, Any]:
+    """Return a provider's description of itself.
+
+    Args:
+        document: Parsed JSON.
+        issuer: Whose it has to be, exactly.
+        address: Where it was found.
+
+    Raises:
+        ProviderUnavailableError: It is of another provider.
+    """
+    known: Mapping[str, Any] = document if isinstance(document, Mapping) else {}
+    if (named := known.get("issuer")) != issuer:
+        raise ProviderUnavailableError(
+            f"{address} is of the issuer {named!r:.200}, not of {issuer!r}: write it "
+            "exactly so into http.auth.issuer, if it is the one that you trust"
+        )
+    return known
+
+
+def parse_url(metadata: Mapping[str, Any], name: str, issuer: str, address: str) -> str:
+    """Return a URL of a provider's description.
+
+    Args:
+        metadata: The description.
+        name: Of the field that holds the URL.
+        issuer: The provider.
+        address: Where the description was found.
+
+    Raises:
+        ProviderUnavailableError: There is none, or not a safe one.
+    """
+    url = metadata.get(name)
+    if not isinstance(url, str) or not _is_safe(url, issuer):
+        raise ProviderUnavailableError(
+            f"{address} names no https:// URL as {name}: {url!r:.200}"
+        )
+    return url
+
+
+def _parse(body: bytes, address: str) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ProviderUnavailableError(f"{address} answers no JSON") from error
+
+
+def _is_safe(url: str, issuer: str) -> bool:
+    """Whether a URL can be trusted: no other machine can answer in between."""
+    try:
+        parts, own = urlsplit(url), urlsplit(issuer)
+    except ValueError:
+        return False
+    if parts.scheme == "https":
+        return bool(parts.hostname)
+    # An issuer is only on this machine without TLS; then its pages may be, too.
+    return parts.scheme == own.scheme == "http" and _is_loopback(parts.hostname or "")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import click
 import yaml
 
 from skills_mcp.cli import program
@@ -35,4 +36,6 @@ def parse_command(arguments: list[str]) -> dict[str, Any]:
     """Return what our command line makes of arguments; it refuses wrong ones."""
     name, *options = arguments
     command = program.commands[name]
-    return command.make_context(name, list(options), resilient_parsing=False).params
+    # Below the program's own context: a command keeps the help option of its first one.
+    above = click.Context(program, **program.context_settings)
+    return command.make_context(name, list(options), parent=above).params

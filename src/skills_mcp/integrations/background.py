@@ -120,7 +120,7 @@ class Background:
     def open(self) -> None:
         """Load the content, and keep it fresh. Again, it does nothing.
 
-        Who opens at the same time waits for the same content.
+        A call on another thread waits for the same content.
 
         Raises:
             SyncError: The first content cannot be had.

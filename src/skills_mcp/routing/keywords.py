@@ -149,7 +149,13 @@ class KeywordMatcher:
     def _find(self, tokens: Sequence[str]) -> Numbers:
         """Return the keywords that any token matches."""
         found = [self._match(token) for token in tokens]
-        return np.unique(np.concatenate(found)) if found else np.zeros(0, np.uint32)
+        if not found:
+            return np.zeros(0, np.uint32)
+        # Not `np.unique`: it imports `numpy.ma`, for which the first answer would wait.
+        every = np.sort(np.concatenate(found))
+        is_first = np.ones(len(every), bool)
+        np.not_equal(every[1:], every[:-1], out=is_first[1:])
+        return every[is_first]
 
     def _count(self, keywords: Numbers) -> _Found:
         declared = self._index.declared.of(keywords)

@@ -151,11 +151,6 @@ class SessionSeal:
         """Return what each form of a session sends along, so that no other page can."""
         return hmac.digest(self._key, f"form\0{session_id}".encode(), "sha256").hex()
 
-    def is_form_token(self, session_id: str, given: str) -> bool:
-        """Whether a form of this session has sent it."""
-        expected = self.form_token(session_id)
-        return hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode())
-
     def _ends_at(self, session: BrowserSession) -> float:
         return min(
             session.began_at + self._longest_seconds,

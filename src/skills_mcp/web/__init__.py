@@ -1,0 +1,1 @@
+"""What people look at: pages and REST, and how people sign in to them."""

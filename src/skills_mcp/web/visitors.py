@@ -1,0 +1,188 @@
+"""Who looks at the pages: each request of a browser gets its caller, or is turned away.
+
+Rule: pages and REST show a person what MCP shows the same caller, and what changes
+something is only taken from a page of this server.
+"""
+
+import logging
+from dataclasses import dataclass
+from hmac import compare_digest
+from typing import Protocol
+from urllib.parse import quote, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from skills_mcp.identity.principal import PRINCIPAL_KEY, Principal
+
+logger = logging.getLogger(__name__)
+
+VISITOR_KEY = "skills_mcp.visitor"
+"""Where a request holds its visitor, in the scope of ASGI."""
+
+FORM_FIELD = "form_token"
+"""The hidden field of each form that changes something."""
+
+FORM_HEADER = "x-form-token"
+"""The same for requests that have no form."""
+
+SIGN_IN, SIGN_OUT = "/sign-in", "/sign-out"
+
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+# They show no skill; without them nobody could sign in.
+_OPEN_PATHS = ("/static/", f"{SIGN_IN}/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Visitor:
+    """Who uses the pages, as far as the pages show it."""
+
+    principal: Principal | None
+    """The caller; None where the server behind tells who that is."""
+    name: str = ""
+    """What the pages call the person; empty without sign-in."""
+    form_token: str = ""
+    """What each form that changes something sends along; empty if none has to."""
+    can_sign_out: bool = False
+    cookies: tuple[str, ...] = ()
+    """What the browser has to keep from now on."""
+
+
+class BrowserSignIn(Protocol):
+    """A way to learn who uses a browser."""
+
+    def find(self, scope: Scope) -> Visitor | None:
+        """Return who has sent a request; None if that is not known."""
+        ...
+
+    def turn_away(self, scope: Scope) -> Response:
+        """Return what a person sees who has to sign in first."""
+        ...
+
+
+class Visitors:
+    """Lets people in who use a browser; programs go to the guard for tokens.
+
+    Args:
+        pages: Answers people.
+        guarded: Answers all others, and everything that is not for browsers.
+        sign_in: Tells who uses a browser.
+        refuse_form: Answers a form that no page of this server has sent.
+    """
+
+    def __init__(
+        self,
+        pages: ASGIApp,
+        guarded: ASGIApp,
+        sign_in: BrowserSignIn,
+        refuse_form: Response,
+    ) -> None:
+        self._pages = pages
+        self._guarded = guarded
+        self._sign_in = sign_in
+        self._refuse_form = refuse_form
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or turn it away."""
+        if not _is_for_browsers(scope):
+            await self._guarded(scope, receive, send)
+            return
+        visitor = self._sign_in.find(scope)
+        if visitor is None:
+            await self._choose_for_strangers(scope)(scope, receive, send)
+            return
+        if visitor.form_token and scope["method"] not in _SAFE_METHODS:
+            given, receive = await _read_form_token(scope, receive)
+            if not compare_digest(
+                given.encode("utf-8", "replace"), visitor.form_token.encode()
+            ):
+                logger.info("Refused a form without the token of its page")
+                await self._refuse_form(scope, receive, send)
+                return
+        scope[VISITOR_KEY] = visitor
+        app = self._guarded
+        if visitor.principal:
+            scope[PRINCIPAL_KEY] = visitor.principal
+            app = self._pages
+        await app(scope, receive, _kept_private(scope, send, visitor.cookies))
+
+    def _choose_for_strangers(self, scope: Scope) -> ASGIApp:
+        path: str = scope["path"]
+        if path in {SIGN_IN, SIGN_OUT} or path.startswith(_OPEN_PATHS):
+            return self._pages
+        if path.startswith("/api/"):
+            return self._guarded  # which says how programs sign in
+        return self._sign_in.turn_away(scope)
+
+
+def derive_sign_in_url(scope: Scope) -> str:
+    """Return where a person signs in who then comes back to the page of a request."""
+    path, query = scope["path"], scope["query_string"].decode("latin-1")
+    if headers := Headers(scope=scope).get("hx-current-url"):
+        parts = urlsplit(headers)  # the page, not the part of it that is asked for
+        path, query = parts.path, parts.query
+    wanted = f"{path}?{query}" if query else path
+    return f"{SIGN_IN}?next={quote(wanted, safe='/')}"
+
+
+def parse_local_path(given: str) -> str:
+    """Return a path of this server; the catalogue, if it is one of another server.
+
+    >>> parse_local_path("/skills/ui/react?tab=files"), parse_local_path("//evil.com/")
+    ('/skills/ui/react?tab=files', '/')
+    """
+    is_plain = given.isprintable() and "\\" not in given and given.isascii()
+    if not is_plain or not given.startswith("/") or given.startswith("//"):
+        return "/"
+    parts = urlsplit(given)
+    if parts.scheme or parts.netloc or parts.path.startswith((SIGN_IN, SIGN_OUT)):
+        return "/"
+    return given
+
+
+def _is_for_browsers(scope: Scope) -> bool:
+    if scope["type"] != "http":
+        return False
+    path: str = scope["path"]
+    if path in {"/mcp", "/events"} or path.startswith("/.well-known/"):
+        return False
+    return "authorization" not in Headers(scope=scope)
+
+
+async def _read_form_token(scope: Scope, receive: Receive) -> tuple[str, Receive]:
+    """Return the token of a form, and a way to receive the whole request again."""
+    if given := Headers(scope=scope).get(FORM_HEADER):
+        return given, receive
+    messages: list[Message] = []
+    while not messages or messages[-1].get("more_body"):
+        messages.append(await receive())  # `Admission` bounds it
+    async with Request(scope, _replay(messages, receive)).form() as form:
+        token = form.get(FORM_FIELD)
+    return token if isinstance(token, str) else "", _replay(messages, receive)
+
+
+def _replay(messages: list[Message], receive: Receive) -> Receive:
+    left = iter(messages)
+
+    async def again() -> Message:
+        return next(left, None) or await receive()
+
+    return again
+
+
+def _kept_private(scope: Scope, send: Send, cookies: tuple[str, ...]) -> Send:
+    """Return what keeps an answer out of shared caches, and cookies in the browser."""
+
+    async def keep(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(raw=message["headers"])
+            if not scope["path"].startswith("/static/"):
+                headers.setdefault("Cache-Control", "no-store")
+            for cookie in cookies:
+                headers.append("Set-Cookie", cookie)
+        await send(message)
+
+    return keep

@@ -264,7 +264,8 @@ def test_the_oldest_dependencies_that_are_tested_are_the_lower_bounds() -> None:
 
 HEAVY = (
     *("numpy", "Stemmer", "yaml", "git", "httpx", "frontmatter", "markdown_it"),
-    *("jinja2", "opentelemetry.sdk", "prometheus_client", "requests"),
+    *("alembic", "jinja2", "opentelemetry.sdk", "prometheus_client", "requests"),
+    "sqlalchemy",
 )
 
 ASSEMBLE = """

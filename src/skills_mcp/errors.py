@@ -17,6 +17,7 @@ SkillsError                     code                  whose turn it is
 ├── SkillDisabledError          SKILL_DISABLED        operator
 ├── AmbiguousNameError          SKILL_AMBIGUOUS       model: pass the path
 ├── RefreshLimitError           REFRESH_TOO_OFTEN     model: later
+├── EventStoreError             EVENTS_UNAVAILABLE    server: senders come again
 ├── FileError
 │   ├── InvalidPathError        INVALID_PATH          model
 │   ├── UndeclaredFileError     FILE_NOT_FOUND        model
@@ -154,6 +155,12 @@ class RefreshLimitError(SkillsError):
     """A caller of a shared server has refreshed as often as `http` allows."""
 
     code = "REFRESH_TOO_OFTEN"
+
+
+class EventStoreError(SkillsError):
+    """The database of events cannot be reached, or refuses a statement."""
+
+    code = "EVENTS_UNAVAILABLE"
 
 
 class FileError(SkillsError):

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from demo.month import LAST_DAY, simulate
+from skills_mcp.analytics.received_event import MOST_NAME
 from skills_mcp.usage import (
     CurrentSkills,
     Span,
@@ -30,7 +31,7 @@ from skills_mcp.usage.report_page import (
 )
 from skills_mcp.usage.tallies import CurrentSkill
 from skills_mcp.usage.usage_report import Answers, Period, PeriodAnswers, Release
-from skills_mcp.usage.usage_rows import MOST_NAME, tidy
+from skills_mcp.usage.usage_rows import tidy
 from tests.support import PROJECT
 from tests.usage.happenings import aggregate, event, judged, missed, ran, served, torn
 

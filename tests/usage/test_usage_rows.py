@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skills_mcp.analytics.received_event import MOST_NAME
 from skills_mcp.usage import usage_rows
 from skills_mcp.usage.usage_rows import (
-    MOST_NAME,
     MOST_TEXT,
     UNREADABLE,
     EventFilesError,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
 
+from skills_mcp.analytics.received_event import MOST_NAME
 from skills_mcp.analytics.tracker import EventType
 from skills_mcp.library import Snapshot
 from skills_mcp.routing.decision import choose, list_answers
@@ -35,7 +36,6 @@ from skills_mcp.usage.usage_report import (
     UsageReport,
 )
 from skills_mcp.usage.usage_rows import (
-    MOST_NAME,
     MOST_TEXT,
     UsageRow,
     parse_row,

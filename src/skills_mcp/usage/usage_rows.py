@@ -8,11 +8,17 @@ anything.
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any, TypeGuard
 
 from skills_mcp.analytics.privacy import HASH_PREFIX
+from skills_mcp.analytics.received_event import (
+    EVENT_TYPES,
+    MOST_NAME,
+    find_fault,
+    parse_moment,
+)
 from skills_mcp.analytics.spool import split_lines
 from skills_mcp.analytics.tracker import EventType
 
@@ -23,23 +29,6 @@ _MOST_LINE_BYTES = 4 * 1024 * 1024
 
 UNREADABLE = None
 """Stands for a line that is not JSON."""
-
-# An event without these data is useless.
-_NEEDED: Mapping[EventType, tuple[str, ...]] = {
-    "no_match": (),
-    "ambiguous": (),
-    "skill_served": ("skill_path",),
-    "asset_served": ("skill_path",),
-    "script_executed": ("skill_path", "file"),
-    "skill_feedback": ("skill_path",),
-    "refresh": (),
-    "events_dropped": (),
-}
-
-_KINDS: Mapping[str, EventType] = {kind: kind for kind in _NEEDED}
-
-MOST_NAME = 200
-"""Characters of a path, a name or a keyword; real ones are shorter."""
 
 MOST_TEXT = 500
 """Characters of a task or a comment: enough to understand it."""
@@ -159,15 +148,11 @@ class AskedTask:
 
 def parse_row(raw: object) -> UsageRow | None:
     """Return a checked event; None if it is no event, or of an unknown type."""
-    if not isinstance(raw, Mapping):
+    if not isinstance(raw, Mapping) or find_fault(raw):
         return None
-    name, data = raw.get("type"), raw.get("data")
-    kind = _KINDS.get(name) if isinstance(name, str) else None
-    moment = _parse_moment(raw.get("timestamp"))
-    if kind is None or moment is None or not isinstance(data, Mapping):
-        return None
-    if not all(tidy(data.get(each), MOST_NAME) for each in _NEEDED[kind]):
-        return None
+    kind, data = EVENT_TYPES[raw["type"]], raw["data"]
+    moment = parse_moment(raw["timestamp"])
+    assert moment is not None, "find_fault has looked"  # noqa: S101
     person = tidy(raw.get("server_id"), MOST_NAME)
     commit = tidy(raw.get("content_commit"), MOST_NAME)
     return UsageRow(kind, moment, "" if person == _ANONYMOUS else person, commit, data)
@@ -213,14 +198,3 @@ def _tidy_all(value: object) -> tuple[str, ...]:
 
 def _is_list(value: object) -> TypeGuard[list[object]]:
     return isinstance(value, list)
-
-
-def _parse_moment(value: object) -> datetime | None:
-    """Return a time in UTC; a time without a zone is in UTC."""
-    if not isinstance(value, str):
-        return None
-    try:
-        moment = datetime.fromisoformat(value)
-        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
-        return None

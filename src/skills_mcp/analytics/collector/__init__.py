@@ -1,0 +1,1 @@
+"""The events of all machines, in a database."""

@@ -1,0 +1,388 @@
+"""Keeps the events of all machines, each once, and the newest heartbeat of each server.
+
+Rule: what `store` has returned for is committed; what it has raised for is not in the
+database, or comes again with the same id and is known then.
+"""
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    Connection,
+    Engine,
+    RowMapping,
+    Table,
+    create_engine,
+    delete,
+    event,
+    func,
+    or_,
+    select,
+    tuple_,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import SQLAlchemyError
+
+from skills_mcp.analytics.collector.database_address import (
+    parse_address,
+    show_address,
+)
+from skills_mcp.analytics.collector.event_tables import events, heartbeats
+from skills_mcp.analytics.collector.schema_upgrade import upgrade_schema
+from skills_mcp.analytics.heartbeat import Heartbeat, ServedSource
+from skills_mcp.analytics.received_event import ReceivedEvent
+from skills_mcp.errors import EventStoreError
+from skills_mcp.files.durable import open_private
+from skills_mcp.text.redaction import redact_remembered
+from skills_mcp.text.rendering import render_time
+
+logger = logging.getLogger(__name__)
+
+# A sender waits for 5 seconds; the database has answered or failed by then.
+_CONNECT_SECONDS = 3
+_POOL_SECONDS = 2.0
+_BUSY_SECONDS = 4.0
+
+# What the database is lost for, in milliseconds, until a connection to it is given up.
+_LOST_MILLISECONDS = 10_000
+
+_CONNECTIONS = 5
+
+# Read at once; the memory of a report does not grow with the events of a year.
+_ROWS = 1000
+
+# Deleted in one transaction: a fraction of a second, in which others write.
+_PRUNED_ROWS = 5000
+
+
+_COUNTED = {"preserve_rowcount": True}  # without it an INSERT tells no number
+
+_KEYS = {"server_id", "day"}  # of heartbeats
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What became of some events."""
+
+    stored: int
+    """Events that are new."""
+    known: int
+    """Events that had been stored before."""
+
+
+class EventStore:
+    """A database of events.  All methods block, and may be called on any thread.
+
+    The tables are made or changed with the first call: a database that is down does not
+    keep the server from starting.
+
+    Args:
+        engine: From `open_engine`.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._gate = threading.Lock()
+        self._is_ready = False
+        # One writer at a time is all that SQLite has; waiting here is fair.
+        self._writer = threading.Lock() if _is_sqlite(engine) else nullcontext()
+
+    @property
+    def address(self) -> str:
+        """Where the database is, for people."""
+        return show_address(self._engine.url)
+
+    def store(
+        self, received: Sequence[ReceivedEvent], beats: Sequence[Heartbeat] = ()
+    ) -> Stored:
+        """Keep events and heartbeats, all of them or none.
+
+        Raises:
+            EventStoreError: The database cannot be reached, or refuses them.
+        """
+        now = datetime.now(UTC)
+        # In one order, so that two servers with the same events do not lock each other.
+        rows = [
+            _to_row(each, now) for each in sorted(received, key=lambda e: e.event_id)
+        ]
+        with self.writing() as connection:
+            stored = self._insert(connection, rows) if rows else 0
+            for beat in sorted(beats, key=lambda each: each.server_id):
+                stored += self._upsert(connection, beat, now)
+        return Stored(stored, len(received) + len(beats) - stored)
+
+    def store_heartbeat(self, beat: Heartbeat) -> None:
+        """Keep what a server says of itself, unless something newer of it is known.
+
+        Raises:
+            EventStoreError: The database cannot be reached, or refuses it.
+        """
+        self.store((), (beat,))
+
+    def events(
+        self, first: date | None = None, last: date | None = None
+    ) -> Iterator[Mapping[str, Any]]:
+        """Iterate over the events of some days, as they were sent, in no order.
+
+        Args:
+            first: The first day, in UTC; None for all up to the last.
+            last: The last day; None for all from the first on.
+
+        Raises:
+            EventStoreError: The database cannot be reached.
+        """
+        wanted = select(events)
+        if first:
+            wanted = wanted.where(events.c.happened_at >= _start_of(first))
+        if last and last < date.max:
+            end = _start_of(last + timedelta(days=1))
+            wanted = wanted.where(events.c.happened_at < end)
+        with self.reading() as connection:
+            found = connection.execution_options(yield_per=_ROWS).execute(wanted)
+            for row in found.mappings():
+                yield _to_event(row)
+
+    def fleet(self, since: datetime) -> tuple[Heartbeat, ...]:
+        """Return the newest heartbeat of each server that was heard from since then.
+
+        Raises:
+            EventStoreError: The database cannot be reached.
+        """
+        of_days = heartbeats.c.day >= since.astimezone(UTC).date()
+        newest = (
+            select(heartbeats.c.server_id, func.max(heartbeats.c.day))
+            .where(of_days)
+            .group_by(heartbeats.c.server_id)
+        )
+        wanted = (
+            select(heartbeats)
+            .where(tuple_(heartbeats.c.server_id, heartbeats.c.day).in_(newest))
+            .where(heartbeats.c.happened_at >= since)
+            .order_by(heartbeats.c.server_id)
+        )
+        with self.reading() as connection:
+            return tuple(map(_to_heartbeat, connection.execute(wanted).mappings()))
+
+    def prune(self, retention_days: int) -> int:
+        """Delete some events that are older than that; return how many.
+
+        It is called until it returns 0: each call is a short transaction.
+
+        Raises:
+            EventStoreError: The database cannot be reached.
+        """
+        limit = datetime.now(UTC) - timedelta(days=retention_days)
+        # The second condition is for an event whose time lies in the future.
+        old = or_(events.c.happened_at < limit, events.c.received_at < limit)
+        some = select(events.c.event_id).where(old).limit(_PRUNED_ROWS)
+        with self.writing() as connection:
+            done = connection.execute(delete(events).where(events.c.event_id.in_(some)))
+            connection.execute(
+                delete(heartbeats).where(heartbeats.c.day < limit.date())
+            )
+        return done.rowcount
+
+    def prepare(self) -> None:
+        """Make or change the tables, if this has not been done yet.
+
+        Raises:
+            EventStoreError: The database cannot be reached, or refuses it.
+        """
+        with self._gate:
+            if self._is_ready:
+                return
+            try:
+                _make_file(self._engine)
+                upgrade_schema(self._engine)
+            except (SQLAlchemyError, OSError) as error:
+                raise self._refuse(error) from error
+            self._is_ready = True
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Yield a connection for questions of other modules.
+
+        Raises:
+            EventStoreError: The database cannot be reached, or refuses a question.
+        """
+        self.prepare()
+        with self._translated(), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """Yield a connection with a transaction, which is committed at the end.
+
+        Raises:
+            EventStoreError: The database cannot be reached, or refuses something.
+        """
+        self.prepare()
+        with self._translated(), self._writer, self._engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except SQLAlchemyError as error:
+            raise self._refuse(error) from error
+
+    def _refuse(self, error: Exception) -> EventStoreError:
+        return EventStoreError(
+            f"The database of events ({self.address}) cannot be used: "
+            f"{_describe(error)}"
+        )
+
+    def _insert(self, connection: Connection, rows: list[dict[str, Any]]) -> int:
+        statement = self._insert_into(events).on_conflict_do_nothing()
+        done = connection.execute(statement, rows, execution_options=_COUNTED)
+        return max(0, done.rowcount)
+
+    def _upsert(self, connection: Connection, beat: Heartbeat, now: datetime) -> int:
+        moment = min(beat.happened_at, now)  # or a wrong clock would stay the newest
+        row = {
+            "server_id": beat.server_id,
+            "day": moment.date(),
+            "happened_at": moment,
+            "version": beat.version,
+            "transport": beat.transport,
+            "sources": [asdict(each) for each in beat.sources],
+        }
+        statement = self._insert_into(heartbeats).values(row)
+        given = statement.excluded
+        statement = statement.on_conflict_do_update(
+            index_elements=[heartbeats.c.server_id, heartbeats.c.day],
+            set_={
+                name: given[name] for name in row if name not in {"server_id", "day"}
+            },
+            where=given.happened_at > heartbeats.c.happened_at,
+        )
+        done = connection.execute(statement, execution_options=_COUNTED)
+        return max(0, done.rowcount)
+
+    def _insert_into(self, table: Table) -> sqlite.Insert | postgresql.Insert:
+        if _is_sqlite(self._engine):
+            return sqlite.insert(table)
+        return postgresql.insert(table)
+
+
+def open_event_store(text: str, home: Path) -> EventStore:
+    """Return the store that a URL names, without connecting to it.
+
+    Args:
+        text: The URL; empty for a file in a folder.
+        home: That folder.
+
+    Raises:
+        ConfigError: The URL cannot be used.
+    """
+    return EventStore(open_engine(text, home))
+
+
+def open_engine(text: str, home: Path) -> Engine:
+    """Return the engine of a database, without connecting to it.
+
+    Raises:
+        ConfigError: The URL cannot be used.
+    """
+    address = parse_address(text, home)
+    if address.get_backend_name() != "sqlite":
+        return create_engine(
+            address,
+            pool_size=_CONNECTIONS,
+            pool_timeout=_POOL_SECONDS,
+            pool_pre_ping=True,  # a connection of before a restart is replaced
+            connect_args={
+                "connect_timeout": _CONNECT_SECONDS,
+                "tcp_user_timeout": _LOST_MILLISECONDS,
+                "prepare_threshold": None,  # a pool between may change the session
+                "application_name": "skills-mcp",
+            },
+        )
+    engine = create_engine(
+        address,
+        pool_size=_CONNECTIONS,
+        pool_timeout=_POOL_SECONDS,
+        connect_args={"timeout": _BUSY_SECONDS},
+    )
+    event.listen(engine, "connect", _prepare_connection)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _prepare_connection(connection: Any, _: object) -> None:
+    connection.isolation_level = None  # `_begin` begins, also before tables are made
+    for setting in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {setting}")
+
+
+def _begin(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN")
+
+
+def _make_file(engine: Engine) -> None:
+    """Make the file of SQLite and its folder, for their owner alone."""
+    if _is_sqlite(engine):
+        file = Path(engine.url.database or "")
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        open_private(file).close()
+
+
+def _is_sqlite(engine: Engine) -> bool:
+    return engine.dialect.name == "sqlite"
+
+
+def _describe(error: Exception) -> str:
+    """Return the first line of what a database says, without a secret or a value."""
+    said = getattr(error, "orig", None) or error
+    lines = str(said).strip().splitlines() or [type(said).__name__]
+    return redact_remembered(lines[0])
+
+
+def _to_row(received: ReceivedEvent, now: datetime) -> dict[str, Any]:
+    return {
+        "event_id": received.event_id,
+        "kind": received.kind,
+        "happened_at": received.happened_at,
+        "received_at": now,
+        "server_id": received.server_id,
+        "content_commit": received.content_commit,
+        "data": dict(received.data),
+    }
+
+
+def _to_event(row: RowMapping) -> Mapping[str, Any]:
+    found = {
+        "type": row["kind"],
+        "timestamp": render_time(row["happened_at"]),
+        "server_id": row["server_id"],
+        "data": row["data"],
+        "event_id": row["event_id"],
+    }
+    if row["content_commit"] is not None:
+        found["content_commit"] = row["content_commit"]
+    return found
+
+
+def _to_heartbeat(row: RowMapping) -> Heartbeat:
+    return Heartbeat(
+        server_id=row["server_id"],
+        happened_at=row["happened_at"],
+        version=row["version"],
+        transport=row["transport"],
+        sources=tuple(ServedSource(**each) for each in row["sources"]),
+    )
+
+
+def _start_of(day: date) -> datetime:
+    return datetime.combine(day, time.min, UTC)

@@ -1,0 +1,1 @@
+"""How the tables of events were made and changed, one file for each time."""

@@ -208,7 +208,7 @@ def test_an_empty_record_says_so_to_programs_and_on_the_page_too(
     [note] = json.loads(done.stdout)["notes"]
     assert note.startswith("No event: analytics are off.")
     assert "analytics are off" in page.read_text("utf-8")
-    assert "No task yet." in page.read_text("utf-8")
+    assert "No events in these days" in page.read_text("utf-8")
 
 
 def test_a_record_of_a_newer_version_says_what_was_left_out(

@@ -20,6 +20,7 @@ GUIDE = DOCS / "how-to" / "read-the-report.md"
 SECTIONS = {
     "## Counts": usage_report.Counts,
     "## Answers": usage_report.Answers,
+    "## Before": usage_report.Totals,
     "## Periods": usage_report.PeriodAnswers,
     "## Gaps": usage_report.Gap,
     "## Rivalries": usage_report.Rivalry,

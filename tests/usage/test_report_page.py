@@ -23,12 +23,15 @@ from skills_mcp.usage import (
 )
 from skills_mcp.usage.report_page import (
     MOST_ROWS,
+    SHOWN_ROWS,
     Chart,
+    derive_cards,
     derive_ceiling,
     describe_period,
     draw_answers,
     sparkline,
 )
+from skills_mcp.usage.report_text import divide_feedback
 from skills_mcp.usage.tallies import CurrentSkill
 from skills_mcp.usage.usage_report import Answers, Period, PeriodAnswers, Release
 from skills_mcp.usage.usage_rows import tidy
@@ -183,7 +186,10 @@ def test_links_lead_to_sections_that_are_there(month: UsageReport) -> None:
         if (tag, name) == ("a", "href")
     }
     assert links <= names
-    assert len(links) == 6
+    assert links == {
+        *("over-time", "gaps", "rivalries", "feedback"),
+        *("scripts", "skills", "unserved"),
+    }
 
 
 def test_the_near_misses_of_a_task_are_shown() -> None:
@@ -238,14 +244,66 @@ def test_a_long_table_ends_and_says_how_much_is_left_out() -> None:
     )
 
     assert page.text.count("task number") == MOST_ROWS
-    assert "and 7 more: skills-mcp report --json lists all" in page.text
+    assert f"{MOST_ROWS - SHOWN_ROWS} more tasks" in page.text
+    assert f"ends after {MOST_ROWS} tasks; 7 with smaller numbers" in page.text
 
 
-def test_an_empty_report_is_a_page(month: UsageReport) -> None:
+def test_skills_that_nearly_always_help_are_folded() -> None:
+    report = aggregate(
+        [
+            *(judged("good", useful=True) for _ in range(9)),
+            judged("good", useful=False, comment="once"),
+            judged("poor", useful=True),
+            judged("poor", useful=False, comment="it lacks a step"),
+        ]
+    )
+    doubtful, helpful = divide_feedback(report)
+
+    assert [each.skill for each in doubtful] == ["poor"]
+    assert [each.skill for each in helpful] == ["good"]
+    text = rendered(report).text
+    assert text.index("it lacks a step") < text.index("1 skill that nearly always")
+
+
+def test_a_card_says_how_its_figure_changed_and_leads_to_more() -> None:
+    before = [served("a", 9), served("a", 10), missed("x", 10), missed("y", 10)]
+    now = [served("a", 12), judged("a", useful=True, day=12)]
+    span = Span(date(2026, 11, 11), date(2026, 11, 12))
+
+    report = aggregate([*before, *now], span=span)
+
+    tasks, share, *_ = derive_cards(report)
+    assert (tasks.figure, tasks.change, tasks.section) == (
+        *("1", "4 before"),
+        "over-time",
+    )
+    assert (share.figure, share.change, share.section) == (
+        *("100 %", "up from 50 %"),
+        "skills",
+    )
+
+
+def test_a_number_has_no_trend_if_the_record_begins_in_between() -> None:
+    span = Span(date(2026, 11, 11), date(2026, 11, 12))
+
+    report = aggregate([missed("x", 10), served("a", 12)], span=span)
+
+    tasks, share, *_ = derive_cards(report)
+    assert (tasks.change, share.change) == ("", "up from 0 %")
+
+
+def test_one_day_is_not_a_bar_as_wide_as_the_page() -> None:
+    chart = drawn(Answers(1, 0, 0))
+
+    assert chart.bars[0].width < chart.width / 10
+
+
+def test_an_empty_report_is_a_page_that_says_so() -> None:
     page = rendered(aggregate([]))
 
-    assert page.tags["section"] == rendered(month).tags["section"]
-    assert "Not known: the skills could not be loaded." in page.text
+    assert page.tags["section"] == 1
+    assert "no event was recorded from 1 Nov 2026 to 30 Nov 2026" in page.text
+    assert "Choose other days, or turn analytics on." in page.text
 
 
 def test_the_same_report_is_the_same_page(month: UsageReport) -> None:
@@ -258,7 +316,7 @@ PAGE = files("skills_mcp.usage") / "templates"
 def test_the_templates_are_part_of_the_package() -> None:
     names = {each.name for each in PAGE.iterdir()}
 
-    assert names == {"page.html", "page.css", "charts.html"}
+    assert names == {"page.html", "body.html", "tables.html", "page.css", "charts.html"}
     assert all(
         len(each.read_text("utf-8").splitlines()) <= 320 for each in PAGE.iterdir()
     )

@@ -145,6 +145,8 @@ def _show(report: UsageReport, notes: tuple[str, ...], wanted: ReportOptions) ->
         print_json({**render_report(report), "notes": list(notes)})
     elif not report.counts.events:
         click.echo("\n".join(notes))
+        if wanted.html:
+            click.echo(f"{wanted.html} says so, too: it has no figures.")
     elif wanted.html:
         click.echo(f"{report.counts.events:,} events are in {wanted.html}")
     else:

@@ -33,6 +33,7 @@ from skills_mcp.usage.usage_report import (
     Refreshes,
     Release,
     Span,
+    Totals,
     UsageReport,
 )
 from skills_mcp.usage.usage_rows import (
@@ -52,6 +53,35 @@ class CurrentSkills:
     answer: Answer
 
 
+class TotalsTally:
+    """The main figures of a span."""
+
+    def __init__(self) -> None:
+        self._answers: Counter[str] = Counter()
+        self._people: set[str] = set()
+        self._ratings: Counter[bool] = Counter()
+
+    def add(self, row: UsageRow) -> None:
+        """Count an event."""
+        self._people |= {row.person} - {""}
+        if row.kind == "skill_feedback":
+            self._ratings[row.is_set("useful")] += 1
+        elif _is_task(row):
+            self._answers[row.kind] += 1
+
+    def derive(self, span: Span, *, is_complete: bool) -> Totals:
+        """Return the figures."""
+        return Totals(
+            since=span.first,
+            until=span.last,
+            answers=_answers(self._answers),
+            people=len(self._people),
+            useful=self._ratings[True],
+            not_useful=self._ratings[False],
+            is_complete=is_complete,
+        )
+
+
 class Aggregation:
     """All sums of a span."""
 
@@ -60,6 +90,8 @@ class Aggregation:
         self._seen: set[int] = set()
         self._counts: Counter[str] = Counter()
         self._newest: datetime | None = None
+        self._oldest: datetime | None = None
+        self._before = TotalsTally()
         self._answers: defaultdict[date, Counter[str]] = defaultdict(Counter)
         self._people: defaultdict[date, set[str]] = defaultdict(set)
         self._releases: defaultdict[str, Seen] = defaultdict(Seen)
@@ -87,14 +119,21 @@ class Aggregation:
             self._counts["unreadable"] += 1
             return
         self._newest = max(self._newest or row.moment, row.moment)
+        self._oldest = min(self._oldest or row.moment, row.moment)
         day = row.moment.date()
-        if not self._span.first <= day <= self._span.last:
-            self._counts["outside"] += 1
+        if day not in self._span:
+            self._add_outside(raw, row)
         elif self._is_repeated(raw):
             self._counts["repeated"] += 1
         else:
             self._counts["events"] += 1
             self._count(row, day)
+
+    def _add_outside(self, raw: object, row: UsageRow) -> None:
+        self._counts["outside"] += 1
+        before = self._span.before
+        if before and row.moment.date() in before and not self._is_repeated(raw):
+            self._before.add(row)
 
     def _is_repeated(self, raw: object) -> bool:
         mark = _identify(raw)
@@ -113,9 +152,9 @@ class Aggregation:
     def _add_served(self, row: UsageRow) -> None:
         self._skill_tally.add_served(row)
         self._feedback_tally.add_served(row)
-        if row.is_set("was_ambiguous"):  # its task was counted as an ambiguous one
+        if row.is_set("was_ambiguous"):
             self._rivalry_tally.add_pick(row)
-        elif not row.is_set("was_near"):  # or as one without a match
+        if _is_task(row):
             self._answers[row.moment.date()][row.kind] += 1
 
     def _add_no_match(self, row: UsageRow) -> None:
@@ -150,6 +189,7 @@ class Aggregation:
             counts=self._derive_counts(),
             people=len(set().union(*self._people.values())),
             answers=_answers(sum(self._answers.values(), Counter())),
+            before=self._derive_before(),
             periods=self._derive_periods(span) if days else (),
             gaps=self._gap_tally.derive(answer),
             rivalries=self._rivalry_tally.derive(span, answer),
@@ -162,6 +202,13 @@ class Aggregation:
                 count=self._refreshes.total(), failures=self._refreshes[False]
             ),
         )
+
+    def _derive_before(self) -> Totals | None:
+        before = self._span.before
+        if not before or not self._oldest or self._oldest.date() > before.last:
+            return None
+        is_complete = self._oldest.date() <= before.first
+        return self._before.derive(before, is_complete=is_complete)
 
     def _derive_counts(self) -> Counts:
         count = self._counts
@@ -195,6 +242,14 @@ class Aggregation:
             Release(commit=commit, first_seen=seen.first.date())
             for commit, seen in order
         )
+
+
+def _is_task(row: UsageRow) -> bool:
+    """Whether an event is the answer to a task that no other event tells of."""
+    if row.kind != "skill_served":
+        return row.kind in {"ambiguous", "no_match"}
+    # Its task was counted as an ambiguous one, or as one without a match.
+    return not row.is_set("was_ambiguous") and not row.is_set("was_near")
 
 
 def _answers(counted: Counter[str]) -> Answers:

@@ -12,15 +12,17 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from skills_mcp.usage.report_text import (
+    describe_change,
     describe_commit,
     describe_day,
     describe_share,
     describe_unrecorded,
-    pick_feedback,
+    divide_feedback,
     pick_gaps,
     pick_scripts,
 )
 from skills_mcp.usage.usage_report import (
+    Answers,
     Period,
     PeriodAnswers,
     Release,
@@ -31,14 +33,18 @@ from skills_mcp.usage.usage_report import (
 if TYPE_CHECKING:
     from jinja2 import Template
 
-MOST_ROWS = 40
-"""Of a table; the JSON report has all rows."""
+SHOWN_ROWS = 10
+"""Of a table; the others are folded."""
+
+MOST_ROWS = 200
+"""Of a table with what is folded; the JSON report has all rows."""
 
 _WIDTH = 880.0
 _HEIGHT = 240.0
 _LEFT = 44.0  # the numbers of the axis
 _TOP = 26.0  # the names of releases
 _BOTTOM = 26.0  # the days
+_MOST_STEP = 64.0  # a bar as wide as the page says no more than a narrow one
 _GAP = 0.22  # of a step stays free between two bars
 
 _MOST_LABELS = 8  # of days: more would touch each other
@@ -74,23 +80,83 @@ def _load_template() -> "Template":
 
 def _compose(report: UsageReport, notes: tuple[str, ...]) -> dict[str, Any]:
     starts = [each.start for each in report.periods]
+    doubtful, helpful = divide_feedback(report)
     return {
         "report": report,
         "notes": notes,
+        "shown": SHOWN_ROWS,
         "most": MOST_ROWS,
+        "cards": derive_cards(report),
         "days": Span(report.since, report.until).days,
         "chart": draw_answers(report.periods, report.releases),
         "describe_period": lambda start: describe_period(start, report.period),
         "gaps": pick_gaps(report),
         "unrecorded": describe_unrecorded(report),
-        "feedback": pick_feedback(report),
+        "doubtful": doubtful,
+        "helpful": helpful,
+        "helpful_skills": len({each.skill for each in helpful}),
         "scripts": pick_scripts(report),
         "spark": lambda rivalry: sparkline(rivalry.days, starts),
-        "useful": sum(each.useful for each in report.feedback),
         "judged": sum(each.useful + each.not_useful for each in report.feedback),
         "failed": sum(each.failures + each.timeouts for each in report.scripts),
         "runs": sum(each.runs for each in report.scripts),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A figure at the head of the page, with the section that says more of it."""
+
+    kind: str
+    figure: str
+    text: str
+    section: str
+    change: str
+    """How it changed against the span before; empty if that is not known."""
+
+
+def derive_cards(report: UsageReport) -> tuple[Card, ...]:
+    """Return the main figures, and how each changed."""
+    now, before = report.answers, report.before
+    old = before.answers if before else Answers(0, 0, 0)
+    was = f"{old.tasks:,} before" if before and before.is_complete else ""
+    shares = (
+        ("served", "served", "skills"),
+        ("ambiguous", "ambiguous", "rivalries"),
+        ("no_match", "no match", "gaps"),
+    )
+    return (
+        Card(
+            "",
+            f"{now.tasks:,}",
+            "task" if now.tasks == 1 else "tasks",
+            "over-time",
+            was,
+        ),
+        *(
+            _derive_card(kind, text, section, now, old)
+            for kind, text, section in shares
+        ),
+        _derive_rating(report),
+    )
+
+
+def _derive_card(
+    kind: str, text: str, section: str, now: Answers, old: Answers
+) -> Card:
+    part, before = getattr(now, kind), getattr(old, kind)
+    change = describe_change(part, now.tasks, before, old.tasks)
+    return Card(kind, describe_share(part, now.tasks), text, section, change)
+
+
+def _derive_rating(report: UsageReport) -> Card:
+    useful = sum(each.useful for each in report.feedback)
+    judged = useful + sum(each.not_useful for each in report.feedback)
+    before = report.before
+    old = (before.useful, before.useful + before.not_useful) if before else (0, 0)
+    text = f"useful, of {judged:,} {'rating' if judged == 1 else 'ratings'}"
+    change = describe_change(useful, judged, *old)
+    return Card("good", describe_share(useful, judged), text, "feedback", change)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +210,7 @@ def draw_answers(
     if not highest:
         return None
     ceiling = derive_ceiling(highest)
-    step = (_WIDTH - _LEFT) / len(periods)
+    step = min((_WIDTH - _LEFT) / len(periods), _MOST_STEP)
     base = _HEIGHT - _BOTTOM
     scale = (base - _TOP) / ceiling
     bars = tuple(

@@ -1,5 +1,6 @@
 """The parts of a report that people read, and their words.  Pure."""
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from datetime import date, timedelta
 from itertools import groupby
@@ -16,6 +17,8 @@ from skills_mcp.usage.usage_report import (
 from skills_mcp.usage.usage_rows import tidy
 
 _MOST_COMMITS = 4  # of a skill: whether the last change helped shows in two
+
+_DOUBTFUL = 0.2  # of the ratings: fewer complaints have every skill
 
 _SHORT = 8  # characters of a commit, about as many as Git shows
 
@@ -73,6 +76,36 @@ def describe_unrecorded(report: UsageReport) -> str:
 def pick_feedback(report: UsageReport) -> list[Feedback]:
     """Return the feedback on the newest commits of each skill."""
     return _keep_newest(report.feedback, lambda each: each.skill)
+
+
+def divide_feedback(report: UsageReport) -> tuple[list[Feedback], list[Feedback]]:
+    """Return the feedback on doubtful skills, and on skills that nearly always help."""
+    bad: Counter[str] = Counter()
+    judged: Counter[str] = Counter()
+    for each in report.feedback:
+        bad[each.skill] += each.not_useful
+        judged[each.skill] += each.useful + each.not_useful
+    doubtful = {path for path in bad if 0 < bad[path] >= _DOUBTFUL * judged[path]}
+    rows = pick_feedback(report)
+    return (
+        [each for each in rows if each.skill in doubtful],
+        [each for each in rows if each.skill not in doubtful],
+    )
+
+
+def describe_change(part: int, whole: int, before: int, whole_before: int) -> str:
+    """Return how a share changed, in words; empty if one of them is unknown.
+
+    >>> describe_change(85, 100, 41, 50), describe_change(1, 2, 0, 0)
+    ('up from 82 %', '')
+    """
+    if not whole or not whole_before:
+        return ""
+    old = describe_share(before, whole_before)
+    if describe_share(part, whole) == old:
+        return "as before"
+    is_more = part * whole_before > before * whole
+    return f"{'up' if is_more else 'down'} from {old}"
 
 
 def pick_scripts(report: UsageReport) -> list[ScriptUse]:

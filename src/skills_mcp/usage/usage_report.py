@@ -38,6 +38,19 @@ class Span:
             return "day"
         return "week" if self.days <= _MOST_WEEKED_DAYS else "month"
 
+    @property
+    def before(self) -> "Span | None":
+        """The span of the same length just before; None before the first year."""
+        last = self.first.toordinal() - 1
+        first = last - self.days + 1
+        return (
+            Span(date.fromordinal(first), date.fromordinal(last)) if first > 0 else None
+        )
+
+    def __contains__(self, day: date) -> bool:
+        """Whether a day is one of the span."""
+        return self.first <= day <= self.last
+
     def starting(self, day: date) -> "Span":
         """Return the part of the span from a day on."""
         return Span(min(max(self.first, day), self.last), self.last)
@@ -96,6 +109,21 @@ class Answers:
     def tasks(self) -> int:
         """The number of all tasks."""
         return self.served + self.ambiguous + self.no_match
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """The main figures of some days."""
+
+    since: date
+    until: date
+    answers: Answers
+    people: int
+    useful: int
+    """Ratings that call a skill useful."""
+    not_useful: int
+    is_complete: bool
+    """Whether events go back to the first of these days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +284,8 @@ class UsageReport:
     counts: Counts
     people: int
     answers: Answers
+    before: Totals | None
+    """The span of the same length just before; None if nothing is known of it."""
     periods: tuple[PeriodAnswers, ...]
     gaps: tuple[Gap, ...]
     rivalries: tuple[Rivalry, ...]

@@ -27,6 +27,7 @@ def test_the_rooms_are_those_of_the_source() -> None:
         ("## The walk of a request", {"get_skill"}),  # a tool, as are those below
         ("## The walk of a request over HTTP", {"/readyz"}),
         ("## The walk of a call inside another program", {"skills_mcp.open"}),
+        ("## The walk of a page", {"/?q=login", "/api"}),
         ("## The walk of a refresh", {"refresh_skills"}),
         (
             "## The walk of a script",

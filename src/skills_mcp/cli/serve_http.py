@@ -25,6 +25,7 @@ def run_http(application: Application) -> None:
         from skills_mcp.server.app import create_server
         from skills_mcp.server.http.serving import serve_http
         from skills_mcp.server.telemetry import find_telemetry
+        from skills_mcp.web import create_site
 
         library = application.library
         _refuse_discovery(library.config)
@@ -36,8 +37,8 @@ def run_http(application: Application) -> None:
             server,
             library,
             application.publisher,
-            library.config.http,
             find_telemetry(os.environ),
+            create_site(library),
         )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from itertools import islice
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from skills_mcp.analytics.privacy import Text
 from skills_mcp.analytics.tracker import Observer, Tracker
@@ -60,6 +61,7 @@ from skills_mcp.skills.assets import (
     read_file,
     read_lines,
 )
+from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.inheritance import files_in_chain, find_in_chain
 from skills_mcp.skills.model import Asset, Scope, Skill, SkillPath
 from skills_mcp.skills.scoping import EVERYWHERE, Scoping
@@ -70,6 +72,7 @@ from skills_mcp.snapshots.snapshot import Snapshot
 from skills_mcp.text.rendering import name_some
 
 if TYPE_CHECKING:  # imported when they are used, after the first answer
+    from skills_mcp.library.browsing import BrowsedPage, BrowseRequest, Shelf
     from skills_mcp.library.catalog import CatalogStyle, SkillCatalog
     from skills_mcp.library.runs import Runs
     from skills_mcp.library.skill_folder import SkillFolder
@@ -112,6 +115,8 @@ class SkillLibrary:
         self._open_runs = open_runs
         self._runs: list[Runs] = []  # one, which those who see less share
         self._access = EVERYTHING
+        # Of each set of skills that is in use; those who see less share it, too.
+        self._shelves: WeakKeyDictionary[SkillIndex, Shelf] = WeakKeyDictionary()
 
     def seen_by(self, access: Access) -> "SkillLibrary":
         """Return the same library as one caller sees it: with no other skills.
@@ -557,6 +562,23 @@ class SkillLibrary:
             # A search lists all that shares a word with it, so that nothing is near.
             self._miss(query, NoMatch(), commit)
         return found
+
+    def browse(self, request: "BrowseRequest") -> "BrowsedPage":
+        """Return a page of the skills that a person asks for.  Blocking.
+
+        It is no event: nothing is given to an agent, and no task has missed.
+
+        Raises:
+            InvalidArgumentsError: The cursor is that of another request, or of another
+                state of the skills.
+        """
+        from skills_mcp.library.browsing import Shelf, browse
+
+        snapshot = self.snapshot
+        shelf = self._shelves.get(snapshot.index)
+        if shelf is None:
+            shelf = self._shelves[snapshot.index] = Shelf(snapshot)
+        return browse(snapshot, shelf, request)
 
     def load_skill(self, name: str, *, known_digest: str | None = None) -> LoadedSkill:
         """Return a skill by its path or name.

@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skills_mcp.config import Http
+from skills_mcp.server.http.protected_resource import PATH
 from skills_mcp.server.http.refusals import refuse
 
 # Longer than a burst of a thousand calls takes, and shorter than any client waits.
@@ -56,7 +57,7 @@ class Admission:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        is_stream = _opens_stream(scope["method"], headers)
+        is_stream = scope["path"] == PATH and _opens_stream(scope["method"], headers)
         body = _Body(_MAX_STREAM_BODY_BYTES if is_stream else self._http.max_body_bytes)
         try:
             refusal = await self._read(body, headers, receive)

@@ -2,7 +2,7 @@
 
 import anyio
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skills_mcp.config import Config
 from skills_mcp.server.app import SkillsServer
@@ -23,6 +23,7 @@ def create_application(
     *,
     ending: anyio.Event,
     webhook: Webhook | None = None,
+    web: ASGIApp | None = None,
 ) -> ASGIApp:
     """Return the application of the port of MCP.
 
@@ -31,6 +32,8 @@ def create_application(
         config: The settings.
         ending: Is set when the server ends.
         webhook: Has a route of its own; without one there is no such route.
+        web: Answers at every path that is not one of MCP; it finds the caller in the
+            scope of a request, as MCP does. Without it there are no such paths.
 
     Raises:
         ConfigError: The settings do not say under which addresses it is called, or
@@ -44,10 +47,23 @@ def create_application(
         max_request_body_size=http.max_body_bytes,
         transport_security=_CHECKED_BEFORE,
     )
-    app = Streams(signed_in(app, http, config.access or None), ending=ending)
+    app = Streams(app, ending=ending)
+    if web:
+        app = _beside(app, web)
+    app = signed_in(app, http, config.access or None)
     if webhook:
         app = webhook.in_front_of(app)
     app = Admission(app, http=http)
     return checked(
         app, Addresses.of(http), trust_proxy_headers=http.trust_proxy_headers
     )
+
+
+def _beside(mcp: ASGIApp, web: ASGIApp) -> ASGIApp:
+    """Return an application that answers at the path of MCP, and leaves the rest."""
+
+    async def choose(scope: Scope, receive: Receive, send: Send) -> None:
+        is_web = scope["type"] == "http" and scope["path"] != PATH
+        await (web if is_web else mcp)(scope, receive, send)
+
+    return choose

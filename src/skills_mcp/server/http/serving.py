@@ -69,8 +69,8 @@ async def serve_http(
     server: SkillsServer,
     library: SkillLibrary,
     publisher: Publisher,
-    http: Http,
     telemetry: Telemetry | None = None,
+    web: ASGIApp | None = None,
 ) -> None:
     """Serve until a signal comes, then end everything that was started.
 
@@ -82,6 +82,7 @@ async def serve_http(
     Raises:
         ConfigError: A port cannot be opened, or the webhook has no secret.
     """
+    http = library.config.http
     webhook = open_webhook(library, http)
     ending, draining, failed = anyio.Event(), anyio.Event(), anyio.Event()
     connections = bounded(http.request_timeout_seconds, open_files_for(http))
@@ -89,7 +90,7 @@ async def serve_http(
     health = Health(library)
     metrics = await _measure(server, library, publisher, telemetry)
     application = create_application(
-        server, library.config, ending=draining, webhook=webhook
+        server, library.config, ending=draining, webhook=webhook, web=web
     )
     closing = Closing(application, ending=ending)
     measured = RequestMetrics(closing, metrics=metrics)
@@ -110,6 +111,8 @@ async def serve_http(
         for work in (*works, partial(operations.serve, [operating])):
             tasks.start_soon(run_or_end, work, ending, failed)
         logger.info("Operations at %s", _derive_url(operating, ""))
+        if web:
+            logger.info("Serving pages at %s", _derive_url(listening, "/"))
         logger.info("Serving MCP at %s", _derive_url(listening, PATH))
         tasks.start_soon(_drain, ending, health, http.drain_seconds, close)
         await run_or_end(partial(port.serve, [listening]), ending, failed)

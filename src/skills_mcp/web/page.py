@@ -1,0 +1,100 @@
+"""A page: its template, and what every page shows around its own content."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from skills_mcp.about import __version__
+from skills_mcp.identity.principal import PRINCIPAL_KEY, Principal
+from skills_mcp.library import SkillLibrary
+from skills_mcp.web.visitors import VISITOR_KEY, Visitor
+
+_STRANGER = Visitor(principal=None)
+
+
+@dataclass(frozen=True, slots=True)
+class NavigationLink:
+    """A link that every page has at its top."""
+
+    title: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class SiteState:
+    """What all requests to the pages share."""
+
+    library: SkillLibrary
+    navigation: tuple[NavigationLink, ...]
+    prefix: str
+    """What stands in front of every path, where a proxy serves other things, too."""
+
+
+def state_of(request: Request) -> SiteState:
+    """Return what all requests share."""
+    state: SiteState = request.app.state.site
+    return state
+
+
+def library_of(request: Request) -> SkillLibrary:
+    """Return the skills as the caller of a request sees them.
+
+    Raises:
+        KeyError: The request came past the sign-in, which is a defect of this program.
+    """
+    principal: Principal = request.scope[PRINCIPAL_KEY]
+    return state_of(request).library.seen_by(principal.access)
+
+
+def render_page(
+    request: Request, template: str, *, status: int = 200, **content: Any
+) -> HTMLResponse:
+    """Return a page.
+
+    Args:
+        request: What is answered.
+        template: The file of the template, which extends `layout.html`.
+        status: That of the answer.
+        content: What the template shows; everything is escaped.
+    """
+    html = _open_templates().get_template(template).render(_frame(request) | content)
+    return HTMLResponse(html, status)
+
+
+def _frame(request: Request) -> dict[str, Any]:
+    """Return what `layout.html` shows."""
+    state = state_of(request)
+    visitor: Visitor = request.scope.get(VISITOR_KEY, _STRANGER)
+    return {
+        "navigation": state.navigation,
+        "here": request.url.path,
+        "root": state.prefix,
+        "visitor": visitor,
+        "version": __version__,
+    }
+
+
+@cache
+def _open_templates() -> Environment:
+    templates = Environment(
+        loader=PackageLoader("skills_mcp.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters["query"] = _render_query
+    return templates
+
+
+def _render_query(given: Mapping[str, str | None]) -> str:
+    """Return the query of a URL with those values that are not empty."""
+    from urllib.parse import urlencode
+
+    told = urlencode({name: value for name, value in given.items() if value})
+    return f"?{told}" if told else ""

@@ -1,0 +1,70 @@
+"""The pages and REST as one application, which another one lets callers into."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from skills_mcp.errors import SkillsError
+from skills_mcp.library import SkillLibrary
+from skills_mcp.web.catalogue_page import show_catalogue
+from skills_mcp.web.page import NavigationLink, SiteState
+from skills_mcp.web.refused_page import (
+    refuse_address,
+    refuse_after_failure,
+    refuse_skills_error,
+)
+from skills_mcp.web.security_headers import SecurityHeaders
+
+_STATIC = Path(__file__).parent / "static"
+
+# In this order, and each only if there is a route of its name.
+_NAVIGATION = {
+    "catalogue": "Catalogue",
+    "try": "Try a task",
+    "problems": "Problems",
+    "sources": "Sources",
+    "report": "Report",
+    "add": "Add",
+}
+
+
+def create_site(library: SkillLibrary) -> ASGIApp:
+    """Return the pages.
+
+    Each request has to bring its caller in the scope of ASGI, under `PRINCIPAL_KEY`.
+
+    Args:
+        library: What is shown, and to each caller only what that caller may see.
+    """
+    routes = _routes()
+    site = Starlette(
+        routes=routes,
+        middleware=[Middleware(SecurityHeaders)],
+        exception_handlers={
+            HTTPException: refuse_address,
+            SkillsError: refuse_skills_error,
+            Exception: refuse_after_failure,
+        },
+    )
+    prefix = urlsplit(library.config.http.base_url).path.rstrip("/")
+    site.state.site = SiteState(library, _find_navigation(routes), prefix)
+    return site
+
+
+def _routes() -> list[BaseRoute]:
+    return [
+        Route("/", show_catalogue, name="catalogue"),
+        Mount("/static", StaticFiles(directory=_STATIC), name="static"),
+    ]
+
+
+def _find_navigation(routes: list[BaseRoute]) -> tuple[NavigationLink, ...]:
+    paths = {route.name: route.path for route in routes if isinstance(route, Route)}
+    titles = _NAVIGATION.items()
+    return tuple(NavigationLink(title, paths[n]) for n, title in titles if n in paths)

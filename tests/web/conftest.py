@@ -1,0 +1,143 @@
+"""A real server, and a real browser that looks at its pages."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, Request, sync_playwright
+
+from tests.http_server import HttpServer, served
+from tests.support import SKILLS_CONTENT
+
+CHROMIUM = shutil.which("chromium")
+
+WIDTHS = (390, 1_024, 1_600)
+
+Scheme = Literal["light", "dark"]
+
+# What Chromium would do besides showing pages; and it runs as root in a container.
+_ARGUMENTS = (
+    *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update"),
+    "--disable-sync",
+)
+
+
+@dataclass
+class Site:
+    """Pages that are served, and what a browser has asked for on them."""
+
+    server: HttpServer
+    browser: Browser
+    asked: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    _left: ExitStack = field(default_factory=ExitStack)
+
+    @property
+    def url(self) -> str:
+        """The address of the catalogue."""
+        return self.server.url.removesuffix("mcp")
+
+    def open(
+        self,
+        path: str = "",
+        *,
+        width: int = 1_024,
+        scheme: Scheme = "light",
+        scripts: bool = True,
+    ) -> Page:
+        """Open a page in a browser that knows nothing of the others."""
+        context = self.browser.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,
+            java_script_enabled=scripts,
+        )
+        self._left.callback(context.close)
+        page = context.new_page()
+        page.on("request", self._note)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("console", lambda said: self._hear(said.type, said.text))
+        page.goto(f"{self.url}{path}")
+        return page
+
+    def close(self) -> None:
+        """Close every page."""
+        self._left.close()
+
+    def _note(self, request: Request) -> None:
+        self.asked.append(request.url)
+
+    def _hear(self, kind: str, text: str) -> None:
+        # A page that is not there is a page, too.
+        if kind == "error" and "404" not in text:
+            self.errors.append(text)
+
+    def require_own_requests(self) -> None:
+        """Fail if a page has asked another server, or a script has failed."""
+        own = urlsplit(self.url).netloc
+        assert [url for url in self.asked if urlsplit(url).netloc != own] == []
+        assert self.errors == []
+
+
+def find_barriers(page: Page) -> list[str]:
+    """Return what axe finds that keeps people from using a page."""
+    found = Axe().run(page).response["violations"]
+    return [f"{each['id']}: {node['html']}" for each in found for node in each["nodes"]]
+
+
+def measure_overflow(page: Page) -> int:
+    """Return by how many pixels a page is wider than its window."""
+    script = (
+        "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    )
+    width: int = page.evaluate(script)
+    return width
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium, with a folder of its own.
+
+    Of one module, in which no test may be `async`: Playwright keeps an event loop
+    running in the thread of the tests until it is stopped.
+    """
+    if CHROMIUM is None and not os.environ.get("CI"):
+        pytest.skip("chromium is missing; Debian's package chromium has it")
+    assert CHROMIUM, "CI has to install chromium"
+    with sync_playwright() as driver, tempfile.TemporaryDirectory() as folder:
+        chromium = driver.chromium.launch(
+            executable_path=CHROMIUM,
+            args=_ARGUMENTS,
+            env={**os.environ, "HOME": folder},
+        )
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def site(browser: Browser) -> Iterator[Site]:
+    """The pages of the fixtures."""
+    with opened_site(browser) as opened:
+        yield opened
+
+
+@contextmanager
+def opened_site(
+    browser: Browser, content: Path = SKILLS_CONTENT, **settings: object
+) -> Iterator[Site]:
+    """Serve a folder, and open its pages; settings are those of `config.yaml`."""
+    with served(settings, content=content) as server:
+        server.wait_for_log(" skills at ")
+        opened = Site(server, browser)
+        try:
+            yield opened
+        finally:
+            opened.close()

@@ -27,7 +27,7 @@ from skills_mcp.snapshots.snapshot import Snapshot
 SkillFormat = Literal["package", "rule"]
 """A folder with a `SKILL.md`, or a Markdown file in a tree of rules."""
 
-FacetName = Literal["source", "area", "format", "scope", "problems", "used"]
+FacetName = Literal["source", "area", "format", "owner", "problems", "used"]
 
 FACETS: tuple[FacetName, ...] = get_args(FacetName)
 
@@ -55,7 +55,7 @@ class BrowsedSkill:
     """Where its source stands in the tree; `.` for the top."""
     area: str
     """The first folder of its path; `.` if it lies in none."""
-    scope: Scope
+    owner: Scope
     always_apply: bool
     commit: str | None
     """Of its source; None for a folder."""
@@ -126,7 +126,7 @@ class Shelf:
             "source": [sources[homes[number]] for number in numbers],
             "area": [derive_area(row.path) for row in listed],
             "format": [derive_format(file) for file in self.files],
-            "scope": [row.scope for row in listed],
+            "owner": [row.scope for row in listed],
             "problems": ["yes" if count else "no" for count in self.problems],
         }
 
@@ -255,7 +255,7 @@ def _show(
         format=derive_format(skill.file),
         source=facets["source"][place],
         area=facets["area"][place],
-        scope=skill.scope,
+        owner=skill.scope,
         always_apply=skill.always_apply,
         commit=derive_place(snapshot.content, skill).commit,
         problems=shelf.problems[place],

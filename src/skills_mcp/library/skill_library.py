@@ -54,6 +54,7 @@ from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.search import SearchResult, search
 from skills_mcp.routing.tokens import tokenize
 from skills_mcp.skills.assets import (
+    FileContent,
     FilePart,
     Lines,
     find_files,
@@ -74,6 +75,7 @@ from skills_mcp.text.rendering import name_some
 if TYPE_CHECKING:  # imported when they are used, after the first answer
     from skills_mcp.library.browsing import BrowsedPage, BrowseRequest, Shelf
     from skills_mcp.library.catalog import CatalogStyle, SkillCatalog
+    from skills_mcp.library.preview import SkillPreview
     from skills_mcp.library.runs import Runs
     from skills_mcp.library.skill_folder import SkillFolder
     from skills_mcp.routing.explanation import Explanation
@@ -579,6 +581,34 @@ class SkillLibrary:
         if shelf is None:
             shelf = self._shelves[snapshot.index] = Shelf(snapshot)
         return browse(snapshot, shelf, request)
+
+    def preview(self, name: str) -> "SkillPreview":
+        """Return a skill as a person looks at it.  Blocking.
+
+        It is no event: nothing is given to an agent.
+
+        Raises:
+            SkillsError: No skill, several, or a hidden one; the subclass says which.
+        """
+        from skills_mcp.library.preview import compose_preview
+
+        snapshot = self.snapshot
+        return compose_preview(snapshot, snapshot.index.resolve(name))
+
+    def preview_file(self, name: str, file: str) -> FileContent:
+        """Return the whole of a file of a skill, for a person.  Blocking.
+
+        It is no event. The largest file is the one that `get_asset` returns.
+
+        Raises:
+            SkillsError: No skill, several, or a hidden one; the subclass says which.
+            FileError: The file cannot be handed out; the subclass says why.
+        """
+        snapshot = self.snapshot
+        skill = snapshot.index.resolve(name)
+        owner, _, found = _find_owner(snapshot, skill, file)
+        limit = snapshot.config.assets.max_size_bytes
+        return read_file(owner, found, max_bytes=limit)
 
     def load_skill(self, name: str, *, known_digest: str | None = None) -> LoadedSkill:
         """Return a skill by its path or name.

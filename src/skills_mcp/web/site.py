@@ -19,6 +19,7 @@ from skills_mcp.web.refused_page import (
     refuse_after_failure,
     refuse_skills_error,
 )
+from skills_mcp.web.rest import rest_routes
 from skills_mcp.web.security_headers import SecurityHeaders
 
 _STATIC = Path(__file__).parent / "static"
@@ -60,6 +61,7 @@ def create_site(library: SkillLibrary) -> ASGIApp:
 def _routes() -> list[BaseRoute]:
     return [
         Route("/", show_catalogue, name="catalogue"),
+        *rest_routes(),
         Mount("/static", StaticFiles(directory=_STATIC), name="static"),
     ]
 

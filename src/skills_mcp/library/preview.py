@@ -1,0 +1,91 @@
+"""What a person looks at of one skill: its text by origin, and its files.
+
+Rule: nothing here is an event, and the text is the one that an agent gets.
+"""
+
+from dataclasses import dataclass, field
+
+from skills_mcp.library.answers import (
+    Provenance,
+    compose_instructions,
+    derive_digest,
+    derive_place,
+    derive_provenance,
+)
+from skills_mcp.library.browsing import SkillFormat, derive_format
+from skills_mcp.skills.inheritance import escape_headers, find_owners
+from skills_mcp.skills.model import Skill, SkillPath
+from skills_mcp.snapshots.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextSection:
+    """A part of a composed text, and the skill that it comes from."""
+
+    path: SkillPath
+    file: str
+    """Within its repository or folder."""
+    commit: str | None
+    """Of its source; None for a folder."""
+    body: str = field(repr=False)
+    """As an agent gets it, without the header above it."""
+    is_own: bool
+    """Whether it is the skill's own text, and no rule above it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewFile:
+    """A file that can be read by the name of a skill."""
+
+    file: str
+    size_bytes: int
+    owner: SkillPath
+    """The skill itself, or the one above that it is inherited from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillPreview:
+    """A skill as a person looks at it."""
+
+    skill: Skill
+    format: SkillFormat
+    sections: tuple[TextSection, ...]
+    """From the most general rule to the skill's own text."""
+    text: str = field(repr=False)
+    """All of it, as an agent gets it."""
+    files: tuple[PreviewFile, ...]
+    digest: str
+    provenance: Provenance
+    other_places: tuple[SkillPath, ...]
+    """The paths of identical copies, which the skill stands for."""
+
+
+def compose_preview(snapshot: Snapshot, skill: Skill) -> SkillPreview:
+    """Return what there is to see of a skill."""
+    index, content = snapshot.index, snapshot.content
+    chain = index.lineage(skill) if skill.inherit else (skill,)
+    owners = find_owners(index, skill)
+    return SkillPreview(
+        skill=skill,
+        format=derive_format(skill.file),
+        sections=tuple(_show_section(snapshot, each, skill) for each in chain),
+        text=compose_instructions(index, skill),
+        files=tuple(
+            PreviewFile(file, owner.files[file].size_bytes, owner.path)
+            for file, owner in sorted(owners.items())
+        ),
+        digest=derive_digest(index, skill),
+        provenance=derive_provenance(content, index, skill),
+        other_places=index.other_places(skill.path),
+    )
+
+
+def _show_section(snapshot: Snapshot, member: Skill, skill: Skill) -> TextSection:
+    place = derive_place(snapshot.content, member)
+    return TextSection(
+        path=member.path,
+        file=place.path,
+        commit=place.commit,
+        body=escape_headers(member.body),
+        is_own=member.path == skill.path,
+    )

@@ -13,9 +13,9 @@ from skills_mcp.errors import ConfigError
 from tests.config.places import operator
 
 SECTIONS = (
-    "access, analytics, assets, catalog, commands, discover, embedding, files, http, "
-    "limits, "
-    "matching, refresh, responses, scripts, search, sources, sync, toolsets, "
+    "access, analytics, assets, catalog, commands, discover, embedding, events, "
+    "files, http, limits, matching, refresh, responses, scripts, search, sources, "
+    "sync, toolsets, "
     "trust_content_config, visibility, web"
 )
 

@@ -58,6 +58,7 @@ OF_THE_OPERATOR = {
     "toolsets": ["packages"],
     "access": [{"allow": ["*"]}],
     "http": {"allow_anonymous": True, "auth": {"issuer": "https://evil.example"}},
+    "events": {"database": "postgresql+psycopg://evil.example/x"},
     "web": {"trusted_header": {"user": "X-User", "proxies": ["10.0.0.1"]}},
     "commands": {"enabled": True, "allowed": ["bash"], "nonsense": 1},
     "embedding": {"provider": "openai", "base_url": "https://evil.example"},

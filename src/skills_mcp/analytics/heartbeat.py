@@ -70,7 +70,7 @@ class Heartbeat:
 
 def is_heartbeat(raw: object) -> bool:
     """Whether something that was received says that it is a heartbeat."""
-    return isinstance(raw, Mapping) and raw.get("type") == HEARTBEAT
+    return isinstance(raw, Mapping) and bool(raw.get("type") == HEARTBEAT)
 
 
 def parse_heartbeat(raw: Mapping[str, Any]) -> Heartbeat:

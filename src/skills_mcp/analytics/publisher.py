@@ -75,16 +75,19 @@ class Publisher:
         outbox: Where the events are, and where they go.
         rules: Read before every round; without an endpoint events are only kept.
         is_offline: Read before every round; nothing is sent while it is true.
+        read_token: Returns the token for an endpoint, or an empty text; called on a
+            thread, before every round.
         transport: Stands in for the network in tests.
         interval_seconds: Between two rounds.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - two of them are for tests
         self,
         outbox: Outbox,
         rules: Callable[[], Analytics],
         *,
         is_offline: Callable[[], bool] = lambda: False,
+        read_token: Callable[[str], str] = lambda _: "",
         transport: "httpx.AsyncBaseTransport | None" = None,
         interval_seconds: float = INTERVAL_SECONDS,
     ) -> None:
@@ -92,6 +95,7 @@ class Publisher:
         """Where the events are."""
         self._rules = rules
         self._is_offline = is_offline
+        self._read_token = read_token
         self._transport = transport
         self._interval_seconds = interval_seconds
         self._receiver = ReceiverState(outbox.spool.directory)
@@ -213,7 +217,7 @@ class Publisher:
         import httpx
 
         try:
-            return self._open_client(httpx.URL(endpoint))
+            return self._open_client(httpx.URL(endpoint), self._read_token(endpoint))
         except (httpx.InvalidURL, ImportError, OSError, ValueError) as error:
             return Verdict(
                 Meaning.LATER,
@@ -221,13 +225,14 @@ class Publisher:
                 f"environment names, cannot be used: {_describe(error)}",
             )
 
-    def _open_client(self, address: "httpx.URL") -> "httpx.AsyncClient":
+    def _open_client(self, address: "httpx.URL", token: str) -> "httpx.AsyncClient":
         import httpx
 
         is_local = address.host in {"localhost", "::1"} or address.host[:4] == "127."
         return httpx.AsyncClient(
             timeout=httpx.Timeout(TIMEOUT_SECONDS, connect=_CONNECT_SECONDS),
             transport=self._transport,
+            headers={"Authorization": f"Bearer {token}"} if token else None,
             mounts={f"all://{address.netloc.decode()}": None} if is_local else None,
             follow_redirects=False,
         )

@@ -21,6 +21,7 @@ from skills_mcp.bootstrap.mounting import (
     find_secret,
 )
 from skills_mcp.config import (
+    Analytics,
     Config,
     Embedding,
     Layer,
@@ -32,18 +33,23 @@ from skills_mcp.config import (
 from skills_mcp.config.values import AlgorithmSetting
 from skills_mcp.embeddings import open_embedding
 from skills_mcp.errors import ConfigError, SyncError
+from skills_mcp.files.durable import read_regular
 from skills_mcp.library import SkillLibrary
 from skills_mcp.snapshots.current import CurrentSnapshot
+from skills_mcp.text.redaction import remember_secret
 
 if TYPE_CHECKING:
+    from skills_mcp.analytics.collector.event_store import EventStore
     from skills_mcp.library.runs import Runs
 
 logger = logging.getLogger(__name__)
 
 __all__ = [
     "Application",
+    "EventCollection",
     "Options",
     "build",
+    "collect_events",
     "find_secret",
     "load_rules",
     "open_record",
@@ -115,8 +121,43 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
         outbox,
         lambda: library.config.analytics,
         is_offline=lambda: library.config.sync.offline,
+        read_token=partial(_read_token, config.analytics, environment),
     )
     return Application(library, publisher)
+
+
+@dataclass(frozen=True, slots=True)
+class EventCollection:
+    """Where a server over HTTP puts events: its own, and those of other servers."""
+
+    publisher: Publisher
+    store: "EventStore | None"
+    """None if `events.enabled` is false."""
+
+
+def collect_events(
+    application: Application, environment: Mapping[str, str]
+) -> EventCollection:
+    """Open the database of events of a server over HTTP, without connecting to it.
+
+    Raises:
+        ConfigError: `events.database` cannot be used.
+    """
+    library = application.library
+    if not library.config.events.enabled:
+        return EventCollection(application.publisher, None)
+    from skills_mcp.analytics.collector.event_store import open_event_store
+    from skills_mcp.analytics.collector.own_events import OwnEvents
+
+    store = open_event_store(library.config.events.database, _home(environment))
+    own = OwnEvents(
+        application.publisher.outbox,
+        lambda: library.config.analytics,
+        store,
+        is_offline=lambda: library.config.sync.offline,
+        read_token=partial(_read_token, library.config.analytics, environment),
+    )
+    return EventCollection(own, store)
 
 
 def _open_runs(tracker: Tracker, home: Path, environment: Mapping[str, str]) -> "Runs":
@@ -186,6 +227,29 @@ def load_rules(options: Options, environment: Mapping[str, str]) -> Config:
 def open_record(environment: Mapping[str, str]) -> Record:
     """Return the events that were written on this machine."""
     return Record(_home(environment))
+
+
+def _read_token(rules: Analytics, environment: Mapping[str, str], endpoint: str) -> str:
+    """Return the token for an endpoint; empty if there is none.
+
+    Only the endpoint that the operator has set gets it, and never one that content
+    names.
+    """
+    if endpoint != rules.endpoint:
+        return ""
+    token = environment.get("ANALYTICS_TOKEN", "")
+    if rules.token_file:
+        raw = read_regular(Path(rules.token_file).expanduser())
+        if raw is None:
+            logger.warning("analytics.token_file: %s cannot be read", rules.token_file)
+            return ""
+        token = raw.decode("utf-8", "replace")
+    token = token.strip()
+    if not (token.isascii() and token.isprintable()):
+        logger.warning("The token for analytics.endpoint holds odd characters")
+        return ""
+    remember_secret(token)
+    return token
 
 
 def _open_settings(

@@ -1,12 +1,13 @@
 """`skills-mcp --transport http`: one server for many callers."""
 
 import os
+from functools import partial
 from importlib.util import find_spec
 
 import anyio
 
 from skills_mcp.about import DISTRIBUTION
-from skills_mcp.bootstrap import Application
+from skills_mcp.bootstrap import Application, collect_events
 from skills_mcp.cli.options import readable_errors
 from skills_mcp.config import Config
 from skills_mcp.errors import ConfigError
@@ -15,7 +16,7 @@ from skills_mcp.processes.memory import (
     garbage_collector_paused,
 )
 
-_NEEDED = ("jwt", "prometheus_client", "uvicorn")
+_NEEDED = ("alembic", "jwt", "prometheus_client", "sqlalchemy", "uvicorn")
 
 
 def run_http(application: Application) -> None:
@@ -31,14 +32,18 @@ def run_http(application: Application) -> None:
         _refuse_discovery(library.config)
         with garbage_collector_paused():
             server = create_server(library, is_shared=True)
+        collection = collect_events(application, os.environ)
         freeze_garbage_collector()
         anyio.run(
-            serve_http,
-            server,
-            library,
-            application.publisher,
-            find_telemetry(os.environ),
-            create_site(library),
+            partial(
+                serve_http,
+                server,
+                library,
+                collection.publisher,
+                telemetry=find_telemetry(os.environ),
+                web=create_site(library),
+                store=collection.store,
+            )
         )
 
 

@@ -36,6 +36,7 @@ from skills_mcp.config.values import (
     ProgramName,
     Ratio,
     ReplyCharacters,
+    RetentionDays,
     Root,
     SandboxDemand,
     Seconds,
@@ -369,6 +370,17 @@ class Analytics(Section):  # 001 §10
         description="The URL that events are posted to; without one they stay on "
         "this machine.",
     )
+    token_file: str = Field(
+        default="",
+        description="A file with the token that the endpoint asks for, sent as "
+        "`Authorization: Bearer`; without one, that of the variable "
+        "`ANALYTICS_TOKEN`, or none.",
+    )
+    heartbeats: bool = Field(
+        default=True,
+        description="Whether the endpoint is told, once per "
+        "`refresh.interval_minutes`, which commit this server serves.",
+    )
     context: Disclosure = Field(
         default="hashed",
         description="How texts by agents are recorded, such as tasks. full: as "
@@ -389,6 +401,29 @@ class Analytics(Section):  # 001 §10
         default=90,
         description="Days for which recorded events are kept on this machine; 0 "
         "deletes them once they are sent.",
+    )
+
+
+class Events(Section):
+    """Where the server over HTTP keeps the events of all machines."""
+
+    enabled: bool = Field(
+        default=True,
+        description="Whether `POST /events` takes events and keeps them.",
+    )
+    database: str = Field(
+        default="",
+        description="The URL of the database, such as "
+        "`postgresql+psycopg://USER@HOST/DATABASE`; without one, the file "
+        "`events.db` of SQLite in the home of skills-mcp.",
+    )
+    ingest_token_file: str = Field(
+        default="",
+        description="A file with the tokens that senders of events may use, one in a "
+        "line; without one they sign in with the scope `skills:events`.",
+    )
+    retention_days: RetentionDays = Field(
+        default=400, description="Days for which events are kept."
     )
 
 
@@ -718,6 +753,7 @@ class Config(Section):
     scripts: Scripts = Scripts.model_construct()
     commands: Commands = Commands.model_construct()
     analytics: Analytics = Analytics.model_construct()
+    events: Events = Events.model_construct()
     trust_content_config: bool = Field(
         default=False,
         description="Whether the config.yaml of a remote repository may set more.",

@@ -25,6 +25,7 @@ Patience = Annotated[float, Field(ge=0.1, le=60, allow_inf_nan=False)]
 ReplyCharacters = Annotated[int, Field(ge=10_000, le=500_000)]
 SpoolBytes = Annotated[int, Field(ge=65_536, le=1 << 30)]  # a few events, at least
 KeptDays = Annotated[int, Field(ge=0, le=3650)]
+RetentionDays = Annotated[int, Field(ge=1, le=3650)]
 Dimensions = Annotated[int, Field(ge=0, le=8192)]
 Port = Annotated[int, Field(ge=0, le=65_535)]
 Concurrency = Annotated[int, Field(ge=1, le=100_000)]
@@ -36,7 +37,7 @@ Drain = Annotated[int, Field(ge=0, le=600)]
 AlgorithmSetting = Literal["auto", "keyword", "ranked"]
 Verify = Literal["commit", "tag", "both"]
 Toolset = Literal["core", "packages"]
-ToolScope = Literal["skills:read", "skills:refresh", "skills:feedback"]
+ToolScope = Literal["skills:read", "skills:refresh", "skills:feedback", "skills:events"]
 # YAML reads a bare `off` as false.
 SandboxDemand = Annotated[
     Literal["required", "best_effort", "off"],

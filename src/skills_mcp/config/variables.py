@@ -64,6 +64,7 @@ class Variable:
 
 VARIABLES = (
     Variable("ANALYTICS_ENDPOINT", "analytics.endpoint", switches_on=True),
+    Variable("ANALYTICS_TOKEN_FILE", "analytics.token_file"),
     Variable(
         "REFRESH_INTERVAL_MINUTES",
         "refresh.interval_minutes",
@@ -91,6 +92,12 @@ VARIABLES = (
     Variable("SKILLS_MCP_HTTP_ISSUER", "http.auth.issuer"),
     Variable("SKILLS_MCP_HTTP_AUDIENCE", "http.auth.audience"),
     Variable("SKILLS_MCP_HTTP_WEBHOOK_SECRET_FILE", "http.webhook_secret_file"),
+    Variable("SKILLS_MCP_EVENTS_ENABLED", "events.enabled", _switch),
+    Variable("SKILLS_MCP_EVENTS_DATABASE", "events.database"),
+    Variable("SKILLS_MCP_EVENTS_INGEST_TOKEN_FILE", "events.ingest_token_file"),
+    Variable(
+        "SKILLS_MCP_EVENTS_RETENTION_DAYS", "events.retention_days", _whole_number
+    ),
     Variable("SKILLS_MCP_WEB_ENABLED", "web.enabled", _switch),
     Variable("SKILLS_MCP_WEB_CLIENT_ID", "web.client_id"),
     Variable("SKILLS_MCP_WEB_CLIENT_SECRET_FILE", "web.client_secret_file"),

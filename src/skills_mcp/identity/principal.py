@@ -7,8 +7,9 @@ from skills_mcp.identity.access import EVERYTHING, Access
 READ = "skills:read"
 REFRESH = "skills:refresh"
 FEEDBACK = "skills:feedback"
+EVENTS = "skills:events"
 
-SCOPES = (READ, REFRESH, FEEDBACK)
+SCOPES = (READ, REFRESH, FEEDBACK, EVENTS)
 """What a token can permit, the least first."""
 
 
@@ -31,7 +32,7 @@ class Principal:
         return scope in self.scopes
 
 
-OPERATOR = Principal("", "", frozenset(SCOPES), EVERYTHING)
+OPERATOR = Principal("", "", frozenset(SCOPES) - {EVENTS}, EVERYTHING)
 """The caller on standard input: the person who has started the server."""
 
 

@@ -53,7 +53,6 @@ def test_it_does_not_start_without_knowing_its_name() -> None:
 
 _FAILING = """
 import anyio
-from skills_mcp.config import Http
 from skills_mcp.server.http import serving
 from skills_mcp.server.app import create_server
 from tests.support import SKILLS_CONTENT, open_library
@@ -65,10 +64,10 @@ class Publisher:
     async def publish(self):
         pass
 
-library = open_library(SKILLS_CONTENT)
+free = {"http": {"port": 0, "operations_port": 0}}
+library = open_library(SKILLS_CONTENT, settings=free)
 server = create_server(library, is_shared=True)
-http = Http(port=0, operations_port=0)
-anyio.run(serving.serve_http, server, library, Publisher(), http)
+anyio.run(serving.serve_http, server, library, Publisher())
 """
 
 

@@ -9,6 +9,7 @@ from skills_mcp.server.app import SkillsServer
 from skills_mcp.server.http.addresses import Addresses, checked
 from skills_mcp.server.http.admission import Admission
 from skills_mcp.server.http.closing import Streams
+from skills_mcp.server.http.event_intake import EventIntake
 from skills_mcp.server.http.protected_resource import PATH
 from skills_mcp.server.http.sign_in import check_sign_in, signed_in
 from skills_mcp.server.http.webhook import Webhook
@@ -17,13 +18,14 @@ from skills_mcp.server.http.webhook import Webhook
 _CHECKED_BEFORE = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 
 
-def create_application(
+def create_application(  # noqa: PLR0913 - each of them is a part of the port
     server: SkillsServer,
     config: Config,
     *,
     ending: anyio.Event,
     webhook: Webhook | None = None,
     web: ASGIApp | None = None,
+    intake: EventIntake | None = None,
 ) -> ASGIApp:
     """Return the application of the port of MCP.
 
@@ -34,6 +36,7 @@ def create_application(
         webhook: Has a route of its own; without one there is no such route.
         web: Answers at every path that is not one of MCP; it finds the caller in the
             scope of a request, as MCP does. Without it there are no such paths.
+        intake: Takes the events of other servers, in the same way.
 
     Raises:
         ConfigError: The settings do not say under which addresses it is called, or
@@ -50,7 +53,11 @@ def create_application(
     app = Streams(app, ending=ending)
     if web:
         app = _beside(app, web)
+    if intake:
+        app = intake.behind_sign_in(app)
     app = signed_in(app, http, config.access or None)
+    if intake:
+        app = intake.in_front_of(app)
     if webhook:
         app = webhook.in_front_of(app)
     app = Admission(app, http=http)

@@ -7,6 +7,7 @@ skill, a text of a caller or of a skill, or a subject.
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Literal, get_args
 
 import prometheus_client
 from prometheus_client import (
@@ -45,12 +46,16 @@ _MCP = "/mcp"
 ROUTES = frozenset(
     {
         _MCP,
+        "/events",
         "/hooks/git",
         "/.well-known/oauth-protected-resource",
         "/.well-known/oauth-protected-resource/mcp",
     }
 )
 """The paths that this server answers; no other one is a label."""
+
+EventOutcome = Literal["stored", "known", "refused"]
+EVENT_OUTCOMES: tuple[EventOutcome, ...] = get_args(EventOutcome)
 
 _LISTEN = (b"mcp-method", b"subscriptions/listen")
 
@@ -107,6 +112,20 @@ class Metrics:
         for outcome in OUTCOMES:
             self._routing.labels(outcome)  # a rate needs a zero to begin with
 
+        self._events = Counter(
+            "skills_events_received",
+            "Events that other servers have sent, by what became of them.",
+            ("outcome",),
+            registry=self._registry,
+        )
+        for fate in EVENT_OUTCOMES:
+            self._events.labels(fate)
+        self._store_failures = Counter(
+            "skills_event_store_failures",
+            "How often the database of events could not be used.",
+            registry=self._registry,
+        )
+
     def render(self, accepted: str) -> tuple[bytes, str]:
         """Return all metrics, and the type of the text.  Blocking.
 
@@ -134,6 +153,14 @@ class Metrics:
     def count_routing(self, outcome: Outcome) -> None:
         """Count an answer to a task."""
         self._routing.labels(outcome).inc()
+
+    def count_events(self, outcome: EventOutcome, number: int) -> None:
+        """Count events that another server has sent."""
+        self._events.labels(outcome).inc(number)
+
+    def count_store_failure(self) -> None:
+        """Count a failure of the database of events."""
+        self._store_failures.inc()
 
 
 class _Served:

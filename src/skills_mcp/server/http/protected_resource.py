@@ -17,6 +17,9 @@ from skills_mcp.server.http.refusals import refuse
 PATH = "/mcp"
 """Where clients find MCP."""
 
+EVENTS_PATH = "/events"
+"""Where other servers send their events."""
+
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 
 _NAME = "Skills of this organisation"

@@ -6,14 +6,17 @@ first; then the port is closed, and what was accepted has some seconds to end.
 
 import logging
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import TypeAlias
 
 import anyio
 import uvicorn
 from starlette.types import ASGIApp
 
+from skills_mcp.analytics.collector.event_store import EventStore
+from skills_mcp.analytics.collector.upkeep import Upkeep
 from skills_mcp.analytics.publisher import Publisher
 from skills_mcp.config import Http
 from skills_mcp.errors import ConfigError
@@ -23,11 +26,12 @@ from skills_mcp.server.ending import leave, run_or_end, watch_signals
 from skills_mcp.server.http.application import create_application
 from skills_mcp.server.http.closing import Closing
 from skills_mcp.server.http.connections import Connection, bounded, open_files_for
+from skills_mcp.server.http.event_intake import open_intake
 from skills_mcp.server.http.health import Health
 from skills_mcp.server.http.metrics import Metrics, RequestMetrics
 from skills_mcp.server.http.operations import create_operations
 from skills_mcp.server.http.protected_resource import PATH
-from skills_mcp.server.http.webhook import open_webhook
+from skills_mcp.server.http.webhook import Webhook, open_webhook
 from skills_mcp.server.measurements import Measurements, read_condition
 from skills_mcp.server.telemetry import Telemetry
 
@@ -39,6 +43,9 @@ _LAST_PUBLISH_SECONDS = 1.0
 # Longer than proxies keep a connection (nginx: 60): the side that sends requests has to
 # be the one that closes, or a request meets a connection that is being closed.
 _KEEP_ALIVE_SECONDS = 75
+
+
+_Work: TypeAlias = Callable[[], Awaitable[object]]
 
 
 class _Port(uvicorn.Server):
@@ -65,12 +72,14 @@ class _Port(uvicorn.Server):
         yield
 
 
-async def serve_http(
+async def serve_http(  # noqa: PLR0913 - each of them is something that bootstrap wires
     server: SkillsServer,
     library: SkillLibrary,
     publisher: Publisher,
+    *,
     telemetry: Telemetry | None = None,
     web: ASGIApp | None = None,
+    store: EventStore | None = None,
 ) -> None:
     """Serve until a signal comes, then end everything that was started.
 
@@ -89,8 +98,14 @@ async def serve_http(
     listening, operating = _listen(http)
     health = Health(library)
     metrics = await _measure(server, library, publisher, telemetry)
+    intake = open_intake(store, library.config, metrics) if store else None
     application = create_application(
-        server, library.config, ending=draining, webhook=webhook, web=web
+        server,
+        library.config,
+        ending=draining,
+        webhook=webhook,
+        intake=intake,
+        web=web,
     )
     closing = Closing(application, ending=ending)
     measured = RequestMetrics(closing, metrics=metrics)
@@ -107,17 +122,39 @@ async def serve_http(
     library.wake()
     async with anyio.create_task_group() as tasks:
         await tasks.start(watch_signals, ending)
-        works = (library.run, publisher.run, *((webhook.run,) if webhook else ()))
-        for work in (*works, partial(operations.serve, [operating])):
+        serve_operations = partial(operations.serve, [operating])
+        for work in _works(library, publisher, webhook, store, serve_operations):
             tasks.start_soon(run_or_end, work, ending, failed)
-        logger.info("Operations at %s", _derive_url(operating, ""))
-        if web:
-            logger.info("Serving pages at %s", _derive_url(listening, "/"))
-        logger.info("Serving MCP at %s", _derive_url(listening, PATH))
+        _announce(operating, listening, has_pages=web is not None)
         tasks.start_soon(_drain, ending, health, http.drain_seconds, close)
         await run_or_end(partial(port.serve, [listening]), ending, failed)
         await _end(library, publisher, telemetry, ending)
         leave(exit_code=int(failed.is_set()))
+
+
+def _announce(
+    operating: socket.socket, listening: socket.socket, *, has_pages: bool
+) -> None:
+    logger.info("Operations at %s", _derive_url(operating, ""))
+    if has_pages:
+        logger.info("Serving pages at %s", _derive_url(listening, "/"))
+    logger.info("Serving MCP at %s", _derive_url(listening, PATH))
+
+
+def _works(
+    library: SkillLibrary,
+    publisher: Publisher,
+    webhook: Webhook | None,
+    store: EventStore | None,
+    serve_operations: _Work,
+) -> Iterator[_Work]:
+    """Yield what runs beside the port of MCP; some of it if the settings ask for it."""
+    yield from (library.run, publisher.run, serve_operations)
+    if webhook:
+        yield webhook.run
+    if store:
+        logger.info("Events are kept in %s", store.address)
+        yield Upkeep(store, lambda: library.config.events.retention_days).run
 
 
 async def _measure(

@@ -31,6 +31,7 @@ from skills_mcp.identity.access_tokens import (
     parse_scopes,
 )
 from skills_mcp.identity.principal import (
+    EVENTS,
     PRINCIPAL_KEY,
     READ,
     SCOPES,
@@ -45,6 +46,7 @@ from skills_mcp.identity.signing_keys import (
 from skills_mcp.server.core_tools import CORE_TOOLS
 from skills_mcp.server.http.addresses import is_loopback
 from skills_mcp.server.http.protected_resource import (
+    EVENTS_PATH,
     PATH,
     ProtectedResource,
     ResourceMetadata,
@@ -72,6 +74,8 @@ Grants: TypeAlias = Sequence[Grant]
 
 _TOOL_SCOPES = {tool.name: tool.scope for tool in CORE_TOOLS if tool.scope != READ}
 """The tools that need another scope than the one that every request needs."""
+
+_MCP_SCOPES = {READ, *_TOOL_SCOPES.values()}
 
 
 def check_sign_in(http: Http) -> None:
@@ -294,9 +298,12 @@ class SignIn:
         Raises:
             _RefusedError: The token lacks a scope.
         """
-        if not principal.may(READ):
-            raise self._forbidden(scope, principal, READ)
-        if scope["method"] != "POST" or principal.scopes.issuperset(SCOPES):
+        first = _first_scope(scope)
+        if not principal.may(first):
+            raise self._forbidden(scope, principal, first)
+        if first != READ:
+            return receive
+        if scope["method"] != "POST" or principal.scopes.issuperset(_MCP_SCOPES):
             return receive
         body, again = await _read_body(receive, self._max_body_bytes)
         needed = _TOOL_SCOPES.get(_parse_tool(body), READ)
@@ -311,7 +318,8 @@ class SignIn:
     def _unauthorised(
         self, scope: Scope, error: str = "", description: str = ""
     ) -> "_RefusedError":
-        headers = self._resource.challenge(scope, error, description)
+        asked = [EVENTS] if _first_scope(scope) == EVENTS else None
+        headers = self._resource.challenge(scope, error, description, asked)
         code = error.upper() or "SIGN_IN_NEEDED"
         said = description or "This server needs a token of your identity provider"
         where = self._resource.metadata_url(scope)
@@ -334,9 +342,16 @@ class SignIn:
         )
 
     def _next_scopes(self, principal: Principal, needed: str) -> Collection[str]:
-        wanted = {READ, needed, *principal.scopes}
+        wanted = {needed, *principal.scopes}
+        if needed != EVENTS:
+            wanted.add(READ)
         foreign = [s for s in self._rules.requested_scopes if s not in SCOPES]
         return [*(scope for scope in SCOPES if scope in wanted), *foreign]
+
+
+def _first_scope(scope: Scope) -> str:
+    """Return the scope that a request needs before its body is looked at."""
+    return EVENTS if scope["path"] == EVENTS_PATH else READ
 
 
 class _RefusedError(Exception):

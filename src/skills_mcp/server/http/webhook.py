@@ -11,7 +11,6 @@ which all pushes until then share.
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import anyio
 import anyio.to_thread
@@ -21,7 +20,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skills_mcp.config import Http
-from skills_mcp.errors import ConfigError
 from skills_mcp.library import Push, SkillLibrary
 from skills_mcp.server.http.forge_delivery import (
     ForgeDelivery,
@@ -29,6 +27,7 @@ from skills_mcp.server.http.forge_delivery import (
     open_delivery,
 )
 from skills_mcp.server.http.refusals import refuse
+from skills_mcp.server.http.secret_file import find_secret_file
 from skills_mcp.server.http.webhook_secrets import WebhookSecrets
 
 logger = logging.getLogger(__name__)
@@ -152,12 +151,7 @@ def open_webhook(library: SkillLibrary, http: Http) -> Webhook | None:
     """
     if not http.webhook_secret_file:
         return None
-    file = Path(http.webhook_secret_file).expanduser()
-    if not file.is_absolute():
-        raise ConfigError(
-            f"http.webhook_secret_file: {file} is a relative path. Write the whole "
-            "path of the file, such as /run/secrets/webhook."
-        )
+    file = find_secret_file(WebhookSecrets.setting, http.webhook_secret_file)
     secrets = WebhookSecrets(file)
     secrets.load()
     return Webhook(secrets, library.refresh, library.may_move)

@@ -1,0 +1,93 @@
+"""The events of the server that has the database: kept in it without a request."""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import anyio.to_thread
+
+from skills_mcp.analytics.collector.event_store import EventStore
+from skills_mcp.analytics.outbox import Outbox
+from skills_mcp.analytics.publisher import Publisher
+from skills_mcp.analytics.received_event import (
+    InvalidEventError,
+    ReceivedEvent,
+    parse_received,
+)
+from skills_mcp.analytics.spool import Line
+from skills_mcp.config import Analytics
+from skills_mcp.errors import EventStoreError
+
+logger = logging.getLogger(__name__)
+
+
+class OwnEvents(Publisher):
+    """Moves the events of this server from its spool into its database.
+
+    If there is an `analytics.endpoint`, they are sent there instead.
+
+    Args:
+        outbox: Where the events are.
+        rules: Read before every round.
+        store: The database.
+        is_offline: Read before every round; nothing is sent while it is true.
+        read_token: Returns the token for an endpoint.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        rules: Callable[[], Analytics],
+        store: EventStore,
+        *,
+        is_offline: Callable[[], bool] = lambda: False,
+        read_token: Callable[[str], str] = lambda _: "",
+    ) -> None:
+        super().__init__(outbox, rules, is_offline=is_offline, read_token=read_token)
+        self._store = store
+        self._is_failing = False
+
+    async def publish(self) -> int:
+        """Store everything that waits; return how many events were stored."""
+        rules = self._rules()
+        if rules.endpoint or not rules.enabled:
+            return await super().publish()
+        await anyio.to_thread.run_sync(partial(self.outbox.prune, rules.keep_days))
+        return await anyio.to_thread.run_sync(self._store_all, abandon_on_cancel=True)
+
+    def _store_all(self) -> int:
+        if self.outbox.spool.is_empty:
+            return 0
+        self.outbox.spool.rotate()
+        count = 0
+        try:
+            for segment in self.outbox.spool.take():
+                received, accepted, refused = _sort(segment.lines)
+                self._store.store(received)
+                # They are in the database: the archive would hold them twice.
+                self.outbox.settle(segment, accepted, refused, keep_days=0)
+                count += len(accepted)
+        except EventStoreError as error:
+            if not self._is_failing:
+                logger.warning("Events of this server wait on its disk: %s", error)
+            self._is_failing = True
+        else:
+            self._is_failing = False
+        return count
+
+
+def _sort(
+    lines: Sequence[Line],
+) -> tuple[list[ReceivedEvent], list[Line], list[Line]]:
+    """Return the events of some lines, those lines, and the others."""
+    received: list[ReceivedEvent] = []
+    accepted: list[Line] = []
+    refused: list[Line] = []
+    for line in lines:
+        try:
+            received.append(parse_received(line.event))
+            accepted.append(line)
+        except InvalidEventError as error:
+            logger.warning("An event cannot be stored: %s", error)
+            refused.append(line)
+    return received, accepted, refused

@@ -1,0 +1,303 @@
+"""`POST /events`: takes the events of other servers, and says which are stored.
+
+Rule: an answer of 200 is given after the database has committed all of a request. Every
+other answer means that nothing of it is stored, or that it is known when it comes
+again.
+"""
+
+import json
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from skills_mcp.analytics.collector.event_store import EventStore
+from skills_mcp.analytics.heartbeat import Heartbeat, is_heartbeat, parse_heartbeat
+from skills_mcp.analytics.received_event import (
+    InvalidEventError,
+    ReceivedEvent,
+    parse_received,
+)
+from skills_mcp.config import Config, Http
+from skills_mcp.errors import EventStoreError
+from skills_mcp.server.http.addresses import is_loopback
+from skills_mcp.server.http.ingest_tokens import IngestTokens
+from skills_mcp.server.http.metrics import Metrics
+from skills_mcp.server.http.protected_resource import EVENTS_PATH
+from skills_mcp.server.http.refusals import refuse
+from skills_mcp.server.http.secret_file import find_secret_file
+
+logger = logging.getLogger(__name__)
+
+MAX_EVENTS = 1000
+"""The most events of one request; our own servers send half of it."""
+
+# As many as there are connections to the database; as many again may wait. The others
+# come later, so that a slow database never keeps MCP from being answered.
+_MAX_WORKING = 5
+_MAX_TAKEN = 2 * _MAX_WORKING
+
+# After a failure the database is not asked again for so long.
+_REST_SECONDS = 2.0
+
+# Machines that were refused together do not come back together.
+_RETRY_AFTER_SECONDS = (5, 30)
+
+_JSON = "application/json"
+_CHALLENGE = 'Bearer realm="skills-mcp"'
+
+
+class EventIntake:
+    """Checks, bounds and stores what other servers send.
+
+    Args:
+        store: Where the events go.
+        metrics: Counts them.
+        http: The settings of the port.
+        tokens: What a sender without an identity provider has to know; None if there
+            is no such token.
+        clock: Seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        store: EventStore,
+        metrics: Metrics,
+        http: Http,
+        tokens: IngestTokens | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store = store
+        self._metrics = metrics
+        self._http = http
+        self._tokens = tokens
+        self._clock = clock
+        self._threads = anyio.CapacityLimiter(_MAX_WORKING)
+        self._taken = 0
+        self._rests_until = float("-inf")
+
+    def in_front_of(self, app: ASGIApp) -> ASGIApp:
+        """Return an application that answers senders with a token of their own.
+
+        All others go to `app`, which is the sign-in, or are refused if there is none.
+        """
+
+        async def choose(scope: Scope, receive: Receive, send: Send) -> None:
+            if not _is_ours(scope):
+                await app(scope, receive, send)
+                return
+            answer = await self._authenticate(Headers(scope=scope))
+            await (answer or app)(scope, receive, send)
+
+        return choose
+
+    def behind_sign_in(self, app: ASGIApp) -> ASGIApp:
+        """Return an application that answers senders who have signed in."""
+
+        async def choose(scope: Scope, receive: Receive, send: Send) -> None:
+            await (self._answer if _is_ours(scope) else app)(scope, receive, send)
+
+        return choose
+
+    async def _authenticate(self, headers: Headers) -> ASGIApp | None:
+        """Return what answers a request; None if that is for the sign-in to say."""
+        if self._tokens is None:
+            if self._http.auth.issuer:
+                return None
+            return self._answer if is_loopback(self._http.host) else _no_sign_in()
+        given = headers.getlist("authorization")
+        scheme, _, token = (given[0] if len(given) == 1 else "").partition(" ")
+        token = token.strip() if scheme.lower() == "bearer" else ""
+        accept = partial(self._tokens.accept, token)
+        is_known: bool = await anyio.to_thread.run_sync(accept)
+        if is_known:
+            return self._answer
+        return None if self._http.auth.issuer else _wrong_token(token)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = await self.answer(Request(scope, receive))
+        await answer(scope, receive, send)
+
+    async def answer(self, request: Request) -> Response:
+        """Store the events of a request, and say how many were new."""
+        if fault := _find_form_fault(request):
+            return fault
+        if self._taken >= _MAX_TAKEN or self._clock() < self._rests_until:
+            return _later("takes other events just now")
+        self._taken += 1
+        try:
+            body = await request.body()  # `Admission` bounds it
+            return await anyio.to_thread.run_sync(
+                self._take, body, limiter=self._threads
+            )
+        except EventStoreError as error:
+            self._rest(error)
+            return _later("cannot store events just now")
+        finally:
+            self._taken -= 1
+
+    def _take(self, body: bytes) -> Response:
+        """Store what a body holds.  Blocking.
+
+        Raises:
+            EventStoreError: The database cannot be used.
+        """
+        try:
+            received, beats = _parse_body(body)
+        except _RefusedBodyError as refused:
+            self._metrics.count_events("refused", refused.number)
+            return refused.answer
+        done = self._store.store(received, beats)
+        self._metrics.count_events("stored", done.stored)
+        self._metrics.count_events("known", done.known)
+        return JSONResponse({"stored": done.stored, "known": done.known})
+
+    def _rest(self, error: EventStoreError) -> None:
+        """Leave the database alone for a while; the first of several is logged."""
+        self._metrics.count_store_failure()
+        now = self._clock()
+        if now >= self._rests_until:
+            logger.error("Events are not taken, and senders come again: %s", error)
+        self._rests_until = now + _REST_SECONDS
+
+
+def open_intake(store: EventStore, config: Config, metrics: Metrics) -> EventIntake:
+    """Return the intake of a server.
+
+    Raises:
+        ConfigError: The file of the tokens cannot be used.
+    """
+    tokens = None
+    if named := config.events.ingest_token_file:
+        tokens = IngestTokens(find_secret_file(IngestTokens.setting, named))
+        tokens.load()
+    return EventIntake(store, metrics, config.http, tokens)
+
+
+class _RefusedBodyError(Exception):
+    """A request holds something that is no event, or too much."""
+
+    def __init__(self, status: int, code: str, message: str, number: int = 1) -> None:
+        super().__init__(message)
+        self.number = number
+        self.answer = refuse(status, code, f"{message} Nothing of it was stored.")
+
+
+def _parse_body(body: bytes) -> tuple[Sequence[ReceivedEvent], Sequence[Heartbeat]]:
+    received: list[ReceivedEvent] = []
+    beats: list[Heartbeat] = []
+    given = _parse_list(body)
+    for number, raw in enumerate(given):
+        try:
+            if is_heartbeat(raw):
+                beats.append(parse_heartbeat(raw))
+            else:
+                received.append(parse_received(raw))
+        except InvalidEventError as error:
+            raise _RefusedBodyError(
+                400,
+                "EVENT_INVALID",
+                f"events[{number}]{_name(raw)} is no event: {error}.",
+                len(given),
+            ) from None
+    return received, beats
+
+
+def _parse_list(body: bytes) -> list[Any]:
+    try:
+        value = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        value = None
+    given = value.get("events") if isinstance(value, Mapping) else None
+    if not isinstance(given, list):
+        raise _RefusedBodyError(
+            400,
+            "EVENTS_INVALID",
+            'The body is no JSON object with a list of events: {"events": [...]}.',
+        )
+    if len(given) > MAX_EVENTS:
+        raise _RefusedBodyError(
+            413,
+            "TOO_MANY_EVENTS",
+            f"The request has {len(given):,} events. Send at most {MAX_EVENTS:,}.",
+            len(given),
+        )
+    return given
+
+
+def _refuse_constant(constant: str) -> None:
+    """Refuse `NaN`, which is not JSON."""
+    raise ValueError(constant)
+
+
+def _name(raw: object) -> str:
+    """Return the id of an event for a message; empty if it has none to show."""
+    given = raw.get("event_id") if isinstance(raw, Mapping) else None
+    if isinstance(given, str) and given.isprintable() and len(given) <= 80:  # noqa: PLR2004 - a line
+        return f" (event_id {given})"
+    return ""
+
+
+def _is_ours(scope: Scope) -> bool:
+    return bool(scope["type"] == "http" and scope["path"] == EVENTS_PATH)
+
+
+def _find_form_fault(request: Request) -> Response | None:
+    if request.method != "POST":
+        return refuse(
+            405,
+            "METHOD_NOT_ALLOWED",
+            "This address takes events with POST.",
+            {"Allow": "POST"},
+        )
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if media == _JSON and coding == "identity":
+        return None
+    return refuse(
+        415,
+        "MEDIA_TYPE_NOT_SUPPORTED",
+        f"Send events as {_JSON}, without a Content-Encoding.",
+        {"Accept-Post": _JSON, "Accept-Encoding": "identity"},
+    )
+
+
+def _wrong_token(token: str) -> Response:
+    error = ', error="invalid_token"' if token else ""
+    return refuse(
+        401,
+        "INVALID_TOKEN" if token else "TOKEN_NEEDED",
+        "Events need a token of events.ingest_token_file of this server, in the "
+        "header Authorization: Bearer. A sender has it in analytics.token_file or in "
+        "ANALYTICS_TOKEN.",
+        {"WWW-Authenticate": f"{_CHALLENGE}{error}"},
+    )
+
+
+def _no_sign_in() -> Response:
+    return refuse(
+        401,
+        "TOKEN_NEEDED",
+        "This server takes no events from other machines, because nothing tells who "
+        "sends them. Its operator sets events.ingest_token_file or http.auth.issuer.",
+        {"WWW-Authenticate": _CHALLENGE},
+    )
+
+
+def _later(reason: str) -> Response:
+    seconds = random.randint(*_RETRY_AFTER_SECONDS)  # noqa: S311 - spreads load
+    return refuse(
+        503,
+        "EVENTS_UNAVAILABLE",
+        f"The server {reason}. Keep the events, and send them again in {seconds} s.",
+        {"Retry-After": str(seconds)},
+    )

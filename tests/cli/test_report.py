@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from demo.month import DAYS, LAST_DAY, simulate, write_lines, write_month
+from skills_mcp.analytics.collector.event_store import open_event_store
 from skills_mcp.analytics.outbox import ARCHIVE
+from skills_mcp.analytics.received_event import parse_received
 from tests.cli.conftest import Run
 from tests.support import SKILLS_CONTENT, write
 from tests.usage.happenings import missed, served, torn
@@ -344,3 +346,41 @@ def test_an_empty_record_knows_that_analytics_are_on_without_any_skills(
 
     assert "Analytics are on" in done.stdout
     assert "DO_NOT_TRACK is set here" in refused.stdout
+
+
+def test_a_database_makes_the_report_over_all_machines(
+    run: Run, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'events.db'}"
+    commit = "c" * 40
+    given = served("ui/auth", 3, commit=commit), missed("write a haiku", 4)
+    store = open_event_store(url, tmp_path)
+    store.store([parse_received(each) for each in given])
+    store.close()
+
+    options = ("report", "--database", url, "--until", "2026-11-30")
+    data = json.loads(run(*options, "--around", commit[:6], "--json").stdout)
+    printed = run(*options, "--around", commit[:6]).stdout
+
+    assert data["answers"] == {"served": 1, "ambiguous": 0, "no_match": 1}
+    assert data["fleet"]["servers"] == 0
+    assert data["effect"]["commit"] == commit
+    assert "write a haiku" in printed
+    assert "Before and after cccccccc" in printed
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (("--around", "c0ffee"), "--around needs --database"),
+        (("--database", "sqlite:////no/such.db"), "There is no database /no/such.db"),
+        (("--database", "mysql://db/events"), "names a database that is not supported"),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_named(
+    invoke: Run, options: tuple[str, ...], said: str
+) -> None:
+    done = invoke("report", *options)
+
+    assert done.returncode != 0
+    assert said in " ".join(done.stderr.split())

@@ -30,6 +30,10 @@ SECTIONS = {
     "## Scripts": usage_report.ScriptUse,
     "## Releases": usage_report.Release,
     "## Refreshes": usage_report.Refreshes,
+    "## Sources": usage_report.SourceUse,
+    "## Fleet": usage_report.Fleet,
+    "## Commits": usage_report.FleetCommit,
+    "## Effect": usage_report.CommitEffect,
 }
 
 

@@ -226,6 +226,23 @@ def prompt_test_options(command: Command) -> Command:
     return command
 
 
+_DATABASE_OPTIONS = (
+    click.option(
+        "--database",
+        metavar="URL",
+        help="The database in which a server keeps the events of all machines, "
+        "such as sqlite:////srv/events.db.",
+    ),
+    click.option(
+        "--around",
+        metavar="COMMIT",
+        help="Compare the days before and after this commit was first used; needs "
+        "--database.",
+    ),
+)
+"""Of `report`: the events of all machines."""
+
+
 def report_options(command: Command) -> Command:
     """Add what only `report` has."""
     options = (
@@ -251,6 +268,7 @@ def report_options(command: Command) -> Command:
             help="Events that a receiver collected: a file with one event per line, or "
             "a folder; may be repeated.",
         ),
+        *_DATABASE_OPTIONS,
         click.option(
             "--html",
             metavar="FILE",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -13,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from skills_mcp.about import DISTRIBUTION
 from skills_mcp.bootstrap import Options, build, load_rules, open_record
 from skills_mcp.cli.sync import load_snapshot
 from skills_mcp.cli.terminal import open_console, print_json
@@ -35,7 +37,9 @@ from skills_mcp.usage import (
     render_report,
 )
 from skills_mcp.usage.report_text import (
+    describe_age,
     describe_commit,
+    describe_ratings,
     describe_share,
     describe_unrecorded,
     fold_weeks,
@@ -43,13 +47,22 @@ from skills_mcp.usage.report_text import (
     pick_gaps,
     pick_scripts,
 )
-from skills_mcp.usage.usage_report import Answers, Gap, Rivalry
+from skills_mcp.usage.usage_report import (
+    Answers,
+    Gap,
+    Rivalry,
+    Totals,
+)
 
 _MOST_ROWS = 10  # of a table, so that all tables fit a screen
 _MOST_DAYS = 10  # more become weeks
 _MOST_PERIODS = 26  # half a year of weeks
 
+_DATABASE_NEEDS = ("sqlalchemy", "alembic")
+
 _NONE = "–"  # noqa: RUF001 - a dash stands for nothing
+
+_EFFECT_FIGURES = ("Tasks", "Served", "Ambiguous", "No match", "Useful", "People")
 
 _Row = Sequence[str]
 
@@ -61,6 +74,8 @@ class ReportOptions:
     since: str
     until: datetime | None
     collected: tuple[Path, ...]
+    database: str | None
+    around: str | None
     as_json: bool
     html: Path | None
 
@@ -80,21 +95,58 @@ def print_report(
     span = _parse_span(wanted)
     if wanted.html:
         _check_place(wanted.html)
+    content = _look_at_skills(options, environment)
+    report = _load(environment, wanted, span, content.current)
+    notes = derive_notes(report, without_skills=content.reason)
+    if not report.counts.events:
+        counting = _find_counting(options, environment)
+        is_collected = bool(wanted.collected or wanted.database)
+        said = describe_emptiness(report, counting, is_collected=is_collected)
+        notes = said, *notes
+    _show(report, notes, wanted)
+
+
+def _load(
+    environment: Mapping[str, str],
+    wanted: ReportOptions,
+    span: Span,
+    current: CurrentSkills | None,
+) -> UsageReport:
+    if wanted.database:
+        return _load_database(wanted, span, current)
+    if wanted.around:
+        raise click.UsageError(
+            "--around needs --database: name the database of events."
+        )
     aggregation = Aggregation(span)
     try:
         for event in _read(environment, wanted):
             aggregation.add(event)
     except EventFilesError as error:
         raise click.UsageError(str(error)) from error
-    content = _look_at_skills(options, environment)
-    report = aggregation.derive(content.current)
-    notes = derive_notes(report, without_skills=content.reason)
-    if not report.counts.events:
-        counting = _find_counting(options, environment)
-        is_collected = bool(wanted.collected)
-        said = describe_emptiness(report, counting, is_collected=is_collected)
-        notes = said, *notes
-    _show(report, notes, wanted)
+    return aggregation.derive(current)
+
+
+def _load_database(
+    wanted: ReportOptions, span: Span, current: CurrentSkills | None
+) -> UsageReport:
+    if wanted.collected:
+        raise click.UsageError("--database and --from exclude each other: name one.")
+    if missing := [name for name in _DATABASE_NEEDS if find_spec(name) is None]:
+        raise ConfigError(
+            f"--database needs {' and '.join(missing)}, which is not installed: "
+            f"pip install '{DISTRIBUTION}[http]'"
+        )
+    from skills_mcp.analytics.collector.event_store import find_event_store
+    from skills_mcp.usage.database_report import UnknownCommitError, load_report
+
+    store = find_event_store(wanted.database or "")
+    try:
+        return load_report(store, span, current, wanted.around or "")
+    except UnknownCommitError as error:
+        raise click.UsageError(f"--around: {error}") from error
+    finally:
+        store.close()
 
 
 def _parse_span(wanted: ReportOptions) -> Span:
@@ -210,6 +262,9 @@ def _print_tables(console: Console, report: UsageReport, notes: Iterable[str]) -
         _tabulate_scripts(report),
         _tabulate_skills(report),
         _tabulate_unserved(report),
+        _tabulate_sources(report),
+        _tabulate_fleet(report),
+        *_tabulate_effect(report),
     )
     for table in sections:
         if table.row_count:
@@ -385,6 +440,83 @@ def _tabulate_unserved(report: UsageReport) -> Table:
     ]
     columns = ("Skill", "Keywords", "As candidate")
     return _table("Never served", columns, columns[2:], rows)
+
+
+def _tabulate_sources(report: UsageReport) -> Table:
+    rows = [
+        (
+            each.source or "not known",
+            f"{each.answers.tasks:,}",
+            describe_share(each.answers.served, each.answers.tasks),
+            f"{each.people:,}",
+            describe_share(each.useful, each.useful + each.not_useful),
+        )
+        for each in report.sources or ()
+    ]
+    columns = ("Source", "Tasks", "Served", "People", "Useful")
+    return _table("Sources", columns, columns[1:], rows)
+
+
+def _tabulate_fleet(report: UsageReport) -> Table:
+    fleet = report.fleet
+    rows = [
+        (
+            each.source,
+            describe_commit(each.commit),
+            f"{each.servers:,}",
+            f"{each.failing:,}",
+            describe_age(each.oldest_sync_seconds),
+            str(each.first_seen or _NONE),
+        )
+        for each in (fleet.commits if fleet else ())
+    ]
+    columns = ("Source", "Commit", "Servers", "Failing", "Oldest sync", "First used")
+    title = "What servers serve"
+    if fleet:
+        versions = (f"{each.version}: {each.servers:,}" for each in fleet.versions)
+        heard = f"{_plural(fleet.servers, 'server')} in {fleet.days} days"
+        title = f"{title} ({heard}; by version: {', '.join(versions)})"
+    return _table(title, columns, columns[2:4], rows)
+
+
+def _tabulate_effect(report: UsageReport) -> tuple[Table, ...]:
+    effect = report.effect
+    if effect is None:
+        return ()
+    days = effect.before, effect.after
+    title = f"Before and after {describe_commit(effect.commit)}"
+    columns = ("", *(f"{each.since} to {each.until}" for each in days))
+    rows = [
+        (name, before, after)
+        for name, before, after in zip(
+            _EFFECT_FIGURES, *map(_list_totals, days), strict=True
+        )
+    ]
+    skills = [
+        (
+            each.skill,
+            *map(describe_ratings, each.useful, each.not_useful),
+            *(f"{number:,}" for number in each.served),
+        )
+        for each in effect.skills
+    ]
+    heads = ("Skill", "Useful before", "Useful after", "Served before", "Served after")
+    return (
+        _table(title, columns, columns[1:], rows),
+        _table(f"{title}: skills", heads, heads[1:], skills),
+    )
+
+
+def _list_totals(totals: Totals) -> _Row:
+    answers = totals.answers
+    return (
+        f"{answers.tasks:,}",
+        describe_share(answers.served, answers.tasks),
+        describe_share(answers.ambiguous, answers.tasks),
+        describe_share(answers.no_match, answers.tasks),
+        describe_ratings(totals.useful, totals.not_useful),
+        f"{totals.people:,}",
+    )
 
 
 def _plural(number: int, noun: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
+from typing import Protocol
 
 from skills_mcp.analytics.received_event import MOST_NAME
 from skills_mcp.analytics.tracker import EventType
@@ -21,6 +22,7 @@ from skills_mcp.usage.tallies import (
     CurrentSkill,
     FeedbackTally,
     GapTally,
+    Packed,
     RivalryTally,
     ScriptTally,
     Seen,
@@ -32,6 +34,7 @@ from skills_mcp.usage.usage_report import (
     PeriodAnswers,
     Refreshes,
     Release,
+    SourceUse,
     Span,
     Totals,
     UsageReport,
@@ -69,6 +72,21 @@ class TotalsTally:
         elif _is_task(row):
             self._answers[row.kind] += 1
 
+    def pack(self) -> Packed:
+        """Return it as values for JSON."""
+        return {
+            "answers": self._answers,
+            "people": sorted(self._people),
+            "ratings": [self._ratings[False], self._ratings[True]],
+        }
+
+    def merge(self, packed: Packed) -> None:
+        """Add what another one has packed."""
+        self._answers.update(packed["answers"])
+        self._people.update(packed["people"])
+        bad, useful = packed["ratings"]
+        self._ratings.update({False: bad, True: useful})
+
     def derive(self, span: Span, *, is_complete: bool) -> Totals:
         """Return the figures."""
         return Totals(
@@ -82,6 +100,16 @@ class TotalsTally:
         )
 
 
+class PackedTally(Protocol):
+    """A tally that can be kept and added to another one."""
+
+    def pack(self) -> Packed:
+        """Return it as values for JSON."""
+
+    def merge(self, packed: Packed) -> None:
+        """Add what another one has packed."""
+
+
 class Aggregation:
     """All sums of a span."""
 
@@ -92,6 +120,7 @@ class Aggregation:
         self._newest: datetime | None = None
         self._oldest: datetime | None = None
         self._before = TotalsTally()
+        self._commits: defaultdict[str, TotalsTally] = defaultdict(TotalsTally)
         self._answers: defaultdict[date, Counter[str]] = defaultdict(Counter)
         self._people: defaultdict[date, set[str]] = defaultdict(set)
         self._releases: defaultdict[str, Seen] = defaultdict(Seen)
@@ -147,6 +176,7 @@ class Aggregation:
             self._people[day].add(row.person)
         if row.commit:
             self._releases[row.commit].add(row.moment)
+        self._commits[row.commit].add(row)
         self._adders[row.kind](row)
 
     def _add_served(self, row: UsageRow) -> None:
@@ -175,6 +205,82 @@ class Aggregation:
 
     def _add_dropped(self, row: UsageRow) -> None:
         self._counts["dropped"] += row.number("count") or 0
+
+    def pack(self) -> tuple[Packed, Packed]:
+        """Return the main figures, and all others, as values for JSON.
+
+        What is packed has to be of one day.
+        """
+        totals = TotalsTally()
+        for tally in self._commits.values():
+            totals.merge(tally.pack())
+        body = {
+            "counts": self._counts,
+            "commits": {commit: each.pack() for commit, each in self._commits.items()},
+            "releases": {name: each.pack() for name, each in self._releases.items()},
+            "refreshes": [self._refreshes[False], self._refreshes[True]],
+            **{name: tally.pack() for name, tally in self._tallies().items()},
+        }
+        return totals.pack(), body
+
+    def merge(self, day: date, totals: Packed, body: Packed) -> None:
+        """Add what was packed of a day of the span."""
+        self._counts.update(body["counts"])
+        if totals["answers"]:
+            self._answers[day].update(totals["answers"])
+        if totals["people"]:
+            self._people[day].update(totals["people"])
+        for commit, packed in body["commits"].items():
+            self._commits[commit].merge(packed)
+        for commit, packed in body["releases"].items():
+            self._releases[commit].merge(packed)
+        failures, successes = body["refreshes"]
+        self._refreshes.update({False: failures, True: successes})
+        for name, tally in self._tallies().items():
+            tally.merge(body[name])
+
+    def merge_before(self, totals: Packed) -> None:
+        """Add the main figures that were packed of a day of the span before."""
+        self._before.merge(totals)
+
+    def bound(self, oldest: datetime, newest: datetime, outside: int) -> None:
+        """Say when the first and last event were, and how many are of other days."""
+        self._oldest, self._newest = oldest, newest
+        self._counts["outside"] = outside
+
+    def _tallies(self) -> Mapping[str, PackedTally]:
+        return {
+            "gaps": self._gap_tally,
+            "rivalries": self._rivalry_tally,
+            "skills": self._skill_tally,
+            "feedback": self._feedback_tally,
+            "scripts": self._script_tally,
+        }
+
+    def derive_sources(self, names: Mapping[str, str]) -> tuple[SourceUse, ...]:
+        """Return the main figures of each source, the most used first.
+
+        Args:
+            names: From a commit to the name of its source.
+        """
+        tallies: defaultdict[str, TotalsTally] = defaultdict(TotalsTally)
+        for commit, tally in self._commits.items():
+            tallies[names.get(commit, "")].merge(tally.pack())
+        totals = {
+            name: tally.derive(self._span, is_complete=True)
+            for name, tally in tallies.items()
+        }
+        order = sorted(totals.items(), key=lambda one: (-one[1].answers.tasks, one[0]))
+        return tuple(
+            SourceUse(
+                source=name,
+                answers=each.answers,
+                people=each.people,
+                useful=each.useful,
+                not_useful=each.not_useful,
+            )
+            for name, each in order
+        )
 
     def derive(self, current: CurrentSkills | None) -> UsageReport:
         """Return the report; `current` adds what today's skills would answer."""

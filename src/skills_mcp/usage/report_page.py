@@ -12,9 +12,11 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from skills_mcp.usage.report_text import (
+    describe_age,
     describe_change,
     describe_commit,
     describe_day,
+    describe_ratings,
     describe_share,
     describe_unrecorded,
     divide_feedback,
@@ -74,6 +76,8 @@ def _load_template() -> "Template":
         "share": describe_share,
         "day": describe_day,
         "short": describe_commit,
+        "age": describe_age,
+        "ratings": describe_ratings,
     }
     return environment.get_template("page.html")
 

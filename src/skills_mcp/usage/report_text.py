@@ -22,6 +22,9 @@ _DOUBTFUL = 0.2  # of the ratings: fewer complaints have every skill
 
 _SHORT = 8  # characters of a commit, about as many as Git shows
 
+_HOUR = 60  # minutes
+_TWO_DAYS = 48  # hours
+
 _NOTHING = "–"  # noqa: RUF001 - a dash stands for nothing
 
 _Row = TypeVar("_Row")
@@ -54,6 +57,31 @@ def describe_commit(commit: str) -> str:
 def describe_day(day: date) -> str:
     """Return a day such as 9 Nov 2026."""
     return f"{day.day} {day:%b %Y}"
+
+
+def describe_ratings(useful: int, not_useful: int) -> str:
+    """Return the share of useful ratings, and of how many.
+
+    >>> describe_ratings(9, 1)
+    '90 % of 10'
+    """
+    judged = useful + not_useful
+    return f"{describe_share(useful, judged)} of {judged:,}" if judged else _NOTHING
+
+
+def describe_age(seconds: float | None) -> str:
+    """Return how long ago something was.
+
+    >>> [describe_age(each) for each in (40, 7300, 200_000)]
+    ['1 min', '2 h', '2 days']
+    """
+    if seconds is None:
+        return _NOTHING
+    minutes = max(1, round(seconds / 60))
+    if minutes < _HOUR:
+        return f"{minutes} min"
+    hours = minutes // _HOUR
+    return f"{hours} h" if hours < _TWO_DAYS else f"{hours // 24} days"
 
 
 def pick_gaps(report: UsageReport) -> list[Gap]:

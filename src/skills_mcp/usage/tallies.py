@@ -1,13 +1,18 @@
-"""Tallies of tasks, skills, feedback and scripts, commit by commit.  Pure."""
+"""Tallies of tasks, skills, feedback and scripts, commit by commit.  Pure.
+
+Each can be packed into values for JSON, and take in what another one has packed: the
+figures of many days are made of those of each day.
+"""
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import lru_cache
 from itertools import combinations, groupby, takewhile
 from statistics import median
+from typing import Any
 
 from skills_mcp.routing.tokens import fold, tokenize
 from skills_mcp.usage.usage_report import (
@@ -33,6 +38,9 @@ Answer = Callable[[str], tuple[str, ...]]
 """Returns the paths that answer a task now: one skill, several candidates or none."""
 
 Pair = tuple[str, str]
+
+Packed = Mapping[str, Any]
+"""The values of a tally, for JSON."""
 
 _MOST_KEYWORDS = 8  # of a pair: the first of them are those to change
 _MOST_TRIED = 200  # tasks that are routed again: lists are shown to 40 rows
@@ -61,6 +69,15 @@ class Seen:
     def add(self, moment: datetime) -> None:
         """Widen the range to a moment."""
         self.first, self.last = min(self.first, moment), max(self.last, moment)
+
+    def pack(self) -> list[str]:
+        """Return it as values for JSON."""
+        return [self.first.isoformat(), self.last.isoformat()]
+
+    def merge(self, packed: Sequence[str]) -> None:
+        """Widen the range by a packed one."""
+        for each in packed:
+            self.add(datetime.fromisoformat(each))
 
 
 @dataclass(slots=True)
@@ -100,6 +117,32 @@ class SkillTally:
         used = self._used[row.text("skill_path")]
         used.seen.add(row.moment)
         return used
+
+    def pack(self) -> Packed:
+        """Return it as values for JSON."""
+        used = [
+            [
+                path,
+                each.served,
+                each.unchanged,
+                each.picked,
+                each.files,
+                each.seen.pack(),
+            ]
+            for path, each in self._used.items()
+        ]
+        return {"used": used, "candidates": self._candidates}
+
+    def merge(self, packed: Packed) -> None:
+        """Add what another one has packed."""
+        self._candidates.update(packed["candidates"])
+        for path, served, unchanged, picked, files, seen in packed["used"]:
+            used = self._used[path]
+            used.served += served
+            used.unchanged += unchanged
+            used.picked += picked
+            used.files += files
+            used.seen.merge(seen)
 
     def derive(
         self, offered: Mapping[str, CurrentSkill] | None
@@ -191,6 +234,33 @@ class FeedbackTally:
         judged.seen.add(row.moment)
         return judged
 
+    def pack(self) -> Packed:
+        """Return it as values for JSON."""
+        judged = [
+            [
+                *(path, commit, each.served, each.useful, each.not_useful),
+                [
+                    [is_complaint, text, moment.isoformat()]
+                    for (is_complaint, text), moment in each.comments.items()
+                ],
+                each.seen.pack(),
+            ]
+            for (path, commit), each in self._judged.items()
+        ]
+        return {"judged": judged}
+
+    def merge(self, packed: Packed) -> None:
+        """Add what another one has packed."""
+        for path, commit, served, useful, bad, comments, seen in packed["judged"]:
+            judged = self._judged[path, commit]
+            judged.served += served
+            judged.useful += useful
+            judged.not_useful += bad
+            judged.seen.merge(seen)
+            for is_complaint, text, written in comments:
+                moment = datetime.fromisoformat(written)
+                judged.comment(text, moment, is_complaint=is_complaint)
+
     def derive(self) -> tuple[Feedback, ...]:
         """Return the feedback: most complaints first, and per skill by time."""
         complaints: Counter[str] = Counter()
@@ -249,6 +319,31 @@ class ScriptTally:
         if (duration := row.number("duration_ms")) is not None:
             ran.durations.append(duration)
 
+    def pack(self) -> Packed:
+        """Return it as values for JSON."""
+        ran = [
+            [
+                *key,
+                *(each.runs, each.failures, each.timeouts, each.cancelled),
+                list(each.durations),
+                each.seen.pack(),
+            ]
+            for key, each in self._ran.items()
+        ]
+        return {"ran": ran}
+
+    def merge(self, packed: Packed) -> None:
+        """Add what another one has packed."""
+        for skill, file, commit, *counts, durations, seen in packed["ran"]:
+            ran = self._ran[skill, file, commit]
+            runs, failures, timeouts, cancelled = counts
+            ran.runs += runs
+            ran.failures += failures
+            ran.timeouts += timeouts
+            ran.cancelled += cancelled
+            ran.durations.extend(durations)
+            ran.seen.merge(seen)
+
     def derive(self) -> tuple[ScriptUse, ...]:
         """Return the runs: most failures first, and per script in order of time."""
         order = sorted(
@@ -302,6 +397,10 @@ class Newest:
         """Keep a text if it is newer."""
         self.moment, self.text = max((self.moment, self.text), (moment, text))
 
+    def pack(self) -> tuple[str, str]:
+        """Return it as values for JSON."""
+        return self.moment.isoformat(), self.text
+
 
 @dataclass(slots=True)
 class _TaskCounts:
@@ -331,6 +430,27 @@ class GapTally:
         found.newest.add(row.moment, task.text)
         found.near = max(found.near, (row.moment, row.texts("near")))
 
+    def pack(self) -> Packed:
+        """Return it as values for JSON."""
+        found = [
+            [
+                *(mark, each.count, sorted(each.people), *each.newest.pack()),
+                *(each.near[0].isoformat(), each.near[1]),
+            ]
+            for mark, each in self._found.items()
+        ]
+        return {"found": found}
+
+    def merge(self, packed: Packed) -> None:
+        """Add what another one has packed."""
+        read = datetime.fromisoformat
+        for mark, count, people, moment, text, near_at, near in packed["found"]:
+            found = self._found[mark]
+            found.count += count
+            found.people.update(people)
+            found.newest.add(read(moment), text)
+            found.near = max(found.near, (read(near_at), tuple(near)))
+
     def derive(self, answer: Answer | None) -> tuple[Gap, ...]:
         """Return the unmatched tasks, the most frequent first."""
         order = sorted(
@@ -352,7 +472,7 @@ class GapTally:
 
 @dataclass(slots=True)
 class _AmbiguousTask:
-    """The ambiguous answers to one task of one person, and the skills picked then."""
+    """The ambiguous answers to a task of a person on a day, and the skills picked."""
 
     candidates: Counter[tuple[str, ...]] = field(default_factory=Counter)
     picks: Counter[str] = field(default_factory=Counter)
@@ -373,6 +493,8 @@ class RivalryTally:
     def __init__(self) -> None:
         self._met: defaultdict[Pair, _PairCounts] = defaultdict(_PairCounts)
         self._asked: defaultdict[int, _AmbiguousTask] = defaultdict(_AmbiguousTask)
+        self._picks: defaultdict[Pair, Counter[str]] = defaultdict(Counter)
+        """Those that were packed."""
 
     def add_ambiguous(self, row: UsageRow) -> None:
         """Count an ambiguous answer."""
@@ -392,6 +514,29 @@ class RivalryTally:
         if task.mark:
             self._asked[_key(row, task)].picks[row.text("skill_path")] += 1
 
+    def pack(self) -> Packed:
+        """Return it as values for JSON."""
+        picks = self._count_picks()
+        met = [
+            [
+                *(pair, {day.isoformat(): n for day, n in each.days.items()}),
+                *(each.keywords, *each.newest.pack(), picks.get(pair)),
+            ]
+            for pair, each in self._met.items()
+        ]
+        return {"met": met}
+
+    def merge(self, packed: Packed) -> None:
+        """Add what another one has packed."""
+        for (first, second), days, keywords, moment, text, picks in packed["met"]:
+            pair = first, second
+            met = self._met[pair]
+            met.days.update({date.fromisoformat(day): n for day, n in days.items()})
+            met.keywords.update(keywords)
+            met.newest.add(datetime.fromisoformat(moment), text)
+            if picks is not None:
+                self._picks[pair].update(picks)
+
     def derive(self, span: Span, answer: Answer | None) -> tuple[Rivalry, ...]:
         """Return the pairs, the most frequent first."""
         picks = self._count_picks()
@@ -407,6 +552,8 @@ class RivalryTally:
     def _count_picks(self) -> dict[Pair, Counter[str]]:
         """Return how often each skill of a pair was picked afterwards."""
         counted: defaultdict[Pair, Counter[str]] = defaultdict(Counter)
+        for pair, packed in self._picks.items():
+            counted[pair].update(packed)
         for asked in self._asked.values():
             pairs: Counter[Pair] = Counter()
             for candidates, count in asked.candidates.items():
@@ -453,8 +600,12 @@ def _pairs(
 
 
 def _key(row: UsageRow, task: AskedTask) -> int:
-    """Return a hash for a task of a person; the text would take much memory."""
-    return hash((row.person, task.mark))
+    """Return a hash for a task of a person; the text would take much memory.
+
+    A pick follows its answer within minutes, so that the figures of a day depend on the
+    events of that day alone.
+    """
+    return hash((row.moment.date(), row.person, task.mark))
 
 
 def _ask(answer: Answer | None, text: str, place: int) -> tuple[str, ...] | None:

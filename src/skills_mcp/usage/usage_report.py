@@ -247,11 +247,80 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourceUse:
+    """The main figures of one source of skills."""
+
+    source: str
+    """Its repository; empty for commits of which no server has reported the source."""
+    answers: Answers
+    people: int
+    useful: int
+    not_useful: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Refreshes:
     """Calls of `refresh_skills`, and how many of them failed."""
 
     count: int
     failures: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetCommit:
+    """A commit that servers serve now."""
+
+    source: str
+    """Its repository."""
+    commit: str
+    servers: int
+    failing: int
+    """How many of these servers could not sync the last time."""
+    oldest_sync_seconds: float | None
+    """The longest time since the last successful sync of one of them."""
+    first_seen: date | None
+    """The day on which it was first used; None if that is not in the report."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetVersion:
+    """A version of this program, and how many servers run it."""
+
+    version: str
+    servers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """What the servers said last about themselves."""
+
+    days: int
+    """Servers that were heard from in so many days."""
+    servers: int
+    commits: tuple[FleetCommit, ...]
+    """By source, and the most frequent first."""
+    versions: tuple[FleetVersion, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkillEffect:
+    """How often a skill was served and judged before and after a commit."""
+
+    skill: str
+    served: tuple[int, int]
+    useful: tuple[int, int]
+    not_useful: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitEffect:
+    """What changed with a commit: as many days before its first use as from it on."""
+
+    commit: str
+    before: Totals
+    after: Totals
+    skills: tuple[SkillEffect, ...]
+    """Skills with feedback, those first whose ratings changed most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,6 +365,11 @@ class UsageReport:
     scripts: tuple[ScriptUse, ...]
     releases: tuple[Release, ...]
     refreshes: Refreshes
+    sources: tuple[SourceUse, ...] | None = None
+    """None if the events are not from a database, as with the fleet."""
+    fleet: Fleet | None = None
+    effect: CommitEffect | None = None
+    """None if no commit was asked for."""
 
 
 def render_report(report: UsageReport) -> dict[str, Any]:

@@ -33,11 +33,11 @@ from skills_mcp.analytics.collector.database_address import (
     parse_address,
     show_address,
 )
-from skills_mcp.analytics.collector.event_tables import events, heartbeats
+from skills_mcp.analytics.collector.event_tables import events, heartbeats, kept_days
 from skills_mcp.analytics.collector.schema_upgrade import upgrade_schema
 from skills_mcp.analytics.heartbeat import Heartbeat, ServedSource
 from skills_mcp.analytics.received_event import ReceivedEvent
-from skills_mcp.errors import EventStoreError
+from skills_mcp.errors import ConfigError, EventStoreError
 from skills_mcp.files.durable import open_private
 from skills_mcp.text.redaction import redact_remembered
 from skills_mcp.text.rendering import render_time
@@ -186,6 +186,7 @@ class EventStore:
             connection.execute(
                 delete(heartbeats).where(heartbeats.c.day < limit.date())
             )
+            connection.execute(delete(kept_days).where(kept_days.c.day < limit.date()))
         return done.rowcount
 
     def prepare(self) -> None:
@@ -287,6 +288,22 @@ def open_event_store(text: str, home: Path) -> EventStore:
         ConfigError: The URL cannot be used.
     """
     return EventStore(open_engine(text, home))
+
+
+def find_event_store(text: str) -> EventStore:
+    """Return the store that a URL names, which has to be there.
+
+    Raises:
+        ConfigError: The URL cannot be used, or its file does not exist.
+    """
+    engine = open_engine(text, Path())
+    file = engine.url.database or ""
+    if _is_sqlite(engine) and not Path(file).is_file():
+        raise ConfigError(
+            f"There is no database {file}. Name the one that your server writes; an "
+            "absolute path has four slashes in a row, as in sqlite:////srv/events.db."
+        )
+    return EventStore(engine)
 
 
 def open_engine(text: str, home: Path) -> Engine:

@@ -13,6 +13,8 @@ from sqlalchemy import (
     DateTime,
     Dialect,
     Index,
+    Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
@@ -75,3 +77,14 @@ heartbeats = Table(
     Index("heartbeats_day", "day"),
 )
 """The newest heartbeat of each server and day."""
+
+kept_days = Table(
+    "kept_days",
+    metadata,
+    Column("day", Date, primary_key=True),
+    Column("layout", String(40), nullable=False),
+    Column("events", Integer, nullable=False),
+    Column("totals", LargeBinary, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+)
+"""The figures of a day, so that a report does not read its events again."""

@@ -1,0 +1,289 @@
+"""The report over a database is that over the same events in files."""
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_mcp.analytics.collector.day_archive import DayArchive
+from skills_mcp.analytics.collector.event_store import EventStore, open_event_store
+from skills_mcp.analytics.collector.event_tables import metadata
+from skills_mcp.analytics.heartbeat import Heartbeat, ServedSource
+from skills_mcp.analytics.received_event import parse_received
+from skills_mcp.usage import Span
+from skills_mcp.usage.aggregation import Aggregation
+from skills_mcp.usage.database_report import (
+    LAYOUT,
+    UnknownCommitError,
+    aggregate_database,
+    derive_fleet,
+    load_report,
+)
+from skills_mcp.usage.usage_report import Release
+from tests.usage.happenings import (
+    NEW,
+    OLD,
+    aggregate,
+    event,
+    judged,
+    missed,
+    ran,
+    served,
+    torn,
+)
+
+SPAN = Span(date(2026, 11, 3), date(2026, 11, 6))
+
+days = st.integers(1, 8)
+hours = st.sampled_from([0, 7.5, 12, 23.999])
+people = st.sampled_from(["dev-ada", "dev-bob", "dev", "dev-cy"])
+commits = st.sampled_from([OLD, NEW, None])
+tasks = st.sampled_from(
+    [
+        "add a login",
+        "a login, add!",
+        "写一个测试",
+        "hmac-sha256:" + "a" * 64,
+        "",
+        "drop",
+    ]
+)
+paths = st.sampled_from(["ui/auth", "api/auth", "ui", "tools"])
+common = {"day": days, "hour": hours, "person": people, "commit": commits}
+flags = st.booleans()
+
+events = st.one_of(
+    st.builds(
+        served,
+        paths,
+        **common,
+        context=tasks,
+        was_ambiguous=flags,
+        unchanged=flags,
+        was_near=flags,
+    ),
+    st.builds(missed, tasks, **common, near=st.lists(paths, max_size=2)),
+    st.builds(
+        lambda task, found, **more: torn(
+            task, *found, matched_keywords=[["auth"] for _ in found], **more
+        ),
+        tasks,
+        st.lists(paths, min_size=1, max_size=3, unique=True),
+        **common,
+    ),
+    st.builds(judged, paths, useful=flags, comment=tasks, **common),
+    st.builds(
+        ran,
+        st.sampled_from(["a.sh", "b.py"]),
+        **common,
+        success=flags,
+        timed_out=flags,
+        exit_code=st.sampled_from([0, 1, None]),
+        duration_ms=st.integers(0, 40),
+    ),
+    st.builds(event, st.just("refresh"), **common, success=flags),
+    st.builds(event, st.just("events_dropped"), **common, count=st.integers(0, 9)),
+    st.builds(event, st.just("asset_served"), **common, skill_path=paths),
+)
+
+
+@contextmanager
+def opened() -> Iterator[EventStore]:
+    with tempfile.TemporaryDirectory() as folder:
+        store = open_event_store("", Path(folder))
+        yield store
+        store.close()
+
+
+@pytest.fixture(scope="module")
+def emptied() -> Iterator[Callable[[], EventStore]]:
+    """A store that is used again and again, without what was in it."""
+    with opened() as store:
+
+        def empty() -> EventStore:
+            with store.writing() as connection:
+                for table in metadata.sorted_tables:
+                    connection.execute(table.delete())
+            return store
+
+        yield empty
+
+
+def keep(store: EventStore, wanted: Sequence[dict[str, Any]]) -> None:
+    store.store([parse_received(each) for each in wanted])
+
+
+@given(st.lists(events, max_size=30), st.lists(events, max_size=10))
+def test_figures_of_a_database_are_those_of_files(
+    emptied: Callable[[], EventStore],
+    first: list[dict[str, Any]],
+    later: list[dict[str, Any]],
+) -> None:
+    store = emptied()
+
+    keep(store, first)
+    early = aggregate_database(store, SPAN).derive(None)
+    keep(store, later)
+    late = aggregate_database(store, SPAN).derive(None)
+
+    assert early == aggregate(first, span=SPAN)
+    assert late == aggregate([*first, *later], span=SPAN)
+
+
+def test_a_pick_and_all_else_of_days_adds_up(emptied: Callable[[], EventStore]) -> None:
+    store = emptied()
+    happened = [
+        each
+        for day in (3, 4)
+        for each in (
+            torn("auth", "ui/auth", "api/auth", day=day, matched_keywords=[["a"]] * 2),
+            served("ui/auth", day, context="auth", was_ambiguous=True),
+            judged("ui/auth", useful=False, day=day, comment=f"day {day}"),
+            ran("a.sh", day, duration_ms=day),
+            missed("write a haiku", day, near=["ui/auth"]),
+        )
+    ]
+    keep(store, happened)
+
+    made, kept = (aggregate_database(store, SPAN).derive(None) for _ in range(2))
+
+    assert made == kept == aggregate(happened, span=SPAN)
+    assert kept.rivalries[0].picks == (0, 2)
+
+
+def test_a_day_without_new_events_is_not_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with opened() as store:
+        keep(store, [missed("a", 3), missed("b", 4)])
+        aggregate_database(store, SPAN)
+        keep(store, [missed("c", 4)])
+        read: list[date | None] = []
+        events_of = store.events
+
+        def note(first: date, last: date) -> Iterator[Mapping[str, Any]]:
+            read.append(first)
+            return events_of(first, last)
+
+        monkeypatch.setattr(store, "events", note)
+
+        report = aggregate_database(store, SPAN).derive(None)
+
+    assert read == [date(2026, 11, 4)]
+    assert report.answers.no_match == 3
+
+
+def test_figures_of_another_layout_are_made_anew() -> None:
+    with opened() as store:
+        keep(store, [missed("a", 3)])
+        aggregate_database(store, SPAN)
+        other = DayArchive(store, "another")
+        [kept] = DayArchive(store, LAYOUT).load(SPAN.first, SPAN.last)
+        other.save(replace(kept, body=b"what no program reads"))
+
+        assert aggregate_database(store, SPAN).derive(None).answers.no_match == 1
+
+
+def test_what_is_kept_of_a_day_is_deleted_with_its_events() -> None:
+    with opened() as store:
+        keep(store, [missed("a secret plan", 3)])
+        aggregate_database(store, SPAN)
+
+        while store.prune(0):
+            pass
+
+        assert not list(DayArchive(store, LAYOUT).load(date.min, date.max))
+
+
+def test_each_source_has_its_own_figures() -> None:
+    aggregation = Aggregation(Span(date(2026, 11, 1), date(2026, 11, 30)))
+    for each in (
+        served("a", commit=OLD),
+        served("b", commit=NEW, person="dev-bob"),
+        judged("b", useful=True, commit=NEW),
+        missed("x", commit=None),
+    ):
+        aggregation.add(each)
+
+    shop, unknown = aggregation.derive_sources({OLD: "acme/shop", NEW: "acme/shop"})
+
+    assert (shop.source, shop.answers.served, shop.people, shop.useful) == (
+        *("acme/shop", 2),
+        *(2, 1),
+    )
+    assert (unknown.source, unknown.answers.no_match) == ("", 1)
+
+
+def beat(server: str, commit: str, **more: Any) -> Heartbeat:
+    source = {"mount": "", "repository": "acme/shop", "last_error": None}
+    given = {**source, "commit": commit, "age_seconds": 60.0, **more}
+    return Heartbeat(
+        server_id=server,
+        happened_at=datetime.now(UTC),
+        version="1.0",
+        transport="stdio",
+        sources=(ServedSource(**given),),
+    )
+
+
+def test_the_fleet_says_how_many_servers_serve_which_commit() -> None:
+    fleet = derive_fleet(
+        [
+            beat("a", NEW),
+            beat("b", NEW, age_seconds=7200.0, last_error="SYNC_FAILED"),
+            beat("c", OLD),
+        ],
+        [Release(commit=OLD, first_seen=date(2026, 11, 2))],
+    )
+
+    new, old = fleet.commits
+    assert (fleet.servers, fleet.versions[0].servers) == (3, 3)
+    assert (new.commit, new.servers, new.failing) == (NEW, 2, 1)
+    assert (new.oldest_sync_seconds, new.first_seen) == (7200.0, None)
+    assert (old.servers, old.first_seen) == (1, date(2026, 11, 2))
+
+
+def test_a_commit_has_an_effect_before_and_after_its_first_use() -> None:
+    bad = [judged("a", useful=False, day=day, commit=OLD) for day in (8, 9)]
+    good = [judged("a", useful=True, day=day, commit=NEW) for day in (10, 11)]
+    with opened() as store:
+        keep(store, [served("a", 9), *bad, *good, served("a", 10, commit=NEW)])
+
+        effect = load_report(store, SPAN, None, NEW[:7]).effect
+
+    assert effect is not None
+    assert effect.commit == NEW
+    assert effect.after.since == date(2026, 11, 10)
+    assert (effect.before.not_useful, effect.after.useful) == (2, 2)
+    [skill] = effect.skills
+    assert (skill.useful, skill.not_useful, skill.served) == ((0, 2), (2, 0), (1, 1))
+
+
+def test_an_unknown_commit_is_answered_with_those_that_are_known() -> None:
+    with opened() as store:
+        keep(store, [served("a", 3), served("a", 4, commit="a" * 39 + "b")])
+
+        with pytest.raises(UnknownCommitError, match=r"No event names.*aaaa"):
+            load_report(store, SPAN, None, "beef")
+        with pytest.raises(UnknownCommitError, match="2 commits or more begin with aa"):
+            load_report(store, SPAN, None, "aa")
+
+
+def test_a_source_is_what_servers_say_of_its_commit() -> None:
+    with opened() as store:
+        keep(store, [served("a", 3, commit=NEW)])
+        store.store_heartbeat(
+            replace(beat("s", NEW), happened_at=datetime(2026, 11, 3, tzinfo=UTC))
+        )
+
+        report = load_report(store, SPAN, None)
+
+    assert report.sources is not None
+    assert [each.source for each in report.sources] == ["acme/shop"]

@@ -18,6 +18,7 @@ from skills_mcp.routing.matcher import (
     WordEvidence,
 )
 from skills_mcp.routing.seen_skills import SeenSkills
+from skills_mcp.routing.text_index.ragged import drop_repeated
 from skills_mcp.routing.tokens import tokenize
 from skills_mcp.skills.model import Skill
 
@@ -151,11 +152,7 @@ class KeywordMatcher:
         found = [self._match(token) for token in tokens]
         if not found:
             return np.zeros(0, np.uint32)
-        # Not `np.unique`: it imports `numpy.ma`, for which the first answer would wait.
-        every = np.sort(np.concatenate(found))
-        is_first = np.ones(len(every), bool)
-        np.not_equal(every[1:], every[:-1], out=is_first[1:])
-        return every[is_first]
+        return drop_repeated(np.concatenate(found))
 
     def _count(self, keywords: Numbers) -> _Found:
         declared = self._index.declared.of(keywords)

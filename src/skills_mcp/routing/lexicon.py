@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from itertools import chain, product
+from itertools import chain
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -54,9 +54,9 @@ class Group(NamedTuple):
 
 
 class Thesaurus(NamedTuple):
-    """What stands for what, ready to be looked up."""
+    """Which groups a phrase is a source of, ready to be looked up."""
 
-    relatives: dict[Phrase, dict[Phrase, float]]
+    groups: dict[Phrase, list[Group]]
     longest: dict[str, int]
     """By the first term of a phrase, how many terms the longest such phrase has."""
 
@@ -73,7 +73,7 @@ def expand(terms: Sequence[str]) -> dict[str, tuple[Related, ...]]:
     for begin, first in enumerate(terms):
         for length in range(1, thesaurus.longest.get(first, 0) + 1):
             phrase = tuple(terms[begin : begin + length])
-            for term in phrase if phrase in thesaurus.relatives else ():
+            for term in phrase if phrase in thesaurus.groups else ():
                 found[term] = _merge(found.get(term, ()), _rank(phrase))
     return found
 
@@ -121,7 +121,7 @@ def parse_tiers(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _drop_remark(line: str) -> str:
-    return _REMARK.sub("", line).strip()
+    return (_REMARK.sub("", line) if "#" in line else line).strip()
 
 
 def _parse_group(line: str) -> Group:
@@ -139,47 +139,43 @@ def _members(text: str, separator: str) -> tuple[str, ...]:
 
 @cache
 def _thesaurus() -> Thesaurus:
-    """Return what stands for each word and phrase; read once, when first needed."""
-    near: dict[Phrase, dict[Phrase, float]] = {}
-    same: dict[Phrase, dict[Phrase, float]] = {}
-    for group in parse_groups(_load("synonyms.txt")):
-        added = _WEIGHTS[group.relation]
-        for source, target in _pairs(group):
-            _keep_nearest(near.setdefault(source, {}), {target: added})
-            if group.relation == "same":
-                same.setdefault(source, {})[target] = added
+    """Return the groups of each word and phrase; read once, when first needed."""
+    groups: dict[Phrase, list[Group]] = {}
     longest: dict[str, int] = {}
-    for phrase in near:
-        longest[phrase[0]] = max(longest.get(phrase[0], 0), len(phrase))
-    return Thesaurus(_follow(same, near), longest)
+    for group in parse_groups(_load("synonyms.txt")):
+        for phrase in map(_stems, group.sources):
+            groups.setdefault(phrase, []).append(group)
+            longest[phrase[0]] = max(longest.get(phrase[0], 0), len(phrase))
+    return Thesaurus(groups, longest)
 
 
-def _pairs(group: Group) -> Iterator[tuple[Phrase, Phrase]]:
-    for source, target in product(
-        map(_stems, group.sources), map(_stems, group.targets)
-    ):
-        if source != target:
-            yield source, target
-
-
-def _follow(
-    same: Mapping[Phrase, Mapping[Phrase, float]],
-    near: Mapping[Phrase, Mapping[Phrase, float]],
-) -> dict[Phrase, dict[Phrase, float]]:
-    """Return the relatives of all, and what stands for a word that is the same.
+def _find_relatives(phrase: Phrase) -> dict[Phrase, float]:
+    """Return the relatives of a phrase, and what stands for a word that is the same.
 
     One step only: "optimise" has what "optimize" has, in its place.
     """
-    followed = {phrase: dict(known) for phrase, known in near.items()}
-    for phrase, others in same.items():
-        for other, nearness in others.items():
-            farther = {
-                target: nearness * weight
-                for target, weight in near[other].items()
-                if target != phrase
-            }
-            _keep_nearest(followed[phrase], farther)
-    return followed
+    found = _find_neighbours(phrase)
+    for other in _find_neighbours(phrase, only="same"):
+        farther = {
+            target: SAME * weight
+            for target, weight in _find_neighbours(other).items()
+            if target != phrase
+        }
+        _keep_nearest(found, farther)
+    return found
+
+
+def _find_neighbours(
+    phrase: Phrase, *, only: Relation | None = None
+) -> dict[Phrase, float]:
+    """Return what the groups of a phrase lead to, or those of one relation only."""
+    found: dict[Phrase, float] = {}
+    for group in _thesaurus().groups.get(phrase, ()):
+        if only is None or group.relation == only:
+            weight = _WEIGHTS[group.relation]
+            targets = map(_stems, group.targets)
+            _keep_nearest(found, {x: weight for x in targets if x != phrase})
+    return found
 
 
 @cache
@@ -217,7 +213,7 @@ def _keep_nearest(known: dict[Phrase, float], added: Mapping[Phrase, float]) -> 
 @cache
 def _rank(phrase: Phrase) -> tuple[Related, ...]:
     """Return what stands for a phrase of the thesaurus, the nearest first."""
-    return _nearest_first(_thesaurus().relatives[phrase])
+    return _nearest_first(_find_relatives(phrase))
 
 
 def _merge(

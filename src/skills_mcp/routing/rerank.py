@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from skills_mcp.routing import lexicon
 from skills_mcp.routing.task import Task, inform
 from skills_mcp.routing.text_index.inverted_index import FIELDS, TextIndex
-from skills_mcp.routing.text_index.ragged import expand
+from skills_mcp.routing.text_index.ragged import drop_repeated, expand
 
 Numbers = NDArray[np.int64]
 Features = NDArray[np.float64]
@@ -149,7 +149,7 @@ def cover_names(index: TextIndex, task: Task, documents: Numbers) -> Features:
     terms = index.sequences.values[expand(ends[rows], sizes)].astype(np.int64)
     owners = np.repeat(np.arange(len(documents)), sizes)
     # Each term of a name counts once.
-    keys = np.unique(owners * len(index.vocabulary) + terms)
+    keys = drop_repeated(owners * len(index.vocabulary) + terms)
     owners, terms = np.divmod(keys, len(index.vocabulary) or 1)
     information = inform(index.postings.count_holders(terms), len(index))
     near = (task.nearest.get(term, (0, 0.0))[1] for term in terms.tolist())

@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+_Number = TypeVar("_Number", bound=np.integer)
 
 _VALUES_AT_ONCE = 2**16  # they and what numpy makes of them fit into a cache
 
@@ -98,6 +101,20 @@ def expand(
     total = int(ends[-1]) if len(ends) else 0
     shifts = starts.astype(np.int64) - (ends - sizes)
     return np.repeat(shifts, sizes) + np.arange(total)
+
+
+def drop_repeated(values: NDArray[_Number]) -> NDArray[_Number]:
+    """Return each value once, sorted.
+
+    As `np.unique` does, but that one imports `numpy.ma`: a first answer would wait.
+
+    >>> drop_repeated(np.array([7, 2, 7])).tolist()
+    [2, 7]
+    """
+    ordered = np.sort(values)
+    is_first = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    return ordered[is_first]
 
 
 def translate(

@@ -34,7 +34,7 @@ FACETS: tuple[FacetName, ...] = get_args(FacetName)
 MAX_BROWSED = 100
 """The most skills of one page."""
 
-MAX_FOUND = 200
+MAX_FOUND = 100
 """The most skills that words find by their meaning: what comes after fits badly."""
 
 TOP = "."

@@ -3,6 +3,7 @@
 Rule: nothing here is an event, and the text is the one that an agent gets.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from skills_mcp.library.answers import (
@@ -15,6 +16,7 @@ from skills_mcp.library.answers import (
 from skills_mcp.library.browsing import SkillFormat, derive_format
 from skills_mcp.skills.inheritance import escape_headers, find_owners
 from skills_mcp.skills.model import Skill, SkillPath
+from skills_mcp.skills.visibility import Patterns
 from skills_mcp.snapshots.snapshot import Snapshot
 
 
@@ -58,6 +60,8 @@ class SkillPreview:
     provenance: Provenance
     other_places: tuple[SkillPath, ...]
     """The paths of identical copies, which the skill stands for."""
+    audience: tuple[Mapping[str, Sequence[str]], ...] | None
+    """Of each grant that shows it, the claims that a caller needs; None for all."""
 
 
 def compose_preview(snapshot: Snapshot, skill: Skill) -> SkillPreview:
@@ -77,7 +81,22 @@ def compose_preview(snapshot: Snapshot, skill: Skill) -> SkillPreview:
         digest=derive_digest(index, skill),
         provenance=derive_provenance(content, index, skill),
         other_places=index.other_places(skill.path),
+        audience=_find_audience(snapshot, skill),
     )
+
+
+def _find_audience(
+    snapshot: Snapshot, skill: Skill
+) -> tuple[Mapping[str, Sequence[str]], ...] | None:
+    grants = snapshot.config.access
+    if not grants:
+        return None
+    fitting = (
+        grant
+        for grant in grants
+        if Patterns(grant.allow).fit(skill) and not Patterns(grant.deny).fit(skill)
+    )
+    return tuple(grant.when for grant in fitting)
 
 
 def _show_section(snapshot: Snapshot, member: Skill, skill: Skill) -> TextSection:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
@@ -89,7 +89,21 @@ def _open_templates() -> Environment:
         lstrip_blocks=True,
     )
     templates.filters["query"] = _render_query
+    templates.filters["title_of"] = derive_title
     return templates
+
+
+class _Titled(Protocol):
+    @property
+    def path(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+
+
+def derive_title(skill: _Titled) -> str:
+    """Return what a page calls a skill: the rules of a folder have no other name."""
+    is_plain = skill.name not in {"_index", "_root"}
+    return skill.name if is_plain else skill.path
 
 
 def _render_query(given: Mapping[str, str | None]) -> str:

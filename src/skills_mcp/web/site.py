@@ -21,6 +21,7 @@ from skills_mcp.web.refused_page import (
 )
 from skills_mcp.web.rest import rest_routes
 from skills_mcp.web.security_headers import SecurityHeaders
+from skills_mcp.web.skill_page import show_skill
 
 _STATIC = Path(__file__).parent / "static"
 
@@ -61,6 +62,7 @@ def create_site(library: SkillLibrary) -> ASGIApp:
 def _routes() -> list[BaseRoute]:
     return [
         Route("/", show_catalogue, name="catalogue"),
+        Route("/skills/{path:path}", show_skill, name="skill"),
         *rest_routes(),
         Mount("/static", StaticFiles(directory=_STATIC), name="static"),
     ]

@@ -95,20 +95,17 @@ async def serve_http(  # noqa: PLR0913 - each of them is something that bootstra
     webhook = open_webhook(library, http)
     ending, draining, failed = anyio.Event(), anyio.Event(), anyio.Event()
     connections = bounded(http.request_timeout_seconds, open_files_for(http))
-    listening, operating = _listen(http)
-    health = Health(library)
+    (listening, operating), health = _listen(http), Health(library)
     metrics = await _measure(server, library, publisher, telemetry)
-    intake = open_intake(store, library.config, metrics) if store else None
     application = create_application(
         server,
         library.config,
         ending=draining,
         webhook=webhook,
-        intake=intake,
+        intake=open_intake(store, library.config, metrics) if store else None,
         web=web,
     )
-    closing = Closing(application, ending=ending)
-    measured = RequestMetrics(closing, metrics=metrics)
+    measured = RequestMetrics(Closing(application, ending=ending), metrics=metrics)
     port = _Port(_configure(measured, http, connections), health.begin)
     # It answers until the process ends: a load balancer asks until then.
     answers = create_operations(http, health, metrics)
@@ -122,8 +119,8 @@ async def serve_http(  # noqa: PLR0913 - each of them is something that bootstra
     library.wake()
     async with anyio.create_task_group() as tasks:
         await tasks.start(watch_signals, ending)
-        serve_operations = partial(operations.serve, [operating])
-        for work in _works(library, publisher, webhook, store, serve_operations):
+        operate = partial(operations.serve, [operating])
+        for work in _works(library, publisher, webhook, store, operate):
             tasks.start_soon(run_or_end, work, ending, failed)
         _announce(operating, listening, has_pages=web is not None)
         tasks.start_soon(_drain, ending, health, http.drain_seconds, close)

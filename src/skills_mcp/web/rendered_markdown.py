@@ -1,0 +1,113 @@
+"""Markdown of skills as safe HTML: its own HTML is text, and nothing is loaded.
+
+Rule: a link leads to a page of the web, or to a file of the skill; an image is a link.
+"""
+
+from collections.abc import Callable, MutableMapping, Sequence
+from functools import cache
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+from markdown_it.utils import OptionsDict
+from markupsafe import Markup, escape
+
+_DEEPEST = 6  # of headings in HTML
+_LOWER = 2  # a page has a heading of its own, and each of its parts another
+
+_WEB = frozenset({"http", "https"})
+
+FileLink = Callable[[str], str]
+"""Returns the address of a file of the skill, for its path."""
+
+
+def render_markdown(text: str, link: FileLink) -> Markup:
+    r"""Return a text of a skill as HTML.
+
+    Args:
+        text: From a stranger.
+        link: Where files of the skill are shown.
+
+    >>> render_markdown("<b>[x](javascript:alert(1))", str)
+    Markup('<p>&lt;b&gt;[x](javascript:alert(1))</p>\n')
+    """
+    environment: MutableMapping[str, Any] = {"link": link}
+    return Markup(_open_parser().render(text, environment))  # noqa: S704 - escaped there
+
+
+def derive_href(given: str, link: FileLink) -> str:
+    """Return where a link of a skill may lead; empty if it leads nowhere.
+
+    >>> derive_href("https://acme.com", str), derive_href("docs/a.md#b", str)
+    ('https://acme.com', 'docs/a.md')
+    >>> [derive_href(each, str) for each in ("//acme.com", "/etc", "x:y")]
+    ['', '', '']
+    """
+    try:
+        parts = urlsplit(given)
+    except ValueError:
+        return ""
+    if parts.scheme in _WEB and parts.netloc:
+        return given
+    if parts.scheme or parts.netloc or parts.path.startswith("/") or not parts.path:
+        return ""
+    return link(unquote(parts.path).removeprefix("./"))
+
+
+@cache
+def _open_parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    parser.add_render_rule("heading_open", _render_heading)
+    parser.add_render_rule("heading_close", _render_heading)
+    parser.add_render_rule("link_open", _render_link)
+    parser.add_render_rule("image", _render_image)
+    return parser
+
+
+def _render_heading(
+    renderer: RendererHTML,
+    tokens: Sequence[Token],
+    number: int,
+    options: OptionsDict,
+    _: MutableMapping[str, Any],
+) -> str:
+    token = tokens[number].copy()
+    token.tag = f"h{min(_DEEPEST, int(token.tag[1:]) + _LOWER)}"
+    return renderer.renderToken([token], 0, options, {})
+
+
+def _render_link(
+    renderer: RendererHTML,
+    tokens: Sequence[Token],
+    number: int,
+    options: OptionsDict,
+    environment: MutableMapping[str, Any],
+) -> str:
+    given = str(tokens[number].attrGet("href") or "")
+    href = derive_href(given, environment["link"])
+    token = Token("link_open", "a", 1)
+    if href:
+        token.attrSet("href", href)
+        token.attrSet("rel", "noopener noreferrer nofollow")
+    return renderer.renderToken([token], 0, options, environment)
+
+
+def _render_image(
+    _: RendererHTML,
+    tokens: Sequence[Token],
+    number: int,
+    __: OptionsDict,
+    environment: MutableMapping[str, Any],
+) -> str:
+    given = str(tokens[number].attrGet("src") or "")
+    shown = escape(f"Image: {tokens[number].content or given}")
+    if href := derive_href(given, environment["link"]):
+        return f'<a href="{escape(href)}" rel="noopener noreferrer">{shown}</a>'
+    return str(shown)
+
+
+def quote_path(path: str) -> str:
+    """Return a path for a URL."""
+    return quote(path, safe="/")

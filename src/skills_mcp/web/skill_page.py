@@ -1,0 +1,121 @@
+"""The page of a skill: its text and where each part comes from, files, facts."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+
+from skills_mcp.errors import SkillsError
+from skills_mcp.library import SkillLibrary
+from skills_mcp.library.browsing import BrowsedSkill, BrowseRequest
+from skills_mcp.library.preview import SkillPreview, TextSection
+from skills_mcp.skills.model import Skill
+from skills_mcp.web.page import derive_title, library_of, render_page, state_of
+from skills_mcp.web.rendered_markdown import quote_path, render_markdown
+from skills_mcp.web.rest import derive_type
+
+_VIEWS = {"": "Rendered", "origin": "By line", "agent": "As an agent gets it"}
+
+_NEAR = 4  # as many as `get_skill` offers to choose from
+
+_MAX_WORDS = 500  # characters of a description that is looked for
+
+_MAX_SHOWN_BYTES = 200_000
+"""Of a file on the page; a larger one is a download."""
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedSection:
+    """A part of the text, and its HTML or its numbered lines."""
+
+    section: TextSection
+    html: Markup
+    lines: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFile:
+    """A file of the skill, as the page shows it."""
+
+    file: str
+    size_bytes: int
+    text: str | None
+    """None for what is not shown."""
+    is_image: bool
+    reason: str = ""
+    """Why it cannot be read; empty if it can."""
+
+
+def show_skill(request: Request) -> Response:
+    """Return the page of the skill at the path of the address."""
+    library = library_of(request)
+    preview = library.preview(request.path_params["path"])
+    asked = request.query_params.get("view", "")
+    file = request.query_params.get("file", "")
+    prefix = state_of(request).prefix
+    here = f"{prefix}/skills/{quote_path(preview.skill.path)}"
+    return render_page(
+        request,
+        "skill.html",
+        preview=preview,
+        skill=preview.skill,
+        title=derive_title(preview.skill),
+        address=here,
+        api=f"{prefix}/api/skills/{quote_path(preview.skill.path)}",
+        views=_VIEWS,
+        view=asked if asked in _VIEWS else "",
+        sections=_render_sections(preview, here),
+        shown=_read_shown(library, preview.skill, file) if file else None,
+        near=_find_near(library, preview),
+        mcp_url=_derive_mcp_url(request, library),
+    )
+
+
+def _render_sections(preview: SkillPreview, here: str) -> list[RenderedSection]:
+    sections, first = [], 1
+    for each in preview.sections:
+        lines = each.body.splitlines()
+        numbered = tuple(enumerate(lines, first))
+        first += len(lines)
+        link = partial(_link_file, here)
+        html = render_markdown(each.body, link)
+        sections.append(RenderedSection(each, html, numbered))
+    return sections
+
+
+def _link_file(here: str, file: str) -> str:
+    return f"{here}?file={quote_path(file)}#file"
+
+
+def _read_shown(library: SkillLibrary, skill: Skill, file: str) -> ShownFile:
+    try:
+        content = library.preview_file(skill.path, file)
+    except SkillsError as error:
+        return ShownFile(file[:200], 0, None, is_image=False, reason=str(error))
+    kind, is_shown = derive_type(file, content)
+    size = len(content.data)
+    if content.is_binary or size > _MAX_SHOWN_BYTES:
+        is_image = is_shown and kind.startswith("image/")
+        return ShownFile(file, size, None, is_image=is_image)
+    return ShownFile(file, size, content.data.decode(), is_image=False)
+
+
+def _find_near(
+    library: SkillLibrary, preview: SkillPreview
+) -> tuple[BrowsedSkill, ...]:
+    """Return the skills that the words of this one find as well: its rivals.
+
+    The rules above it are none: an agent gets them with it.
+    """
+    its = {each.path for each in preview.sections}
+    words = preview.skill.description[:_MAX_WORDS]
+    request = BrowseRequest(query=words, limit=_NEAR + len(its))
+    found = library.browse(request).skills
+    return tuple(each for each in found if each.path not in its)[:_NEAR]
+
+
+def _derive_mcp_url(request: Request, library: SkillLibrary) -> str:
+    base = library.config.http.base_url.rstrip("/") or str(request.base_url).rstrip("/")
+    return f"{base}/mcp"

@@ -316,7 +316,14 @@ PAGE = files("skills_mcp.usage") / "templates"
 def test_the_templates_are_part_of_the_package() -> None:
     names = {each.name for each in PAGE.iterdir()}
 
-    assert names == {"page.html", "body.html", "tables.html", "page.css", "charts.html"}
+    assert names == {
+        "page.html",
+        "body.html",
+        "tables.html",
+        "page.css",
+        "frame.css",
+        "charts.html",
+    }
     assert all(
         len(each.read_text("utf-8").splitlines()) <= 320 for each in PAGE.iterdir()
     )

@@ -41,7 +41,7 @@ def run_http(application: Application) -> None:
                 library,
                 collection.publisher,
                 telemetry=find_telemetry(os.environ),
-                web=create_site(library),
+                web=create_site(library, collection.store),
                 store=collection.store,
             )
         )

@@ -57,11 +57,21 @@ _NICE = (1, 2, 3, 4, 5, 6, 8, 10)  # first digits of round numbers
 
 def render_page(report: UsageReport, notes: tuple[str, ...]) -> str:
     """Return the page; every text in it is escaped by the template library."""
-    return _load_template().render(_compose(report, notes))
+    return _load_template("page.html").render(_compose(report, notes))
+
+
+def render_figures(report: UsageReport, notes: tuple[str, ...]) -> str:
+    """Return what stands on the page, for another page; everything is escaped."""
+    return _load_template("body.html").render(_compose(report, notes))
+
+
+def render_style() -> str:
+    """Return the stylesheet of the figures."""
+    return _load_template("page.css").render()
 
 
 @cache
-def _load_template() -> "Template":
+def _load_template(name: str) -> "Template":
     from jinja2 import Environment, PackageLoader, StrictUndefined  # late: big
 
     environment = Environment(
@@ -79,7 +89,7 @@ def _load_template() -> "Template":
         "age": describe_age,
         "ratings": describe_ratings,
     }
-    return environment.get_template("page.html")
+    return environment.get_template(name)
 
 
 def _compose(report: UsageReport, notes: tuple[str, ...]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """The parts of a report that people read, and their words.  Pure."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from itertools import groupby
 from typing import Literal, TypeVar
@@ -99,6 +100,55 @@ def describe_unrecorded(report: UsageReport) -> str:
     if not hashed:
         return f"{said}."
     return f"{said}. Different tasks: {len(hashed):,}; most frequent: {hashed[0]:,}."
+
+
+def narrow_report(report: UsageReport, paths: Collection[str]) -> UsageReport:
+    """Return what callers may read who see only some skills.
+
+    It has numbers of all skills, names of these alone, and no text of
+    another caller: a task or a comment may be about a skill that is hidden.
+    """
+    return replace(
+        report,
+        gaps=(),
+        rivalries=tuple(
+            replace(each, task="", is_still=None)
+            for each in report.rivalries
+            if set(each.skills) <= set(paths)
+        ),
+        skills=tuple(each for each in report.skills if each.skill in paths),
+        unserved=tuple(each for each in report.unserved or () if each.skill in paths),
+        feedback=tuple(
+            replace(each, comments=())
+            for each in report.feedback
+            if each.skill in paths
+        ),
+        scripts=tuple(each for each in report.scripts if each.skill in paths),
+        releases=(),
+        sources=None,
+        fleet=None,
+        effect=None,
+    )
+
+
+def pick_area(report: UsageReport, area: str) -> UsageReport:
+    """Return a report whose tables have only the skills of an area of the tree."""
+    inside = f"{area}/"
+
+    def has(path: str) -> bool:
+        return path == area or path.startswith(inside)
+
+    return replace(
+        report,
+        gaps=tuple(each for each in report.gaps if any(map(has, each.near))),
+        rivalries=tuple(
+            each for each in report.rivalries if any(map(has, each.skills))
+        ),
+        skills=tuple(each for each in report.skills if has(each.skill)),
+        unserved=tuple(each for each in report.unserved or () if has(each.skill)),
+        feedback=tuple(each for each in report.feedback if has(each.skill)),
+        scripts=tuple(each for each in report.scripts if has(each.skill)),
+    )
 
 
 def pick_feedback(report: UsageReport) -> list[Feedback]:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from skills_mcp.about import __version__
+from skills_mcp.analytics.collector.event_store import EventStore
 from skills_mcp.identity.principal import PRINCIPAL_KEY, Principal
 from skills_mcp.library import SkillLibrary
 from skills_mcp.web.visitors import VISITOR_KEY, Visitor
@@ -33,6 +34,8 @@ class SiteState:
     navigation: tuple[NavigationLink, ...]
     prefix: str
     """What stands in front of every path, where a proxy serves other things, too."""
+    events: EventStore | None
+    """The events of all machines; None if none are kept."""
 
 
 def state_of(request: Request) -> SiteState:

@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from skills_mcp.analytics.collector.event_store import EventStore
 from skills_mcp.errors import SkillsError
 from skills_mcp.library import SkillLibrary
 from skills_mcp.web.catalogue_page import show_catalogue
@@ -22,6 +23,7 @@ from skills_mcp.web.refused_page import (
 from skills_mcp.web.rest import rest_routes
 from skills_mcp.web.security_headers import SecurityHeaders
 from skills_mcp.web.skill_page import show_skill
+from skills_mcp.web.usage_page import show_report, show_report_style
 
 _STATIC = Path(__file__).parent / "static"
 
@@ -36,13 +38,14 @@ _NAVIGATION = {
 }
 
 
-def create_site(library: SkillLibrary) -> ASGIApp:
+def create_site(library: SkillLibrary, events: EventStore | None = None) -> ASGIApp:
     """Return the pages.
 
     Each request has to bring its caller in the scope of ASGI, under `PRINCIPAL_KEY`.
 
     Args:
         library: What is shown, and to each caller only what that caller may see.
+        events: What the report is made of; None if none are kept.
     """
     routes = _routes()
     site = Starlette(
@@ -55,7 +58,7 @@ def create_site(library: SkillLibrary) -> ASGIApp:
         },
     )
     prefix = urlsplit(library.config.http.base_url).path.rstrip("/")
-    site.state.site = SiteState(library, _find_navigation(routes), prefix)
+    site.state.site = SiteState(library, _find_navigation(routes), prefix, events)
     return site
 
 
@@ -64,6 +67,8 @@ def _routes() -> list[BaseRoute]:
         Route("/", show_catalogue, name="catalogue"),
         Route("/skills/{path:path}", show_skill, name="skill"),
         *rest_routes(),
+        Route("/report", show_report, name="report"),
+        Route("/report.css", show_report_style),
         Mount("/static", StaticFiles(directory=_STATIC), name="static"),
     ]
 

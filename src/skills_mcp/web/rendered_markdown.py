@@ -34,7 +34,11 @@ def render_markdown(text: str, link: FileLink) -> Markup:
     Markup('<p>&lt;b&gt;[x](javascript:alert(1))</p>\n')
     """
     environment: MutableMapping[str, Any] = {"link": link}
-    return Markup(_open_parser().render(text, environment))  # noqa: S704 - escaped there
+    parser = _open_parser()
+    tokens = parser.parse(text, environment)
+    _lower_headings(tokens)
+    html = parser.renderer.render(tokens, parser.options, environment)
+    return Markup(html)  # noqa: S704 - the renderer has escaped it
 
 
 def derive_href(given: str, link: FileLink) -> str:
@@ -59,23 +63,21 @@ def derive_href(given: str, link: FileLink) -> str:
 @cache
 def _open_parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
-    parser.add_render_rule("heading_open", _render_heading)
-    parser.add_render_rule("heading_close", _render_heading)
     parser.add_render_rule("link_open", _render_link)
     parser.add_render_rule("image", _render_image)
     return parser
 
 
-def _render_heading(
-    renderer: RendererHTML,
-    tokens: Sequence[Token],
-    number: int,
-    options: OptionsDict,
-    _: MutableMapping[str, Any],
-) -> str:
-    token = tokens[number].copy()
-    token.tag = f"h{min(_DEEPEST, int(token.tag[1:]) + _LOWER)}"
-    return renderer.renderToken([token], 0, options, {})
+def _lower_headings(tokens: Sequence[Token]) -> None:
+    """Let headings begin below those of the page, and leave out no level."""
+    above: list[str] = []
+    for token in tokens:
+        if token.type == "heading_open":
+            while above and above[-1] >= token.tag:
+                above.pop()
+            above.append(token.tag)
+        if token.type in {"heading_open", "heading_close"}:
+            token.tag = f"h{min(_DEEPEST, len(above) + _LOWER)}"
 
 
 def _render_link(

@@ -47,7 +47,7 @@ def create_site(library: SkillLibrary, events: EventStore | None = None) -> ASGI
         library: What is shown, and to each caller only what that caller may see.
         events: What the report is made of; None if none are kept.
     """
-    routes = _routes()
+    routes = _routes(has_report=events is not None)
     site = Starlette(
         routes=routes,
         middleware=[Middleware(SecurityHeaders)],
@@ -62,13 +62,16 @@ def create_site(library: SkillLibrary, events: EventStore | None = None) -> ASGI
     return site
 
 
-def _routes() -> list[BaseRoute]:
+def _routes(*, has_report: bool) -> list[BaseRoute]:
+    report = [
+        Route("/report", show_report, name="report"),
+        Route("/report.css", show_report_style),
+    ]
     return [
         Route("/", show_catalogue, name="catalogue"),
         Route("/skills/{path:path}", show_skill, name="skill"),
         *rest_routes(),
-        Route("/report", show_report, name="report"),
-        Route("/report.css", show_report_style),
+        *(report if has_report else ()),
         Mount("/static", StaticFiles(directory=_STATIC), name="static"),
     ]
 

@@ -3,7 +3,10 @@
 Rule: it names no person, no path of a machine and no secret.
 """
 
-from collections.abc import Mapping
+import json
+import time
+import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Literal, get_args
@@ -53,9 +56,9 @@ class Heartbeat:
     transport: Transport
     sources: tuple[ServedSource, ...]
 
-    def to_event(self, event_id: str) -> dict[str, Any]:
-        """Return it as it is sent among events."""
-        return {
+    def to_json(self) -> str:
+        """Return it in one line, as it is sent among events."""
+        fields = {
             "type": HEARTBEAT,
             "timestamp": render_time(self.happened_at),
             "server_id": self.server_id,
@@ -64,8 +67,47 @@ class Heartbeat:
                 "transport": self.transport,
                 "sources": [asdict(each) for each in self.sources],
             },
-            "event_id": event_id,
+            "event_id": uuid.uuid4().hex,
         }
+        return json.dumps(fields, ensure_ascii=False)
+
+
+class Pulse:
+    """When a server reports about itself: soon after its start, then now and again.
+
+    Args:
+        read: Returns the report; None while there is nothing to say. Blocking.
+        interval_seconds: Between two reports.
+        clock: Seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], Heartbeat | None],
+        interval_seconds: Callable[[], float],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._read = read
+        self._interval_seconds = interval_seconds
+        self._clock = clock
+        self._told_at = float("-inf")
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the next report is to be made."""
+        return self._clock() - self._told_at >= self._interval_seconds()
+
+    def read(self) -> Heartbeat | None:
+        """Return the report, if it is due and there is one.  Blocking."""
+        return self._read() if self.is_due else None
+
+    def settle(self) -> None:
+        """Note that the report has arrived."""
+        self._told_at = self._clock()
+
+    def stop(self) -> None:
+        """Make no more reports: the receiver does not take them."""
+        self._told_at = float("inf")
 
 
 def is_heartbeat(raw: object) -> bool:

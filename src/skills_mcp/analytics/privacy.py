@@ -4,6 +4,7 @@ Rule: everything is taken out before an event is written to the disk.
 """
 
 import hmac
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -60,6 +61,7 @@ class Privacy:
         self._key_file = key_file
         self._environment = environment
         self._key = b""
+        self._passing_name = os.urandom(_NAME_DIGITS // 2).hex()
 
     def name(self, rules: Analytics) -> str:
         """Return the name of this user for `server_id`."""
@@ -69,6 +71,16 @@ class Privacy:
         if rules.identity == "none":
             return "dev"
         return f"dev-{self._digest('user', user)[:_NAME_DIGITS]}"
+
+    def name_server(self, rules: Analytics, distinction: str) -> str:
+        """Return the name of a server, which is that of no person.
+
+        It stays the same as long as the key and the distinction do; with
+        `analytics.identity: none`, as long as the process.
+        """
+        if rules.identity == "none":
+            return f"server-{self._passing_name}"
+        return f"server-{self._digest('server', distinction)[:_NAME_DIGITS]}"
 
     def hide(self, data: Mapping[str, Any], rules: Analytics) -> dict[str, Any]:
         """Return the fields of an event as they may be written."""

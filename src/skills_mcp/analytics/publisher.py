@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 import anyio.to_thread
 
+from skills_mcp.analytics.heartbeat import Pulse
 from skills_mcp.analytics.outbox import Outbox
 from skills_mcp.analytics.receiver import Meaning, ReceiverState, Verdict, decide
 from skills_mcp.analytics.spool import MAX_BATCH_EVENTS, Line, Segment
@@ -77,17 +78,19 @@ class Publisher:
         is_offline: Read before every round; nothing is sent while it is true.
         read_token: Returns the token for an endpoint, or an empty text; called on a
             thread, before every round.
+        pulse: Has the reports of this server about itself; None for no reports.
         transport: Stands in for the network in tests.
         interval_seconds: Between two rounds.
     """
 
-    def __init__(  # noqa: PLR0913 - two of them are for tests
+    def __init__(  # noqa: PLR0913 - the last two are for tests
         self,
         outbox: Outbox,
         rules: Callable[[], Analytics],
         *,
         is_offline: Callable[[], bool] = lambda: False,
         read_token: Callable[[str], str] = lambda _: "",
+        pulse: Pulse | None = None,
         transport: "httpx.AsyncBaseTransport | None" = None,
         interval_seconds: float = INTERVAL_SECONDS,
     ) -> None:
@@ -96,6 +99,7 @@ class Publisher:
         self._rules = rules
         self._is_offline = is_offline
         self._read_token = read_token
+        self._pulse = pulse
         self._transport = transport
         self._interval_seconds = interval_seconds
         self._receiver = ReceiverState(outbox.spool.directory)
@@ -128,13 +132,16 @@ class Publisher:
                 "a password: nothing is sent there"
             )
             return 0
-        if not await _in_thread(lambda: self._begin(rules.endpoint)):
+        if not await _in_thread(lambda: self._begin(rules)):
             return 0
         return await self._send_all(rules)
 
-    def _begin(self, endpoint: str) -> bool:
+    def _begin(self, rules: Analytics) -> bool:
         """Whether there is something to send, and it may be sent.  Blocking."""
-        if self.outbox.spool.is_empty or not self._receiver.claim(endpoint):
+        is_told = self._pulse is None or not rules.heartbeats or not self._pulse.is_due
+        if self.outbox.spool.is_empty and is_told:
+            return False
+        if not self._receiver.claim(rules.endpoint):
             return False
         self.outbox.spool.rotate()
         return True
@@ -153,11 +160,34 @@ class Publisher:
                     if segment is None:
                         break
                     await self._send(segment, current, rules.keep_days)
+                if rules.heartbeats:
+                    await self._report(current)
         finally:
             with suppress(ValueError):  # an abandoned thread still runs in it
                 segments.close()
         await _in_thread(lambda: self._end(rules.endpoint, current.ended_by))
         return current.sent
+
+    async def _report(self, current: _Round) -> None:
+        """Say what this server serves, if that is due.
+
+        A report is never kept: the next one says it anew.
+        """
+        pulse = self._pulse
+        if pulse is None or current.ended_by:
+            return
+        if (beat := await _in_thread(pulse.read)) is None:
+            return
+        line = Line(beat.to_json().encode(), {})
+        verdict = await _post(current.client, current.endpoint, [line])
+        match verdict.meaning:
+            case Meaning.ACCEPTED:
+                pulse.settle()
+            case Meaning.LATER | Meaning.CLOSED:
+                current.ended_by = verdict
+            case _:
+                logger.info("The receiver takes no heartbeats: %s", verdict.reason)
+                pulse.stop()
 
     def _end(self, endpoint: str, ended_by: Verdict | None) -> None:
         """Record how the round ended.  Blocking."""

@@ -15,6 +15,7 @@ from skills_mcp.analytics.outbox import Outbox, Record
 from skills_mcp.analytics.privacy import Privacy
 from skills_mcp.analytics.publisher import Publisher
 from skills_mcp.analytics.tracker import Tracker
+from skills_mcp.bootstrap.fleet_reports import open_pulse
 from skills_mcp.bootstrap.mounting import (
     ShortForm,
     choose_mounts,
@@ -122,6 +123,7 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
         lambda: library.config.analytics,
         is_offline=lambda: library.config.sync.offline,
         read_token=partial(_read_token, config.analytics, environment),
+        pulse=open_pulse(library, home, environment, "stdio"),
     )
     return Application(library, publisher)
 
@@ -156,6 +158,7 @@ def collect_events(
         store,
         is_offline=lambda: library.config.sync.offline,
         read_token=partial(_read_token, library.config.analytics, environment),
+        pulse=open_pulse(library, _home(environment), environment, "http"),
     )
     return EventCollection(own, store)
 

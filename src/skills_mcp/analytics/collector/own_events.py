@@ -7,6 +7,7 @@ from functools import partial
 import anyio.to_thread
 
 from skills_mcp.analytics.collector.event_store import EventStore
+from skills_mcp.analytics.heartbeat import Pulse
 from skills_mcp.analytics.outbox import Outbox
 from skills_mcp.analytics.publisher import Publisher
 from skills_mcp.analytics.received_event import (
@@ -32,9 +33,10 @@ class OwnEvents(Publisher):
         store: The database.
         is_offline: Read before every round; nothing is sent while it is true.
         read_token: Returns the token for an endpoint.
+        pulse: Has the reports of this server about itself; None for no reports.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each of them is something that bootstrap wires
         self,
         outbox: Outbox,
         rules: Callable[[], Analytics],
@@ -42,18 +44,35 @@ class OwnEvents(Publisher):
         *,
         is_offline: Callable[[], bool] = lambda: False,
         read_token: Callable[[str], str] = lambda _: "",
+        pulse: Pulse | None = None,
     ) -> None:
-        super().__init__(outbox, rules, is_offline=is_offline, read_token=read_token)
+        super().__init__(
+            outbox, rules, is_offline=is_offline, read_token=read_token, pulse=pulse
+        )
         self._store = store
         self._is_failing = False
 
     async def publish(self) -> int:
         """Store everything that waits; return how many events were stored."""
         rules = self._rules()
-        if rules.endpoint or not rules.enabled:
+        if rules.endpoint:
             return await super().publish()
         await anyio.to_thread.run_sync(partial(self.outbox.prune, rules.keep_days))
+        if rules.heartbeats:
+            await anyio.to_thread.run_sync(self._report_here, abandon_on_cancel=True)
+        if not rules.enabled:
+            return 0
         return await anyio.to_thread.run_sync(self._store_all, abandon_on_cancel=True)
+
+    def _report_here(self) -> None:
+        """Keep what this server says of itself.  Blocking."""
+        if self._pulse is None or (beat := self._pulse.read()) is None:
+            return
+        try:
+            self._store.store_heartbeat(beat)
+            self._pulse.settle()
+        except EventStoreError as error:
+            logger.debug("A heartbeat was not stored: %s", error)
 
     def _store_all(self) -> int:
         if self.outbox.spool.is_empty:

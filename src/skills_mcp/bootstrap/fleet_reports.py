@@ -1,0 +1,86 @@
+"""What a server says of itself in a heartbeat, taken from its library.
+
+Rule: it says which commit is served and how well, and nothing of a person, of a path
+or of a task.
+"""
+
+import platform
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from skills_mcp.about import __version__
+from skills_mcp.analytics.heartbeat import Heartbeat, Pulse, ServedSource, Transport
+from skills_mcp.analytics.privacy import Privacy
+from skills_mcp.analytics.received_event import MOST_NAME
+from skills_mcp.config import refuses_tracking
+from skills_mcp.library import SkillLibrary, SourceState
+
+_MINUTE_SECONDS = 60.0
+
+
+def open_pulse(
+    library: SkillLibrary,
+    home: Path,
+    environment: Mapping[str, str],
+    transport: Transport,
+) -> Pulse | None:
+    """Return the heartbeats of a library; None if `DO_NOT_TRACK` forbids them."""
+    if refuses_tracking(environment):
+        return None
+    privacy = Privacy(home / "analytics.key", environment)
+    return Pulse(
+        partial(read_heartbeat, library, privacy, transport),
+        lambda: library.config.refresh.interval_minutes * _MINUTE_SECONDS,
+    )
+
+
+def read_heartbeat(
+    library: SkillLibrary, privacy: Privacy, transport: Transport
+) -> Heartbeat | None:
+    """Return what a server serves now; None before its first content.  Blocking."""
+    if not library.is_ready:
+        return None
+    states = library.states()
+    # Servers of one machine with the same sources are one of the fleet.
+    served = (f"{state.mount}={state.name}" for state in states)
+    distinction = "\0".join((platform.node(), transport, *served))
+    return Heartbeat(
+        server_id=privacy.name_server(library.config.analytics, distinction),
+        happened_at=datetime.now(UTC),
+        version=__version__,
+        transport=transport,
+        sources=tuple(map(_describe, states)),
+    )
+
+
+def _describe(state: SourceState) -> ServedSource:
+    return ServedSource(
+        mount=state.mount[:MOST_NAME],
+        repository=derive_repository(state.name) if state.mode == "git" else "",
+        commit=state.commit,
+        age_seconds=state.age_seconds,
+        last_error=state.error.code if state.error else None,
+    )
+
+
+def derive_repository(name: str) -> str:
+    """Return the host and the path of a repository, without what may be a secret.
+
+    >>> derive_repository("https://ada:1234@git.example.com/team/skills.git (main)")
+    'git.example.com/team/skills'
+    >>> derive_repository("file:///home/ada/skills")
+    ''
+    """
+    address = name.split(maxsplit=1)[0] if name else ""
+    try:
+        parts = urlsplit(address)
+        host = parts.hostname or ""
+    except ValueError:
+        return ""
+    if not host or parts.scheme == "file":
+        return ""
+    path = parts.path.removesuffix("/").removesuffix(".git")
+    return f"{host}{path}"[:MOST_NAME] if path.isprintable() else host

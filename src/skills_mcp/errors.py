@@ -18,6 +18,8 @@ SkillsError                     code                  whose turn it is
 ├── AmbiguousNameError          SKILL_AMBIGUOUS       model: pass the path
 ├── RefreshLimitError           REFRESH_TOO_OFTEN     model: later
 ├── EventStoreError             EVENTS_UNAVAILABLE    server: senders come again
+├── PackageRefusedError         PACKAGE_REFUSED       author: repair the archive
+├── PackageNotAddedError        PACKAGE_NOT_ADDED     operator: the folder
 ├── FileError
 │   ├── InvalidPathError        INVALID_PATH          model
 │   ├── UndeclaredFileError     FILE_NOT_FOUND        model
@@ -161,6 +163,18 @@ class EventStoreError(SkillsError):
     """The database of events cannot be reached, or refuses a statement."""
 
     code = "EVENTS_UNAVAILABLE"
+
+
+class PackageRefusedError(SkillsError):
+    """An archive is unsafe, damaged or no skill; nothing of it was taken."""
+
+    code = "PACKAGE_REFUSED"
+
+
+class PackageNotAddedError(SkillsError):
+    """A package cannot be put where it was to go; what was there still is."""
+
+    code = "PACKAGE_NOT_ADDED"
 
 
 class FileError(SkillsError):

@@ -1,4 +1,4 @@
-"""What authors run before a merge: validate skills, and test prompts against them."""
+"""What authors run before a merge: validate skills, test prompts, add packages."""
 
 from collections.abc import Callable
 

@@ -16,6 +16,7 @@ import click
 
 from skills_mcp.about import DISTRIBUTION, __version__
 from skills_mcp.cli.options import (
+    add_options,
     algorithm_option,
     build_application,
     content_options,
@@ -281,6 +282,20 @@ def report(**given: Any) -> None:
     with readable_errors():
         options, environment = read_options(**given)
         print_report(options, environment, wanted)
+
+
+@program.command()
+@add_options
+def add(**given: Any) -> None:
+    """Add a skill from an archive to a folder of skills.
+
+    PACKAGE is a .zip or .tar.gz with SKILL.md at its top or in its one folder. It is
+    checked and shown before anything is written; the version before is kept.
+    """
+    from skills_mcp.cli.add import AddOptions, run_add
+
+    with readable_errors():
+        run_add(AddOptions(**given))
 
 
 @program.command("test")

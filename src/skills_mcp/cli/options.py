@@ -185,6 +185,52 @@ def http_options(command: Command) -> Command:
     return command
 
 
+def add_options(command: Command) -> Command:
+    """Add what only `add` has."""
+    options = (
+        click.argument(
+            "package",
+            required=False,
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        ),
+        click.option(
+            "--to",
+            "target",
+            metavar="FOLDER",
+            required=True,
+            type=click.Path(exists=True, file_okay=False, path_type=Path),
+            help="The folder of skills that takes it.",
+        ),
+        click.option("--yes", "is_confirmed", is_flag=True, help="Do not ask."),
+        click.option(
+            "--keep",
+            "kept",
+            metavar="N",
+            type=click.IntRange(min=1, max=1000),
+            default=10,
+            show_default=True,
+            help="How many earlier versions of the skill to keep.",
+        ),
+        click.option(
+            "--list", "listed", metavar="NAME", help="Print the versions of a skill."
+        ),
+        click.option(
+            "--restore",
+            "restored",
+            metavar="NAME",
+            help="Put an earlier version of this skill in place again.",
+        ),
+        click.option(
+            "--version",
+            metavar="VERSION",
+            help="The version to restore.  [default: the newest]",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def prompt_test_options(command: Command) -> Command:
     """Add what only `test` has."""
     options = (

@@ -34,8 +34,11 @@ See https://code.claude.com/docs/en/plugin-marketplaces.
 PLUGIN = f"{_MANIFESTS}/plugin.json"
 """Describes one plugin, in its folder."""
 
+EARLIER = ".skills-mcp"
+"""The folder beside skills in which `skills-mcp add` keeps their earlier versions."""
+
 SKIPPED = frozenset(
-    {".git", ".hg", ".svn", ".jj", ".env", ".env.local", ".netrc", ".DS_Store"}
+    {".git", ".hg", ".svn", ".jj", ".env", ".env.local", ".netrc", ".DS_Store", EARLIER}
 )
 """What tools leave beside a skill, and secrets such as `.env`; none of it is served."""
 

@@ -1,0 +1,116 @@
+"""A package as it is shown before it is taken: name, description, files, findings."""
+
+import hashlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from skills_mcp.authoring.intake.archive import PackedFile, opened_archive, unpack
+from skills_mcp.authoring.validation import validate
+from skills_mcp.authoring.validation.markdown import read_bytes
+from skills_mcp.authoring.validation.rules import enumerate_shortly
+from skills_mcp.errors import PackageRefusedError
+from skills_mcp.files.paths import is_safe_name
+from skills_mcp.skills.model import Problem, Skill
+from skills_mcp.skills.package import derive_slug, is_main, parse_package
+from skills_mcp.text.rendering import shorten
+
+_NEEDED = frozenset({"name", "description"})
+"""Rules without which a package is not taken: agents choose by these two."""
+
+_MAX_NAME = 64  # as the Agent Skills standard has it
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedPackage:
+    """A package that was unpacked, in a private folder."""
+
+    name: str
+    """What the folder will be called."""
+    description: str
+    files: tuple[tuple[str, int], ...]
+    """Every path with its size in bytes, in order."""
+    problems: tuple[Problem, ...]
+    """What validation found; files are relative to the package."""
+    digest: str
+    """The SHA-256 of the archive, in hexadecimal."""
+    folder: Path
+    """Where it lies until the block ends."""
+
+
+@contextmanager
+def offered(archive: Path) -> Iterator[OfferedPackage]:
+    """Unpack an archive into a private folder, and yield what it holds.  Blocking.
+
+    Raises:
+        PackageRefusedError: The archive is unsafe, damaged, or holds no skill.
+    """
+    with tempfile.TemporaryDirectory(prefix="skills-mcp-add-") as private:
+        scratch = Path(private)
+        unpacked = scratch / "unpacked"
+        unpacked.mkdir()
+        with opened_archive(archive, scratch) as files:
+            top = _find_top([file.path for file in files])
+            wanted = [file for file in files if file.path.startswith(top)]
+            unpack(wanted, top, unpacked)
+        yield _look(unpacked, top.strip("/"), _read_digest(archive), wanted, top)
+
+
+def _look(
+    unpacked: Path, called: str, digest: str, files: Sequence[PackedFile], top: str
+) -> OfferedPackage:
+    main = next(each.name for each in unpacked.iterdir() if is_main(each.name))
+    skill = _read_skill(unpacked, main, called)
+    name = derive_slug(skill.name)
+    if not is_safe_name(name) or len(name) > _MAX_NAME:
+        raise PackageRefusedError(
+            f"The name {shorten(skill.name)} can be no folder. Choose a short name of "
+            "letters, digits and hyphens"
+        )
+    folder = unpacked.rename(unpacked.parent / name)
+    problems = tuple(
+        replace(each, file=Path(each.file).relative_to(folder).as_posix())
+        for each in validate(folder).problems
+    )
+    missing = [p for p in problems if p.rule in _NEEDED and p.level == "error"]
+    if missing:
+        raise PackageRefusedError(f"{main} {missing[0].reason}: {missing[0].hint}")
+    sizes = ((each.path.removeprefix(top), each.size_bytes) for each in files)
+    return OfferedPackage(
+        name, skill.description, tuple(sorted(sizes)), problems, digest, folder
+    )
+
+
+def _read_skill(folder: Path, main: str, called: str) -> Skill:
+    raw = read_bytes(folder, main)
+    if raw is None:
+        raise PackageRefusedError(f"{main} is too large to be read. Shorten it")
+    path = derive_slug(called or "skill")
+    text = raw.decode("utf-8", "replace")
+    skill, problems = parse_package(text, file=main, path=path, files={})
+    if skill is None:
+        said = f"{problems[0].reason}: {problems[0].hint}" if problems else "is empty"
+        raise PackageRefusedError(f"{main} {said}")
+    return skill
+
+
+def _find_top(paths: Sequence[str]) -> str:
+    """Return what stands before every file of the package: nothing, or its folder."""
+    mains = [path for path in paths if is_main(path.rpartition("/")[2])]
+    if any("/" not in path for path in mains):
+        return ""
+    tops = {path.partition("/")[0] for path in paths}
+    if len(tops) == 1 and any(path.count("/") == 1 for path in mains):
+        return f"{tops.pop()}/"
+    found = f" It has {enumerate_shortly(mains)}." if mains else ""
+    raise PackageRefusedError(
+        f"The archive has no SKILL.md at its top or in its one folder.{found} Pack "
+        "the folder of one skill"
+    )
+
+
+def _read_digest(archive: Path) -> str:
+    with archive.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()

@@ -1,0 +1,96 @@
+"""`skills-mcp add`: look into an archive, then take the package into a folder."""
+
+import sys
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from skills_mcp.authoring.intake.offer import OfferedPackage, offered
+from skills_mcp.authoring.intake.shelf import SkillShelf
+from skills_mcp.errors import PackageNotAddedError
+from skills_mcp.skills.model import printable
+
+_SHOWN_FILES = 40
+
+
+@dataclass(frozen=True, slots=True)
+class AddOptions:
+    """What `add` was asked for."""
+
+    package: Path | None
+    target: Path
+    kept: int
+    is_confirmed: bool
+    restored: str | None
+    version: str | None
+    listed: str | None
+
+
+def run_add(options: AddOptions) -> None:
+    """Do what the options say, and print what was done.
+
+    Raises:
+        PackageRefusedError: The archive is unsafe, damaged, or holds no skill.
+        PackageNotAddedError: The folder cannot take it, or the answer was no.
+        UsageError: The options say nothing to do, or several things.
+    """
+    asked = (options.package, options.restored, options.listed)
+    if sum(each is not None for each in asked) != 1:
+        raise click.UsageError("Give one of: PACKAGE, --restore NAME, --list NAME.")
+    if options.version and not options.restored:
+        raise click.UsageError("--version goes with --restore NAME.")
+    shelf = SkillShelf(options.target, options.kept)
+    if options.listed:
+        for version in shelf.versions(options.listed):
+            click.echo(version)
+        return
+    now = datetime.now(UTC)
+    if options.restored:
+        version = shelf.restore(options.restored, options.version, now)
+        click.echo(f"{options.restored} is {version} again, in {options.target}.")
+        return
+    if options.package is not None:
+        _add(options, options.package, shelf, now)
+
+
+def _add(options: AddOptions, archive: Path, shelf: SkillShelf, now: datetime) -> None:
+    with offered(archive) as package:
+        _show(package, options.target)
+        if not options.is_confirmed:
+            _ask(package.name)
+        replaced = shelf.put(package.folder, package.name, now)
+    click.echo(f"{package.name} is in {options.target / package.name}.")
+    if replaced:
+        click.echo(
+            f"The version before is kept as {replaced}; to go back: skills-mcp add "
+            f"--restore {package.name} --to {options.target}"
+        )
+
+
+def _show(package: OfferedPackage, target: Path) -> None:
+    total = sum(size for _, size in package.files)
+    click.echo(f"Name         {package.name}")
+    click.echo(f"Description  {printable(package.description)}")
+    click.echo(f"SHA-256      {package.digest}")
+    click.echo(f"Files        {len(package.files)}, {total:,} bytes")
+    for path, size in package.files[:_SHOWN_FILES]:
+        click.echo(f"  {size:>10,}  {path}")
+    if len(package.files) > _SHOWN_FILES:
+        click.echo(f"  and {len(package.files) - _SHOWN_FILES} more")
+    for each in package.problems:
+        place = f"{printable(each.file)}:{each.line}"
+        click.echo(f"{place}: {each.level}[{each.rule}] {each.reason}. {each.hint}")
+    if (target / package.name).exists():
+        click.echo(f"It replaces {target / package.name}, which is kept.")
+
+
+def _ask(name: str) -> None:
+    if not sys.stdin.isatty():
+        raise PackageNotAddedError(
+            "Nothing was added: there is no terminal to ask at. Look at the list "
+            "above, and call it again with --yes"
+        )
+    if not click.confirm(f"Add {name}?"):
+        raise PackageNotAddedError("Nothing was added")

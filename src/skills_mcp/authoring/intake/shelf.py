@@ -69,12 +69,15 @@ class SkillShelf:
         """
         with self._changing(name) as versions:
             known = self.versions(name)
-            wanted = version or next(iter(known), "")
+            if not known:
+                raise PackageNotAddedError(
+                    f"No earlier version of {shorten(name)} is kept in {self._folder}"
+                )
+            wanted = version or known[0]
             if wanted not in known:
-                there = ", ".join(known) or "none"
                 raise PackageNotAddedError(
                     f"{shorten(name)} has no earlier version {shorten(wanted)}. "
-                    f"Kept in {self._folder}: {there}"
+                    f"Kept in {self._folder}: {', '.join(known)}"
                 )
             self._put(versions / wanted, name, now, versions)
         return wanted

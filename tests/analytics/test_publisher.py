@@ -734,7 +734,7 @@ async def test_what_will_never_be_taken_goes_to_the_dead_letters(
     status: int, outbox: Outbox, ours: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(status if b"bad" in request.content else 200)
+        return httpx.Response(status if b'"bad"' in request.content else 200)
 
     track_apart(outbox.spool, "bad", "good")
 

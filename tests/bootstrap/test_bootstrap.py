@@ -117,6 +117,23 @@ def test_the_environment_sets_the_interval() -> None:
 
 
 @pytest.mark.spec("11.1")
+def test_only_the_operators_endpoint_is_told_the_token(tmp_path: Path) -> None:
+    ours, theirs = "https://example.com/events", "https://evil.example/events"
+    given = {"ANALYTICS_ENDPOINT": ours, "ANALYTICS_TOKEN": "of-the-variable"}
+    file = write(tmp_path / "token", "of-the-file\n")
+    missing = str(tmp_path / "missing")
+
+    def told(endpoint: str, **more: str) -> str:
+        publisher = build(LOCAL, {**given, **more}).publisher
+        return publisher._read_token(endpoint)
+
+    assert told(ours) == "of-the-variable"
+    assert told(ours, ANALYTICS_TOKEN_FILE=str(file)) == "of-the-file"
+    assert told(ours, ANALYTICS_TOKEN_FILE=missing) == ""
+    assert told(theirs) == ""
+    assert told("", ANALYTICS_ENDPOINT="") == "of-the-variable"  # and nothing is sent
+
+
 def test_the_environment_sets_the_endpoint_which_turns_analytics_on() -> None:
     plain = build(LOCAL, {})
     told = build(LOCAL, {"ANALYTICS_ENDPOINT": "https://example.com/events"})

@@ -112,7 +112,8 @@ class Cluster:
         if self._user is None:
             return command
         ids = f"--reuid={self._user.pw_uid}", f"--regid={self._user.pw_gid}"
-        return "setpriv", *ids, "--clear-groups", *command
+        # A test that is killed leaves no server behind.
+        return "setpriv", *ids, "--clear-groups", "--pdeathsig=QUIT", *command
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from pydantic import Field
 import skills_mcp
 from frameworks import content
 from skills_mcp.adk import ServedSkillRegistry
-from skills_mcp.integrations.skill_names import spell_name
+from skills_mcp.skills.legal_names import spell_name
 
 AUTH = spell_name("ui/react/auth")
 

@@ -22,7 +22,7 @@ from agent_framework import (
 import skills_mcp
 from frameworks import content
 from skills_mcp.agent_framework import ServedSkillsSource
-from skills_mcp.integrations.skill_names import spell_name
+from skills_mcp.skills.legal_names import spell_name
 
 AUTH = spell_name("ui/react/auth")
 

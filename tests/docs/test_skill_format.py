@@ -120,6 +120,7 @@ def test_every_field_of_a_rule_file_is_documented_and_no_other() -> None:
     source = inspect.getsource(frontmatter) + "".join(
         map(inspect.getsource, (document.priority_of, document.always_apply_of))
     )
+    source += 'text_of(fields, "owner")' * ("owner_of(fields)" in source)
     reading = r'(?:fields\.get\(|_?(?:text|flag|words)(?:_of)?\(\w+, )"(\w+)"'
     read = re.findall(reading, source)
     listed = re.findall(r'_(?:entries|mappings)\(\w+, "(\w+)"(?:, "(\w+)")?', source)
@@ -201,6 +202,7 @@ def test_the_package_of_this_page_has_no_problem() -> None:
 VALUES: dict[str, tuple[object, object]] = {
     "keywords": (["x"], ("x",)),
     "category": ("x", "x"),
+    "owner": ("x", "x"),
     "inherit": (False, False),
     "priority": (7, 7),
     "examples": (["x"], ("x",)),
@@ -254,6 +256,7 @@ def test_a_field_is_read_at_every_place_of_the_table(field: str, place: str) -> 
     "field, written",
     [
         ("category", ["x", "y", "z"]),
+        ("owner", ["x", "y", "z", "w"]),
         ("inherit", [False, True]),
         ("priority", [7, 8]),
         ("examples", [["x"], ["y"]]),

@@ -9,13 +9,9 @@ from hypothesis import strategies as st
 
 import skills_mcp
 from skills_mcp.errors import SkillNotFoundError
-from skills_mcp.integrations import skill_names
-from skills_mcp.integrations.skill_names import (
-    SkillNames,
-    is_name,
-    name_skills,
-    spell_name,
-)
+from skills_mcp.integrations.skill_names import SkillNames, name_skills
+from skills_mcp.skills import legal_names
+from skills_mcp.skills.legal_names import is_name, spell_name
 from skills_mcp.skills.model import Skill, SkillPath
 from tests.packages import write_package
 from tests.support import make_skill, write_skill
@@ -103,7 +99,7 @@ def test_a_long_path_keeps_its_end() -> None:
 def test_two_paths_with_the_same_few_digits_have_longer_names(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(skill_names, "sha256", _AlmostTheSame)
+    monkeypatch.setattr(legal_names, "sha256", _AlmostTheSame)
 
     named = name_skills(skills("UI/auth", "ui/auth", "ui/forms"))
 

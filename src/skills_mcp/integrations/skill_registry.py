@@ -14,9 +14,10 @@ from google.adk.skills.skill_registry import SkillRegistry
 
 from skills_mcp.errors import SkillsError
 from skills_mcp.integrations.in_process import Skills, SyncSkills
-from skills_mcp.integrations.skill_names import SkillNames, spell_name
+from skills_mcp.integrations.skill_names import SkillNames
 from skills_mcp.library.answers import render_error
 from skills_mcp.library.skill_folder import SkillFolder
+from skills_mcp.skills.legal_names import spell_name
 from skills_mcp.skills.model import Skill
 from skills_mcp.text.rendering import cut_text
 

@@ -45,6 +45,8 @@ _BLOCK_MARK = re.compile(r"^[|>][+-]?\d?[+-]?(?:[ \t]+|$)")
 # What is always a text, however much it looks like a list or a mapping.
 _DESCRIPTION = "description"
 _TEXTS = frozenset({"name", _DESCRIPTION})
+_MOST_OWNER = 100  # characters: a person, a team or an address
+
 _MAX_LEVELS = 4  # `metadata: triggers: keywords:` are three
 
 _EXAMPLE = "start the file with --- / description: … / keywords: [one, two] / ---"
@@ -301,6 +303,18 @@ def text_of(fields: Mapping[str, Any], key: str) -> str:
     value = fields.get(key)
     folded = " ".join(value.split()) if isinstance(value, str) else ""
     return "" if folded.casefold() in EMPTY else folded
+
+
+def owner_of(fields: Mapping[str, Any]) -> str:
+    """Return who is responsible: the owner, or else the author; empty if not said.
+
+    >>> owner_of({"author": "Ada", "metadata": {"owner": "team-web"}})
+    'team-web'
+    """
+    metadata = mapping_of(fields, "metadata")
+    places = ((fields, "owner"), (metadata, "owner"), (fields, "author"))
+    found = (text_of(*place) for place in (*places, (metadata, "author")))
+    return next(filter(None, found), "")[:_MOST_OWNER]
 
 
 def mapping_of(fields: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -17,6 +17,7 @@ from skills_mcp.skills.document import (
     distinct,
     examples_of,
     flag_of,
+    owner_of,
     parse_document,
     priority_of,
     text_of,
@@ -77,6 +78,7 @@ def parse_skill(
         scripts=scripts,
         directory=directory,
         category=text_of(fields, "category").casefold(),
+        owner=owner_of(fields),
         examples=examples_of(fields.get("examples"), report),
         always_apply=always_apply_of(fields, report),
     )

@@ -122,6 +122,8 @@ class Skill:
     """The absolute path of the Markdown file, on this machine."""
     category: str = ""
     """The author's own word for the kind of skill, folded."""
+    owner: str = ""
+    """The person or team that its author names as responsible; empty if none."""
     examples: tuple[str, ...] = ()
     """Tasks that its author expects it to be found for, in a user's words."""
     entry: tuple[str, ...] = ()

@@ -135,6 +135,11 @@ class CurrentSnapshot:
         if not self.is_ready:
             await self._refresher.wait_until_ready(timeout_seconds)
 
+    async def wait_for_stored(self, timeout_seconds: float) -> None:
+        """Return when what is on this machine is served; see `Refresher`."""
+        if not self.is_ready:
+            await self._refresher.wait_for_stored(timeout_seconds)
+
     @property
     def doing(self) -> str:
         """The progress of the running sync; empty if none runs."""
@@ -366,6 +371,8 @@ class CurrentSnapshot:
             access: The result has only what this caller sees: the number of files that
                 have changed is then that of the skills that have.
         """
+        # As the first act of a process, too, it says what has changed since the last.
+        await self._refresher.wait_for_published()
         before = self._snapshot
         error: SkillsError | None = None
         try:

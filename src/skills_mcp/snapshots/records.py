@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain, starmap
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from skills_mcp.files.arrays import Sliceable
 from skills_mcp.routing.ranked import SkillText
@@ -20,6 +20,7 @@ from skills_mcp.skills.homes import Home
 from skills_mcp.skills.model import (
     Argument,
     Asset,
+    Execution,
     Inventory,
     Problem,
     Scope,
@@ -89,6 +90,7 @@ class RecordedSkill(NamedTuple):
     characters: int
     """The length of its text."""
     always_apply: bool
+    owner: str
     text: "StoredText"
     """Everything that it says, see `encode`."""
 
@@ -150,6 +152,7 @@ def _record_skill(skill: Skill, home: Home) -> RecordedSkill:
         stamps=tuple(skill.files.values()),
         characters=len(skill.body),
         always_apply=skill.always_apply,
+        owner=skill.owner,
         text=StoredText(text, 0, len(text)),
     )
 
@@ -190,6 +193,7 @@ def encode(skill: Skill, home: Home) -> bytes:
         skill.examples,
         skill.entry,
         skill.always_apply,
+        skill.owner,
     )
     return json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
@@ -220,6 +224,7 @@ def decode(record: bytes, home: Home, stamps: Sequence[Stamp]) -> Skill:
         examples,
         entry,
         always_apply,
+        owner,
     ) = json.loads(record)
     return Skill(
         path=path,
@@ -231,14 +236,12 @@ def decode(record: bytes, home: Home, stamps: Sequence[Stamp]) -> Skill:
         inherit=inherit,
         priority=priority,
         assets=tuple(starmap(Asset, assets)),
-        scripts=tuple(
-            Script(script, about, execution, tuple(starmap(Argument, arguments)))
-            for script, about, execution, arguments in scripts
-        ),
+        scripts=tuple(starmap(_script, scripts)),
         directory=None if folder is None else home.directory / folder,
         root=home.directory,
         location=home.directory / file.removeprefix(home.file_prefix),
         category=category,
+        owner=owner,
         scope=home.scope,
         files=dict(zip(files, stamps, strict=True)),
         inventory=inventory and _inventory(*inventory),
@@ -246,6 +249,12 @@ def decode(record: bytes, home: Home, stamps: Sequence[Stamp]) -> Skill:
         entry=tuple(entry),
         always_apply=always_apply,
     )
+
+
+def _script(
+    file: str, about: str, execution: Execution, arguments: Sequence[Sequence[Any]]
+) -> Script:
+    return Script(file, about, execution, tuple(starmap(Argument, arguments)))
 
 
 def decode_text(record: bytes) -> SkillText:

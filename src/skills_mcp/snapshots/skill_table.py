@@ -82,6 +82,7 @@ class SkillTable(Sequence[Skill]):
             "priorities": [s.priority for s in skills],
             "files": [s.file for s in skills],
             "always_apply": [s.always_apply for s in skills],
+            "owners": [s.owner for s in skills],
             "places": [
                 (str(h.directory), h.prefix, h.packages_only, h.scope, h.file_prefix)
                 for h in homes
@@ -170,6 +171,7 @@ class SkillTable(Sequence[Skill]):
             map(self._lines.stamps, range(len(self))),
             self.arrays["characters"].tolist(),
             self.column("always_apply"),
+            self.column("owners"),
             starmap(partial(StoredText, self.text), pairwise(self._lines.ends)),
         )
         skills = starmap(RecordedSkill, zip(*columns, strict=True))

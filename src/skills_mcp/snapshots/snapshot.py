@@ -258,11 +258,17 @@ def inspect_commit(
     _require_within_limits(content, collection)
     broken = [each for each in collection.problems if each.level == "error"]
     if broken and not len(collection.table):
-        part = content.parts[0]
+        part, first = content.parts[0], broken[0]
+        name, revision = part.mount.source.name, part.checkout.revision
+        if first.rule == "subfolder":
+            raise UnreadableContentError(
+                f"{name}: {revision} has no folder {first.file}. Correct the subfolder "
+                "of this source (SKILLS_SUBFOLDER, --subfolder)"
+            )
+        of = f"The first of {len(broken)} problems" if broken[1:] else "The problem"
         raise UnreadableContentError(
-            f"{part.mount.source.name}: no skill of {part.checkout.revision} can be "
-            f"read, so it is not published. The first of {len(broken)} problems: "
-            f"{broken[0]}. `skills-mcp validate` shows all of them in a clone"
+            f"{name}: no skill of {revision} can be read, so it is not published. "
+            f"{of}: {first}. `skills-mcp validate` shows all of them in a clone"
         )
     return collection
 

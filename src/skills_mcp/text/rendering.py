@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 _MAX_NAMES = 2000  # characters of the names in one message
+_UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60))
 _MAX_SHOWN = 60  # a wrong value is shown, but does not bury what is said about it
 
 
@@ -56,3 +57,18 @@ def render_time(moment: datetime) -> str:
     """
     text = moment.astimezone(UTC).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")
+
+
+def describe_age(seconds: float | None) -> str:
+    """Return an age in its largest unit.
+
+    >>> describe_age(125.0), describe_age(59.9), describe_age(None)
+    ('2 minutes ago', 'just now', 'never')
+    """
+    if seconds is None:
+        return "never"
+    for unit, size in _UNITS:
+        number = int(seconds // size)
+        if number:
+            return f"{number} {unit}{'' if number == 1 else 's'} ago"
+    return "just now"

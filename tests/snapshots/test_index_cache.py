@@ -2,6 +2,10 @@
 
 import errno
 import os
+import random
+import signal
+import subprocess
+import sys
 import threading
 import time
 from datetime import UTC, datetime
@@ -17,7 +21,7 @@ from skills_mcp.snapshots.current import CurrentSnapshot
 from skills_mcp.snapshots.index_cache import IndexCache
 from skills_mcp.snapshots.indexes import IndexState
 from skills_mcp.snapshots.snapshot import Snapshot, take_snapshot
-from tests.support import mounted, write
+from tests.support import PATIENCE_SECONDS, mounted, write
 
 SETTINGS = Settings((Layer("test", {"toolsets": ["core", "packages"]}),))
 PACKAGE = "---\nname: {0}\ndescription: Fills {0} forms.\n---\nThe body of {0}.\n"
@@ -319,3 +323,68 @@ def test_a_single_wrong_byte_in_a_skill_is_noticed(
     server.load(content_of(folder))
 
     assert server.snapshot.index.require("pdf").body == "The body of pdf."
+
+
+def test_any_wrong_byte_of_any_file_is_noticed_told_and_repaired(
+    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    randomness = random.Random(19)  # noqa: S311 - chooses what is damaged
+    server_of(folder, tmp_path).load(content_of(folder))
+    expected = ranked(server_of_loaded(folder, tmp_path).snapshot, "doc form")
+    for name in sorted(file.name for file in only_folder(tmp_path).iterdir()):
+        damaged = only_folder(tmp_path)
+        raw = bytearray((damaged / name).read_bytes())
+        raw[randomness.randrange(len(raw))] ^= 1 << randomness.randrange(8)
+        (damaged / name).write_bytes(raw)
+        caplog.clear()
+
+        server = server_of_loaded(folder, tmp_path)
+
+        assert ranked(server.snapshot, "doc form") == expected
+        assert only_folder(tmp_path) != damaged
+        told = [each for each in caplog.messages if "damaged and built anew" in each]
+        assert len(told) == 1
+
+
+def server_of_loaded(folder: Path, tmp_path: Path) -> CurrentSnapshot:
+    """Return a process that has opened what is kept, or built it."""
+    server = server_of(folder, tmp_path)
+    server.load(content_of(folder))
+    return server
+
+
+def test_a_process_that_was_stopped_in_mid_build_keeps_no_other_waiting(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_cache, "_WAIT_SECONDS", 60 * 60)
+    layout = IndexCache(tmp_path / "index", content_of(folder), Config()).folder
+    layout.mkdir(parents=True)
+    command = [sys.executable, "-c", _HOLD, str(layout / "lock")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as stopped:
+        try:
+            assert stopped.stdout is not None
+            assert stopped.stdout.read(4) == b"held"
+            stopped.send_signal(signal.SIGSTOP)
+
+            server = server_of(folder, tmp_path)
+            loading = threading.Thread(
+                target=server.load, args=(content_of(folder),), daemon=True
+            )
+            loading.start()
+            loading.join(PATIENCE_SECONDS)
+
+            assert not loading.is_alive()
+            assert ranked(server.snapshot, "pdf form")[0][0] == "pdf"
+        finally:
+            stopped.kill()
+
+
+_HOLD = """
+import sys, time
+from pathlib import Path
+from skills_mcp.files.locks import acquire_lock, showing_life
+lock = acquire_lock(Path(sys.argv[1]))
+with lock, showing_life(lock):
+    print("held", end="", flush=True)
+    time.sleep(600)
+"""

@@ -28,6 +28,7 @@ STAGING = ".staging-"
 
 _ABOUT = "about.json"
 _TEXT = "text.bin"
+_CHECKSUMS = "checksums.json"
 
 _CHUNK_BYTES = 1024 * 1024
 
@@ -94,12 +95,28 @@ def write_arrays(
         with (staging / _TEXT).open("wb") as handle:
             handle.write(text[:])
             _settle(handle.fileno())
-        with (staging / _ABOUT).open("w", encoding="utf-8") as said:
-            json.dump(about, said)
-            _settle(said.fileno())
+        _write_json(staging / _ABOUT, about)
+        _write_json(staging / _CHECKSUMS, _compute_checksums(staging))
         staging.rename(folder)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def verify(folder: Path) -> None:
+    """Make sure that each file of a folder is as it was written.
+
+    The files are read in pieces and not mapped: that costs time, and no memory.
+
+    Raises:
+        OSError: There is no such folder, or it cannot be read.
+        ValueError: A file is damaged, missing or too many.
+    """
+    expected = json.loads((folder / _CHECKSUMS).read_bytes())
+    found = _compute_checksums(folder)
+    if found != expected:
+        names = sorted(set(found) | set(expected))
+        wrong = [name for name in names if found.get(name) != expected.get(name)]
+        raise ValueError(f"{', '.join(wrong)} in {folder} changed since it was written")
 
 
 def read_about(folder: Path) -> dict[str, Any]:
@@ -125,14 +142,6 @@ def map_arrays(folder: Path) -> dict[str, NDArray[Any]]:
     return {file.stem: _map(file) for file in sorted(folder.glob("*.npy"))}
 
 
-def compute_checksum(text: Sliceable) -> int:
-    """Return the CRC-32 of a text, to recognise damage."""
-    checksum = 0
-    for start in range(0, len(text), _CHUNK_BYTES):
-        checksum = crc32(text[start : start + _CHUNK_BYTES], checksum)
-    return checksum
-
-
 def open_text(folder: Path) -> TextFile:
     """Open the text of a folder.
 
@@ -155,6 +164,26 @@ def _map(file: Path) -> NDArray[Any]:
         raise ValueError(f"{file} is no array") from error
     # A plain view, because slices of the class of mapped arrays are slow.
     return np.asarray(array).view(np.ndarray)
+
+
+def _compute_checksums(folder: Path) -> dict[str, int]:
+    """Return the CRC-32 of each file of a folder, by its name."""
+    files = (each for each in folder.iterdir() if each.name != _CHECKSUMS)
+    return {file.name: _compute_checksum(file) for file in sorted(files)}
+
+
+def _compute_checksum(file: Path) -> int:
+    checksum, piece = 0, bytearray(_CHUNK_BYTES)
+    with file.open("rb", buffering=0) as handle:
+        while size := handle.readinto(piece):
+            checksum = crc32(memoryview(piece)[:size], checksum)
+    return checksum
+
+
+def _write_json(file: Path, value: object) -> None:
+    with file.open("w", encoding="utf-8") as handle:
+        json.dump(value, handle)
+        _settle(handle.fileno())
 
 
 def _settle(descriptor: int) -> None:

@@ -8,8 +8,10 @@ the process waited for it, and then the lock guards nothing.
 
 import errno
 import os
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -19,6 +21,10 @@ from skills_mcp.files.durable import open_private
 # File locks have no queue: a process that looks less often than the others starves
 # beside one that lets go of the lock only for a moment.
 _POLL_SECONDS = 0.02
+
+# A process that works shows life so often; one that was stopped (Ctrl-Z) does not.
+_BEAT_SECONDS = 0.1
+_SILENT_SECONDS = 0.8
 
 # How often the file of a lock may be deleted while a process waits for it.
 _ATTEMPTS = 5
@@ -96,6 +102,51 @@ def acquire_lock(
             return lock
         lock.release()
     raise OSError(errno.ESTALE, "The file of the lock is deleted again and again")
+
+
+@contextmanager
+def showing_life(lock: FileLock) -> Iterator[None]:
+    """Change the time of a lock's file again and again until the block ends.
+
+    Others can tell by that whether the process that holds the lock is working or was
+    stopped, see `LifeSigns`.
+    """
+    ended = threading.Event()
+
+    def beat() -> None:
+        while not ended.is_set():
+            with suppress(OSError):
+                os.utime(lock.handle.fileno())
+            ended.wait(_BEAT_SECONDS)
+
+    thread = threading.Thread(target=beat, name="life", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+class LifeSigns:
+    """A `wait` for `acquire_lock` that gives up on a holder that shows no life.
+
+    Args:
+        path: The file of the lock.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: int | None = None
+        self._moved_at = time.monotonic()
+
+    def __call__(self, seconds: float) -> bool:
+        """Wait; return whether the holder has shown no life for too long."""
+        time.sleep(seconds)
+        with suppress(OSError):
+            if (changed := self._path.stat().st_mtime_ns) != self._seen:
+                self._seen, self._moved_at = changed, time.monotonic()
+        return time.monotonic() - self._moved_at > _SILENT_SECONDS
 
 
 def lock_file(

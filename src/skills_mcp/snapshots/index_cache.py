@@ -17,7 +17,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -29,13 +29,13 @@ from skills_mcp.config import Config
 from skills_mcp.content.source import Content
 from skills_mcp.files.arrays import (
     STAGING,
-    compute_checksum,
     map_arrays,
     open_text,
     read_about,
+    verify,
     write_arrays,
 )
-from skills_mcp.files.locks import FileLock, acquire_lock
+from skills_mcp.files.locks import LifeSigns, acquire_lock, showing_life
 from skills_mcp.routing.keyword_index import KeywordIndex
 from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.routing.words import STEMMER_VERSION
@@ -47,7 +47,7 @@ from skills_mcp.snapshots.skill_table import SkillTable
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 5
+FORMAT = 7
 """Increased with each change of what the arrays mean."""
 
 # Longer than the largest library takes to build. A process that has waited so long
@@ -61,6 +61,8 @@ _KEPT_SECONDS = 30 * 24 * 60 * 60.0
 _ABANDONED_SECONDS = 60 * 60.0
 
 _OFFERED = "offered"
+
+_DAMAGE = (OSError, ValueError, IndexError, KeyError, TypeError, AttributeError)
 
 
 class IndexCache:
@@ -77,6 +79,7 @@ class IndexCache:
         self.folder = folder / _derive_layout(content, operator)
         """The folder with the states of these sources."""
         self._known = ""
+        self._damaged: set[str] = set()
 
     def open(self) -> IndexState | None:
         """Return the newest state, or None if there is none that can be used.
@@ -86,12 +89,17 @@ class IndexCache:
         for folder in self._list():
             if folder.name == self._known:
                 return None
+            if folder.name in self._damaged:
+                continue
             with suppress(OSError):  # a read-only disk can still be read
                 os.utime(self.folder)  # or `_collect` takes it for unused
             try:
                 state = _open(folder)
-            except (OSError, ValueError, IndexError, KeyError, TypeError) as error:
-                logger.debug("Not using the index in %s: %s", folder, error)
+            except FileNotFoundError:
+                continue  # another process has replaced it
+            except _DAMAGE as error:
+                self._damaged.add(folder.name)
+                logger.warning("The kept index is damaged and built anew: %s", error)
             else:
                 self._known = folder.name
                 return state
@@ -119,13 +127,20 @@ class IndexCache:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Let one process build while the others wait for its state."""
-        lock: FileLock | None = None
+        """Let one process build while the others wait for its state.
+
+        A process that holds the lock and was stopped is not waited for.
+        """
+        path = self.folder / "lock"
         try:
-            lock = acquire_lock(self.folder / "lock", timeout_seconds=_WAIT_SECONDS)
+            lock = acquire_lock(
+                path, timeout_seconds=_WAIT_SECONDS, wait=LifeSigns(path)
+            )
         except OSError as error:
             logger.debug("Building the index without a lock: %s", error)
-        with lock or nullcontext():
+            yield
+            return
+        with lock, showing_life(lock):
             yield
 
     def _list(self) -> list[Path]:
@@ -185,7 +200,6 @@ def _arrays_of(state: IndexState) -> dict[str, Any]:
 def _about(state: IndexState) -> dict[str, Any]:
     collection = state.collection
     return {
-        "checksum": compute_checksum(collection.table.text),
         "origins": [asdict(origin) for origin in collection.origins],
         "findings": [
             (asdict(finding.problem), finding.key.hex(), finding.part)
@@ -206,9 +220,8 @@ def _parse_origin(origin: dict[str, Any]) -> Origin:
 
 
 def _open(folder: Path) -> IndexState:
+    verify(folder)
     about, arrays, text = read_about(folder), map_arrays(folder), open_text(folder)
-    if compute_checksum(text) != about["checksum"]:
-        raise ValueError(f"{folder} is damaged")
     kinds: dict[str, dict[str, Any]] = {"skills": {}, "keywords": {}, "texts": {}}
     for name, array in arrays.items():
         kind, _, inner = name.partition(".")

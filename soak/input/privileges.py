@@ -42,8 +42,15 @@ _VALUES: tuple[Any, ...] = (
     *("openai", "openai_compatible", "gemini", "EVIL", "evil", "/etc", "evil/*"),
     *("https://evil.example/collect", "v1.0", "a" * 40),
     *(["packages"], ["/etc"], ["evil"], ["EVIL"], [".evil"], ["evil@acme.example"]),
-    *({".sh": ["evil"]}, {".sh": "evil"}, {"EVIL": "1"}),
-    *("both", [{"folder": "/etc", "mount": "x"}], [{"allow": ["*"]}], ["skills:read"]),
+    *({"evil.example": "gitlab"}, {".sh": ["evil"]}, {".sh": "evil"}, {"EVIL": "1"}),
+    *(
+        "both",
+        "if_possible",
+        "folder",
+        [{"folder": "/etc", "mount": "x"}],
+        [{"allow": ["*"]}],
+        ["skills:read"],
+    ),
 )
 """Values of all types: every setting accepts one of them."""
 

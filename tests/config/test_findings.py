@@ -16,7 +16,7 @@ SECTIONS = (
     "access, analytics, assets, catalog, commands, discover, embedding, events, "
     "files, http, limits, matching, refresh, responses, scripts, search, sources, "
     "sync, toolsets, "
-    "trust_content_config, visibility, web"
+    "trust_content_config, upload, visibility, web"
 )
 
 
@@ -105,7 +105,7 @@ SYNC_KEYS = (
         ),
         (
             {"responses": {"format": "xml"}},
-            "responses.format: must be 'json' or 'markdown' (got 'xml')",
+            "responses.format: must be 'auto', 'json' or 'markdown' (got 'xml')",
         ),
         (
             {"embedding": {"api_key_env": "sk-proj-1234"}},

@@ -60,6 +60,7 @@ OF_THE_OPERATOR = {
     "http": {"allow_anonymous": True, "auth": {"issuer": "https://evil.example"}},
     "events": {"database": "postgresql+psycopg://evil.example/x"},
     "web": {"trusted_header": {"user": "X-User", "proxies": ["10.0.0.1"]}},
+    "upload": {"mode": "folder"},
     "commands": {"enabled": True, "allowed": ["bash"], "nonsense": 1},
     "embedding": {"provider": "openai", "base_url": "https://evil.example"},
     "trust_content_config": True,
@@ -83,6 +84,7 @@ def test_no_content_sets_what_is_the_operators_alone(
 
 
 WHAT_HOLDS_SCRIPTS = {
+    "confirm": "if_possible",
     "sandbox": "off",
     "network": True,
     "roots": ["/"],

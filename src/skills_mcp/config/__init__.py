@@ -26,6 +26,7 @@ from skills_mcp.config.sections import (
     Source,
     Sync,
     TrustedHeader,
+    Upload,
     Visibility,
     Web,
 )
@@ -65,6 +66,7 @@ __all__ = [
     "Source",
     "Sync",
     "TrustedHeader",
+    "Upload",
     "Visibility",
     "Web",
     "environment_layer",

@@ -16,6 +16,7 @@ from skills_mcp.config.values import (
     BytesOnDisk,
     CommandLine,
     Concurrency,
+    ConfirmDemand,
     Count,
     Dimensions,
     Disclosure,
@@ -25,6 +26,8 @@ from skills_mcp.config.values import (
     EnvironmentName,
     Extension,
     FileCount,
+    ForgeKind,
+    GroupName,
     Identity,
     IdleMinutes,
     KeptDays,
@@ -46,6 +49,7 @@ from skills_mcp.config.values import (
     Subfolder,
     ToolScope,
     Toolset,
+    UploadMode,
     Verify,
 )
 
@@ -301,6 +305,12 @@ class Scripts(Section):  # 001 §8.4, §12.2
         "best_effort: the strongest sandbox of this machine. off: no "
         "sandbox.",
     )
+    confirm: ConfirmDemand = Field(
+        default="never",
+        description="always: the client asks its user before each run of a script, a "
+        "command or an entry. if_possible: the same, but a client that "
+        "cannot ask runs it. never: only the client itself decides.",
+    )
     network: bool = Field(
         default=False, description="Whether a sandboxed script may use the network."
     )
@@ -391,6 +401,11 @@ class Analytics(Section):  # 001 §10
         default="hash",
         description="What server_id contains. user: the user name. hash: a "
         "pseudonym for the user. none: no user.",
+    )
+    group: GroupName = Field(
+        default="",
+        description="The team, site or other group whose events these are, for a "
+        "report by group.",
     )
     max_spool_bytes: SpoolBytes = Field(
         default=10_485_760,
@@ -489,9 +504,10 @@ class Files(Section):  # 000 §3.4, 003
 class Responses(Section):  # DESIGN §3.14
     """The format and the length of replies."""
 
-    format: Literal["json", "markdown"] = Field(
-        default="json",
-        description="json: one block. markdown: the text in a block of its own.",
+    format: Literal["auto", "json", "markdown"] = Field(
+        default="auto",
+        description="json: one block. markdown: the text in a block of its own. auto: "
+        "json, and markdown for hosts that show JSON badly.",
     )
     max_characters: ReplyCharacters = Field(
         default=40_000,
@@ -652,6 +668,12 @@ class TrustedHeader(Section):
         default="groups",
         description="The claim of `access` that these groups are.",
     )
+    scopes: str = Field(
+        default="",
+        pattern=HEADER_NAME,
+        description="The header with what else the person may do, such as "
+        "`skills:report`, separated by commas or spaces; everyone may read.",
+    )
     proxies: tuple[Name, ...] = Field(
         default=(),
         description="The addresses or networks of the proxy; the headers of other "
@@ -694,7 +716,27 @@ class Web(Section):
         "`openssl rand -hex 32`, the same for all replicas. Without one, "
         "`web.key` in the home of skills-mcp is made.",
     )
+    forges: dict[str, ForgeKind] = Field(
+        default={},
+        description="The kind of forge by host, where the name of the host does not "
+        "tell: the pages link each file to its source.",
+    )
     trusted_header: TrustedHeader = TrustedHeader.model_construct()
+
+
+class Upload(Section):
+    """Whether people and programs may add skills, and where these go."""
+
+    mode: UploadMode = Field(
+        default="off",
+        description="off: no one may. folder: into the folder of a source, where they "
+        "are served at once.",
+    )
+    source: MountPath = Field(
+        default="",
+        description="The `mount` of the source that takes them; empty for the source "
+        "at the top.",
+    )
 
 
 class Grant(Section):
@@ -737,6 +779,7 @@ class Config(Section):
     )
     http: Http = Http.model_construct()
     web: Web = Web.model_construct()
+    upload: Upload = Upload.model_construct()
     matching: Matching = Matching.model_construct()
     search: Search = Search.model_construct()
     embedding: Embedding = Embedding.model_construct()

@@ -30,6 +30,7 @@ OPERATOR_ONLY = (
     "http",
     "events",
     "web",
+    "upload",
     "commands",
     "embedding",
     "trust_content_config",
@@ -42,6 +43,7 @@ Limits are among them because they apply before any content is read.
 
 OPERATOR_ONLY_KEYS = (
     ("scripts", "sandbox"),
+    ("scripts", "confirm"),
     ("scripts", "network"),
     ("scripts", "roots"),
     ("scripts", "roots_writable"),
@@ -54,6 +56,7 @@ OPERATOR_ONLY_KEYS = (
     ("analytics", "heartbeats"),
     ("analytics", "context"),
     ("analytics", "identity"),
+    ("analytics", "group"),
     ("analytics", "max_spool_bytes"),
     ("analytics", "keep_days"),
 )

@@ -37,18 +37,27 @@ Drain = Annotated[int, Field(ge=0, le=600)]
 AlgorithmSetting = Literal["auto", "keyword", "ranked"]
 Verify = Literal["commit", "tag", "both"]
 Toolset = Literal["core", "packages"]
-ToolScope = Literal["skills:read", "skills:refresh", "skills:feedback", "skills:events"]
-# YAML reads a bare `off` as false.
-SandboxDemand = Annotated[
-    Literal["required", "best_effort", "off"],
-    BeforeValidator(lambda value: "off" if value is False else value),
+ToolScope = Literal[
+    "skills:read",
+    "skills:refresh",
+    "skills:feedback",
+    "skills:report",
+    "skills:events",
+    "skills:upload",
 ]
+# YAML reads a bare `off` as false.
+_BARE_OFF = BeforeValidator(lambda value: "off" if value is False else value)
+SandboxDemand = Annotated[Literal["required", "best_effort", "off"], _BARE_OFF]
+UploadMode = Annotated[Literal["off", "folder"], _BARE_OFF]
+ForgeKind = Literal["github", "gitlab", "gitea", "bitbucket", "azure"]
+ConfirmDemand = Literal["never", "if_possible", "always"]
 Disclosure = Literal["full", "redacted", "hashed", "none"]
 Identity = Literal["user", "hash", "none"]
 EmbeddingProvider = Literal["none", "openai", "gemini", "openai-compatible"]
 
 TOOLSETS: tuple[str, ...] = get_args(Toolset)
 
+_LINE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
 # Events describe people's work: plain HTTP may carry them within this machine only.
 SAFE_ADDRESS = (
     r"^(https://[^\s@]+|http://(localhost|127\.\d+\.\d+\.\d+|\[::1\])"
@@ -69,6 +78,7 @@ _EXTENSION = r"^\.[A-Za-z0-9]+$"
 _PROGRAM = r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"
 
 IN_WORDS = {
+    _LINE: "one line",
     SAFE_ADDRESS: "an https:// URL, or an http:// URL on this machine",
     _ENVIRONMENT_NAME: "the name of an environment variable",
     ISSUER: "an https:// URL without a query, or an http:// URL on this machine",
@@ -140,6 +150,7 @@ def _require_inside(path: str) -> str:
 _PATH: JsonDict = {"pattern": r'^([^\\/:*?"<>|]+(/[^\\/:*?"<>|]+)*/?)?$'}
 
 Name = Annotated[str, Field(min_length=1)]
+GroupName = Annotated[str, Field(pattern=_LINE, max_length=100)]
 Extension = Annotated[str, Field(pattern=_EXTENSION)]
 EnvironmentName = Annotated[
     str, Field(pattern=_ENVIRONMENT_NAME), AfterValidator(_require_harmless)

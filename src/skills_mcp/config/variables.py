@@ -65,6 +65,7 @@ class Variable:
 VARIABLES = (
     Variable("ANALYTICS_ENDPOINT", "analytics.endpoint", switches_on=True),
     Variable("ANALYTICS_TOKEN_FILE", "analytics.token_file"),
+    Variable("ANALYTICS_GROUP", "analytics.group"),
     Variable(
         "REFRESH_INTERVAL_MINUTES",
         "refresh.interval_minutes",
@@ -102,6 +103,8 @@ VARIABLES = (
     Variable("SKILLS_MCP_WEB_CLIENT_ID", "web.client_id"),
     Variable("SKILLS_MCP_WEB_CLIENT_SECRET_FILE", "web.client_secret_file"),
     Variable("SKILLS_MCP_WEB_COOKIE_KEY_FILE", "web.cookie_key_file"),
+    Variable("SKILLS_MCP_UPLOAD_MODE", "upload.mode"),
+    Variable("SKILLS_MCP_UPLOAD_SOURCE", "upload.source"),
 )
 
 

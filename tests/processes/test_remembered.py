@@ -1,0 +1,64 @@
+import threading
+from collections.abc import Iterator
+
+from skills_mcp.errors import SkillsError
+from skills_mcp.processes.remembered import Remembered
+from tests.support import wait_for
+
+
+class Clock:
+    """A clock that a test turns."""
+
+    seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def test_a_value_is_made_in_the_background_and_kept_until_it_is_old() -> None:
+    clock, numbers = Clock(), iter(range(9))
+    value = Remembered(lambda: next(numbers), 60, clock)
+
+    assert value.look() is None
+    wait_for(lambda: value.look() == 0)
+    clock.seconds = 59
+    assert value.look() == 0
+    assert not value.is_making
+    clock.seconds = 60
+    assert value.look() == 0, "those who look do not wait"
+    wait_for(lambda: value.look() == 1)
+
+
+def test_many_who_look_let_it_be_made_once() -> None:
+    gate, calls = threading.Event(), []
+
+    def make() -> int:
+        calls.append(1)
+        gate.wait()
+        return len(calls)
+
+    value = Remembered(make, 60)
+    for _ in range(50):
+        assert value.look() is None
+    assert value.is_making
+    gate.set()
+
+    wait_for(lambda: value.look() == 1)
+
+
+def test_a_failure_keeps_the_last_value_and_is_told() -> None:
+    clock = Clock()
+
+    def make() -> Iterator[int]:
+        yield 1
+        raise SkillsError("The disk is full.")
+
+    made = make()
+    value = Remembered(lambda: next(made), 60, clock)
+    wait_for(lambda: value.look() == 1)
+    clock.seconds = 60
+    value.look()
+    wait_for(lambda: bool(value.failure))
+
+    assert value.failure == "The disk is full."
+    assert value.look() == 1

@@ -15,6 +15,7 @@ from mcp_types import BlobResourceContents
 
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
+from skills_mcp.server.resources import META_PREFIX
 from skills_mcp.skills.inheritance import looks_like
 from soak.scenario import Figure, Scale, Scenario
 from tests.clients import ask, connected
@@ -76,12 +77,18 @@ class _Notary:
     wrong: list[str] = field(default_factory=list)
 
     def check_text(self, tool: str, reply: Mapping[str, Any], text: str) -> None:
-        """Compare a text that was put together out of several files."""
+        """Compare a text that was put together out of several files.
+
+        What is published begins with frontmatter, which the digest holds, too.
+        """
+        whole = text
+        if text.startswith("---\nname: "):
+            text = text.partition("---\n\n")[2]
         file = reply.get("source_path") or reply["path"]
         sections = _split(text)
         files = {path: self._read_body(path) for path in self._find(sections, file)}
         is_right = list(files.values()) == [_flatten(body) for _, body in sections]
-        self._note(tool, file, reply, text.encode(), is_right=is_right)
+        self._note(tool, file, reply, whole.encode(), is_right=is_right)
 
     def check_file(self, tool: str, reply: Mapping[str, Any], data: bytes) -> None:
         """Compare a file, or a part that says where it begins."""
@@ -215,9 +222,10 @@ async def _run(
 
 async def _read_resource(client: Client, uri: str) -> tuple[Mapping[str, Any], bytes]:
     [read] = (await client.read_resource(uri)).contents
+    meta = {k.removeprefix(META_PREFIX): v for k, v in (read.meta or {}).items()}
     if isinstance(read, BlobResourceContents):
-        return read.meta or {}, base64.b64decode(read.blob)
-    return read.meta or {}, read.text.encode()
+        return meta, base64.b64decode(read.blob)
+    return meta, read.text.encode()
 
 
 def _walk(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -40,6 +40,7 @@ SkillsError                     code                  whose turn it is
     ├── FolderNotAllowedError   CWD_NOT_ALLOWED       operator: scripts.roots
     ├── SandboxUnavailableError SANDBOX_UNAVAILABLE   operator: install one
     ├── TemporaryFolderError    NO_TEMPORARY_FOLDER   operator: TMPDIR
+    ├── NotConfirmedError       NOT_CONFIRMED         user
     ├── BusyError               SCRIPTS_BUSY          model: later
     └── NoEntryError            ENTRY_NOT_DECLARED    model
 ```
@@ -291,6 +292,12 @@ class TemporaryFolderError(ScriptRefusedError):
     """The private folder of a run cannot be made or filled."""
 
     code = "NO_TEMPORARY_FOLDER"
+
+
+class NotConfirmedError(ScriptRefusedError):
+    """The user did not allow a run, or cannot be asked."""
+
+    code = "NOT_CONFIRMED"
 
 
 class BusyError(ScriptRefusedError):

@@ -60,6 +60,50 @@ def test_afterwards_the_repository_is_followed_again(
     assert "held" not in synced.stdout
 
 
+@pytest.mark.parametrize("digits", [40, 10])
+def test_it_goes_back_to_the_commit_that_is_named(
+    invoke: Run, upstream: Upstream, digits: int
+) -> None:
+    wanted = push(upstream, "Best")
+    invoke("sync", "--repo", upstream.url)
+    push(upstream, "Good")
+    invoke("sync", "--repo", upstream.url)
+
+    done = invoke("rollback", "--to", wanted[:digits], "--json", "--repo", upstream.url)
+
+    data = json.loads(done.stdout)
+    assert (data["commit"], "held" in data) == (wanted, True)
+
+
+def test_a_commit_that_is_not_on_this_machine_is_fetched(
+    invoke: Run, upstream: Upstream
+) -> None:
+    wanted = push(upstream, "Best")
+    push(upstream, "Good")
+    bad = push(upstream, "Bad")
+    invoke("sync", "--repo", upstream.url)
+
+    short = invoke("rollback", "--to", wanted[:10], "--repo", upstream.url)
+    offline = invoke("rollback", "--to", wanted, "--offline", "--repo", upstream.url)
+    done = invoke("rollback", "--to", wanted, "--repo", upstream.url)
+    tree = invoke("tree", "--offline", "--repo", upstream.url)
+    resumed = invoke("rollback", "--resume", "--repo", upstream.url)
+
+    assert (short.returncode, offline.returncode) == (4, 4)
+    assert "Write all 40 digits" in short.stderr
+    assert "Leave out --offline to fetch it" in offline.stderr
+    assert f"is held at {wanted} instead of {bad}" in done.stdout
+    assert "Best" in tree.stdout
+    assert f"and serves {bad}" in resumed.stdout
+
+
+def test_to_and_resume_exclude_each_other(invoke: Run, upstream: Upstream) -> None:
+    done = invoke("rollback", "--to", "abc", "--resume", "--repo", upstream.url)
+
+    assert done.returncode == 2
+    assert "--to and --resume exclude each other" in done.stderr
+
+
 @pytest.mark.parametrize(
     "options, said",
     [

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,23 @@ def test_it_says_what_is_here_without_asking_the_repository(
     assert done.stderr == ""
 
 
+def test_a_mistyped_variable_is_named(
+    invoke: Run, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upstream.commit({"skills/one.md": skill_text()})
+    monkeypatch.setenv("SKILLS_MCP_LOGLEVEL", "debug")
+
+    done = invoke("status", "--repo", upstream.url, "--log-level", "warning")
+    data = json.loads(invoke("status", "--json", "--repo", upstream.url).stdout)
+
+    said = "SKILLS_MCP_LOGLEVEL is not read. Did you mean SKILLS_MCP_LOG_LEVEL?"
+    assert f"Variable    {said}" in done.stdout
+    assert f"WARNING bootstrap: {said}" in done.stderr
+    assert data["unknown_variables"] == [
+        {"name": "SKILLS_MCP_LOGLEVEL", "meant": "SKILLS_MCP_LOG_LEVEL"}
+    ]
+
+
 def test_programs_get_what_list_skills_says_of_the_sources(
     invoke: Run, upstream: Upstream, synced: str
 ) -> None:
@@ -69,7 +87,7 @@ def test_programs_get_what_list_skills_says_of_the_sources(
 
     data = json.loads(done.stdout)
     [source] = data["sources"]
-    assert list(data) == ["sources", "scripts", "analytics"]
+    assert list(data) == ["sources", "scripts", "analytics", "unknown_variables"]
     assert (source["commit"], source["stale"]) == (synced, False)
     assert source["age_seconds"] >= 0
 
@@ -359,3 +377,51 @@ def test_it_counts_the_packages_that_are_not_served(
     [said] = facts(done.stdout)
     assert said["Not served"] == "2 packages: skills-mcp tree --problems"
     assert data["sources"][0]["not_served"] == 2
+
+
+def test_a_refused_commit_is_said_beside_the_one_that_is_served(
+    invoke: Run, upstream: Upstream
+) -> None:
+    synced = upstream.commit({"skills/one.md": skill_text()})
+    invoke("sync", "--repo", upstream.url)
+    refused = upstream.commit({"skills/one.md": "no frontmatter"})
+    tried = invoke("sync", "--repo", upstream.url)
+
+    done = invoke("status", "--repo", upstream.url)
+    data = json.loads(invoke("status", "--json", "--repo", upstream.url).stdout)
+
+    said = f"serving {synced[:12]}, refused {refused[:12]}"
+    assert done.returncode == 4
+    assert said in facts(done.stdout)[0]["Synced"]
+    assert said in tried.stdout
+    assert data["sources"][0]["refused_commit"] == refused
+
+
+def test_a_sync_that_fails_for_longer_than_an_interval_is_an_error(
+    invoke: Run, upstream: Upstream, pointer: Callable[[Known], None]
+) -> None:
+    pointer({"fetched_at": time.time() - 10 * 60})
+    invoke("sync", "--repo", upstream.url)
+    often = write(upstream.work / "a.yaml", "refresh: {interval_minutes: 5}")
+    seldom = write(upstream.work / "b.yaml", "refresh: {interval_minutes: 30}")
+
+    codes = [
+        invoke("status", "--config", str(file), "--repo", upstream.url).returncode
+        for file in (often, seldom)
+    ]
+
+    assert codes == [4, 0]
+
+
+def test_times_have_a_zone(
+    invoke: Run, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    invoke("sync", "--repo", upstream.url)
+
+    [said] = facts(invoke("status", "--repo", upstream.url).stdout)
+    monkeypatch.undo()
+    time.tzset()
+
+    assert said["Failed"].endswith("+09:00")

@@ -171,6 +171,19 @@ def stall(at: float) -> Fault:
     )
 
 
+def drip(piece: int, pause_seconds: float) -> Fault:
+    """Send the pack in small pieces, with a pause before each."""
+
+    def send_slowly(request: Request, good: Answer, _: int) -> None:
+        request.send(good, b"")
+        for start in range(0, len(good.content), piece):
+            request.server.ended.wait(pause_seconds)
+            request.wfile.write(good.content[start : start + piece])
+            request.wfile.flush()
+
+    return _in_pack(send_slowly, 0)
+
+
 def cut(at: float) -> Fault:
     """Hang up in the pack, before the byte `at` (or at a share of it)."""
     return _in_pack(

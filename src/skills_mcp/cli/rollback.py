@@ -1,41 +1,68 @@
 """`skills-mcp rollback`: go back to the previous commit, or follow the newest again."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import click
 
 from skills_mcp.bootstrap import Application
 from skills_mcp.cli.status import compose_resume
+from skills_mcp.cli.sync import showing_sync
+from skills_mcp.cli.terminal import print_json
 from skills_mcp.errors import SyncError
-from skills_mcp.library import SourceState
+from skills_mcp.library import SourceState, render_state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollbackOptions:
+    """What to hold, and whether to end that."""
+
+    mount: str | None = None
+    """None for the only repository."""
+    to: str = ""
+    """The commit to go back to; empty for the previous one."""
+    is_resumed: bool = False
 
 
 def print_rollback(
-    application: Application, *, mount: str | None, is_resumed: bool
+    application: Application, wanted: RollbackOptions, *, as_json: bool
 ) -> None:
-    """Go back to the previous commit, or resume, and print what is served now.
+    """Go back to an earlier commit, or resume, and print what is served now.
 
     Raises:
         SyncError: There is nothing to go back to, or nothing is held.
         UsageError: `mount` names no source, or is missing and there are several.
     """
     library = application.library
-    place, is_alone = _choose(library.stored_states(), mount)
-    if is_resumed:
+    place, is_alone = _choose(library.stored_states(), wanted.mount)
+    if wanted.is_resumed:
         state = library.resume(place)
-        serves = f", and serves {state.commit}" if state.commit else ""
-        click.echo(
-            f"{state.name} is followed again{serves}.\n"
-            "Every server on this machine fetches its newest commit soon; to fetch "
-            "now: skills-mcp sync"
-        )
-        return
-    state = library.roll_back(place)
+    else:
+        with showing_sync(application):
+            state = library.roll_back(place, wanted.to)
+    if as_json:
+        print_json(render_state(state))
+    elif wanted.is_resumed:
+        click.echo(_compose_resumed(state))
+    else:
+        click.echo(_compose_held(state, compose_resume(place, is_alone=is_alone)))
+
+
+def _compose_resumed(state: SourceState) -> str:
+    serves = f", and serves {state.commit}" if state.commit else ""
+    return (
+        f"{state.name} is followed again{serves}.\n"
+        "Every server on this machine fetches its newest commit soon; to fetch "
+        "now: skills-mcp sync"
+    )
+
+
+def _compose_held(state: SourceState, way_back: str) -> str:
     instead = state.hold.instead_of if state.hold else "the newest commit"
-    click.echo(
+    return (
         f"{state.name} is held at {state.commit} instead of {instead}.\n"
         "Every server on this machine serves it within seconds.\n"
-        f"To follow again: {compose_resume(place, is_alone=is_alone)}"
+        f"To follow again: {way_back}"
     )
 
 

@@ -3,6 +3,7 @@
 import os
 import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,15 +13,20 @@ import click
 from skills_mcp.bootstrap import Application
 from skills_mcp.cli.terminal import print_json
 from skills_mcp.config import Scripts, refuses_tracking
+from skills_mcp.config.unknown_variables import find_unknown_variables
 from skills_mcp.library import HOLDING, Choice, SourceState, render_state
+from skills_mcp.text.rendering import describe_age
 
 FAILED = "last sync failed; serving the previous commit"
 
+_FAILED_FIRST = "last sync failed"
+
 _NEEDS_CARE = 1
+_SYNC_FAILS = 4
+
+_SHOWN = 12  # digits of a commit, where two are on one line
 
 _NO_MAIN = "the default branch, as there is no main"
-
-_UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60))
 
 _FACT_WIDTH = len("Instead of") + 2
 
@@ -32,21 +38,27 @@ def print_status(application: Application, *, as_json: bool) -> int:
     """Print the state of each source, offline.
 
     Returns:
-        The exit code: 1 if the content of a source is missing or stale.
+        The exit code: 4 if the newest commit of a source was refused, or its syncs fail
+        for longer than an interval; 1 if its content is missing or stale.
     """
     states = application.library.stored_states()
     rules, analytics = application.library.config.scripts, _find_analytics(application)
     choice = application.library.choose_sandbox()
+    unknown = find_unknown_variables(os.environ)
     if as_json:
         sources = [render_state(state) for state in states]
         scripts = _render(choice, rules)
-        print_json({"sources": sources, "scripts": scripts, "analytics": analytics})
+        facts = {"sources": sources, "scripts": scripts, "analytics": analytics}
+        print_json({**facts, "unknown_variables": [asdict(each) for each in unknown]})
     else:
         click.echo(compose_facts(states) or _NOTHING)
         click.echo(f"\n{compose_fact('Scripts', _describe(choice, rules))}")
         click.echo(compose_fact("Analytics", _describe_analytics(analytics)))
-    is_wanting = any(state.is_stale for state in states)
-    return _NEEDS_CARE if is_wanting else 0
+        for each in unknown:
+            click.echo(compose_fact("Variable", str(each)))
+    if any(state.is_failing for state in states):
+        return _SYNC_FAILS
+    return _NEEDS_CARE if any(state.is_stale for state in states) else 0
 
 
 def _find_analytics(application: Application) -> dict[str, Any]:
@@ -101,27 +113,13 @@ def describe_state(state: SourceState) -> str:
     if state.mode == "local":
         return f"{said}, not available" if state.error else said
     age = f"synced {describe_age(state.age_seconds)}"
-    said += f" at {state.commit}, {f'{FAILED}, {age}' if state.error else age}"
+    failed = f"{_describe_failure(state)}, " if state.error else ""
+    said += f" at {state.commit}, {failed}{age}"
     if state.default_branch:
         said += f", {_NO_MAIN}"
     if state.verified_by:
         said += f", signed by {state.verified_by}"
     return f"{said}, held instead of {state.hold.instead_of}" if state.hold else said
-
-
-def describe_age(seconds: float | None) -> str:
-    """Return an age in its largest unit.
-
-    >>> describe_age(125.0), describe_age(59.9), describe_age(None)
-    ('2 minutes ago', 'just now', 'never')
-    """
-    if seconds is None:
-        return "never"
-    for unit, size in _UNITS:
-        number = int(seconds // size)
-        if number:
-            return f"{number} {unit}{'' if number == 1 else 's'} ago"
-    return "just now"
 
 
 def compose_facts(states: Sequence[SourceState]) -> str:
@@ -156,7 +154,7 @@ def _facts(state: SourceState, *, is_alone: bool) -> Iterator[tuple[str, str]]:
     if state.mode == "git":
         stale = " (stale)" if state.commit and state.is_stale else ""
         yield "Commit", state.commit or "none yet"
-        failed = f", {FAILED}" if state.commit and state.error else ""
+        failed = f", {_describe_failure(state)}" if state.error else ""
         yield "Synced", f"{describe_age(state.age_seconds)}{stale}{failed}"
     if state.default_branch:
         yield "Branch", f"{state.default_branch}, {_NO_MAIN}"
@@ -178,5 +176,14 @@ def _facts(state: SourceState, *, is_alone: bool) -> Iterator[tuple[str, str]]:
 
 
 def _clock(seconds: float) -> str:
-    """Return a moment in local time."""
-    return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M:%S}"
+    """Return a moment in local time, with its distance from UTC."""
+    moment = datetime.fromtimestamp(seconds).astimezone()
+    return moment.isoformat(sep=" ", timespec="seconds")
+
+
+def _describe_failure(state: SourceState) -> str:
+    """Return what a failed sync means for what is served."""
+    if not state.refused_commit:
+        return FAILED if state.commit else _FAILED_FIRST
+    serving = state.commit[:_SHOWN] if state.commit else "nothing"
+    return f"serving {serving}, refused {state.refused_commit[:_SHOWN]}"

@@ -16,7 +16,14 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 from skills_mcp.content.disk import explained
 from skills_mcp.content.git.remote import DEFAULT_BRANCH, Remote
 from skills_mcp.content.push import Push
-from skills_mcp.content.source import Accept, Attempt, Checkout, Freshness, Hold
+from skills_mcp.content.source import (
+    Accept,
+    Attempt,
+    Checkout,
+    Freshness,
+    Hold,
+    accept_all,
+)
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import SignatureError, SyncError
 from skills_mcp.processes.retry import is_resting
@@ -26,6 +33,7 @@ from skills_mcp.text.rendering import shorten
 if TYPE_CHECKING:  # more modules than the first answer may wait for
     from skills_mcp.content.delivery import Delivery
     from skills_mcp.content.git.repository import GitRepository
+    from skills_mcp.content.store.pointer import Current
     from skills_mcp.content.store.snapshot_store import SnapshotStore
 
 logger = logging.getLogger(__name__)
@@ -94,6 +102,11 @@ class RemoteBranch:
     @property
     def _delivery(self) -> "Delivery":
         return self._parts.delivery
+
+    @property
+    def url(self) -> str:
+        """The address of the repository, without any secret."""
+        return self._remote.url
 
     @property
     def doing(self) -> str:
@@ -183,36 +196,61 @@ class RemoteBranch:
         """Whether a fetch after this push could bring something new."""
         return push.may_move(self._remote)
 
-    def go_back(self) -> Checkout:
-        """Publish the previous commit, and hold it until `follow` is called.
+    def go_back(self, to: str = "", accept: Accept = accept_all) -> Checkout:
+        """Publish an earlier commit, and hold it until `follow` is called.
+
+        Args:
+            to: The commit, or its first digits if it is on this machine; empty for
+                the one that was published before.
+            accept: Called with a commit that was not published before.
 
         Raises:
-            SyncError: There is none on this machine.
+            SyncError: There is none on this machine, or it cannot be fetched.
         """
-        with self._exclusive():
+        with self._exclusive() as lock:
             current = self._store.current()
             if current and current.hold:
                 raise SyncError(
                     f"{self.name} is held at {current.commit} already. To follow it "
                     "again: skills-mcp rollback --resume"
                 )
-            earlier = current.previous if current else None
-            if current is None or earlier is None or self._is_gone(earlier):
+            earlier = self._find_earlier(current, to)
+            if current is None or (earlier is None and not to):
                 raise SyncError(
                     f"{self.name}: this machine has no previous commit to go back to. "
-                    "Pin an older commit with ref instead"
+                    "Name an older one: skills-mcp rollback --to COMMIT"
                 )
             hold = Hold(time.time(), current.commit)
-            held = replace(
-                current,
-                commit=earlier,
-                verified_by=self._delivery.verify(earlier),
-                previous=None,
-                hold=hold,
-            )
-            self._delivery.mend(held)
+            held = replace(current, previous=None, hold=hold)
+            if earlier is None:
+                brought = self._delivery.bring(to, lock, partial(accept, self))
+                held = replace(
+                    held, commit=brought.commit, verified_by=brought.verified_by
+                )
+            else:
+                verified_by = self._delivery.verify(earlier)
+                held = replace(held, commit=earlier, verified_by=verified_by)
+                self._delivery.mend(held)
             self._store.publish(held)
         return self._require_published()
+
+    def _find_earlier(self, current: "Current | None", to: str) -> str | None:
+        """Return the commit to go back to, if its files are here.
+
+        Raises:
+            SyncError: It is served already, or several commits begin like this.
+        """
+        if current is None:
+            return None
+        if not to:
+            earlier = current.previous
+            return None if earlier is None or self._is_gone(earlier) else earlier
+        found = [each for each in self._store.commits() if each.startswith(to.lower())]
+        if len(found) > 1:
+            raise SyncError(f"Several commits begin with {to}: {', '.join(found)}")
+        if found == [current.commit]:
+            raise SyncError(f"{self.name} is at {current.commit} already")
+        return found[0] if found else None
 
     def follow(self) -> None:
         """End a rollback: publish the newer commit, and follow the remote again.

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from skills_mcp.content.disk import explained
-from skills_mcp.content.git.failures import DamagedStoreError
+from skills_mcp.content.git.failures import DamagedStoreError, advise_pin
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.repository import Fetched, GitRepository
 from skills_mcp.content.git.signatures import verify
@@ -35,6 +35,8 @@ from skills_mcp.content.store.snapshot_store import SnapshotStore
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import (
     HistoryRewrittenError,
+    LimitExceededError,
+    SignatureError,
     SyncError,
     UnreadableContentError,
 )
@@ -47,6 +49,14 @@ _RANDOMNESS = random.Random()  # noqa: S311 - spreads load, guards nothing
 
 # A hundred lines more say nothing more.
 _MOST_LOGGED = 10
+
+# They are about a commit, and not about the way to it.
+_REFUSALS = (
+    HistoryRewrittenError,
+    LimitExceededError,
+    SignatureError,
+    UnreadableContentError,
+)
 
 Inspect = Callable[[Checkout], None]
 """Reads a commit before it is published, see `source.Accept`."""
@@ -70,6 +80,8 @@ class Delivery:
         self._repository = repository
         self._policy = policy
         self._refused: dict[str, SyncError] = {}
+        self._newest = ""
+        """The commit of the last fetch; empty until there is one."""
         self.doing = ""
         """See `RemoteBranch.doing`."""
         self.attempt = Attempt()
@@ -105,6 +117,26 @@ class Delivery:
             raise
         self.attempt = Attempt()
         self._clean(lock, now)
+
+    def bring(self, commit: str, lock: IO[Any], inspect: Inspect) -> Current:
+        """Fetch one commit, and return what to publish.
+
+        Raises:
+            SyncError: It is not there, or not one that may be served.
+        """
+        remote = replace(self._remote, pin=commit)
+        if remote.commit is None:
+            raise SyncError(f"{self._remote}: {advise_pin(commit)}")
+        if self._policy.is_offline:
+            raise SyncError(
+                f"{self._remote}: {commit} is not on this machine, and sync.offline is "
+                "on. Leave out --offline to fetch it"
+            )
+        pinned = GitRepository(self._store.objects, remote, self._policy)
+        with explained(self._store.directory):
+            staged = self._stage(lock, None, time.time(), pinned)
+            self._inspect(staged, inspect)
+        return staged
 
     def last_attempt(self) -> Attempt:
         """Return how the last sync went, in any process on this machine."""
@@ -146,25 +178,32 @@ class Delivery:
         self._inspect(staged, inspect)
         return staged
 
-    def _stage(self, lock: IO[Any], before: Current | None, now: float) -> Current:
+    def _stage(
+        self,
+        lock: IO[Any],
+        before: Current | None,
+        now: float,
+        repository: GitRepository | None = None,
+    ) -> Current:
         """Bring the remote's commit into a folder, if it passes the checks.
 
         Args:
             lock: The store's.
             before: What the pointer says; its files may be gone.
             now: In seconds since the epoch.
+            repository: Another than the one that is followed, over the same store.
         """
         served = before.commit if before else None
         known = None if self._policy.allow_non_fast_forward else served
-        self.doing = "Asking the repository"
-        fetched = self._repository.fetch(
+        self.doing, self._newest = "Asking the repository", ""
+        fetched = (repository or self._repository).fetch(
             lock,
             timeout_seconds=self._policy.timeout_seconds,
             known=known,
             served=served,
             on_progress=self._tell,
         )
-        commit = fetched.commit
+        commit = self._newest = fetched.commit
         if refused := self._refused.get(commit):
             raise refused.with_traceback(None)
         if known and not self._repository.is_ancestor(known, commit):
@@ -259,13 +298,15 @@ class Delivery:
     def _fail(
         self, error: SyncError, attempt: Attempt, now: float, longest_seconds: float
     ) -> None:
-        self.attempt = derive_failure(
+        failed = derive_failure(
             attempt,
             error,
             now,
             longest_seconds=longest_seconds,
             randomness=_RANDOMNESS,
         )
+        refused = self._newest if isinstance(error, _REFUSALS) else ""
+        self.attempt = replace(failed, refused_commit=refused)
         with suppress(SyncError, OSError):
             self._store.remember(self.attempt)
             self._store.collect()

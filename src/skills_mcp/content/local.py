@@ -26,7 +26,7 @@ class LocalFolder:
 
     def __init__(self, directory: Path, setting: str = "SKILLS_DIR") -> None:
         self.name = str(directory)
-        self._directory = directory
+        self.directory = directory
         self._setting = setting
 
     def open(self) -> Checkout | None:
@@ -45,8 +45,8 @@ class LocalFolder:
             ) from error
 
     def _open(self) -> Checkout:
-        os.scandir(self._directory).close()
-        return Checkout(self._directory, None, datetime.now(UTC))
+        os.scandir(self.directory).close()
+        return Checkout(self.directory, None, datetime.now(UTC))
 
 
 class DiscoveredFolder(LocalFolder):

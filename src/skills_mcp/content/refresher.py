@@ -96,6 +96,7 @@ class Refresher:
         self._woken = anyio.Event()
         self._started = anyio.Event()
         self._settled = anyio.Event()
+        self._opened = anyio.Event()
         self._has_content = False
         self._attempt = Attempt()
         self._told = ""
@@ -112,6 +113,8 @@ class Refresher:
         await self._woken.wait()
         # Before any sync: two loads at once could end with the older content.
         await self._open_published()
+        if self._mounts.mode == "git":  # folders are read by the first sync
+            self._opened.set()
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             self._started.set()
@@ -132,6 +135,17 @@ class Refresher:
         if not self._has_content:
             raise ContentUnavailableError(self._explain_absence())
 
+    async def wait_for_stored(self, timeout_seconds: float) -> None:
+        """Return when what is on this machine is served, or there is nothing on it.
+
+        It waits for no network, and no longer than `timeout_seconds`.
+        """
+        if self._has_content:
+            return
+        self.wake()
+        with anyio.move_on_after(timeout_seconds):
+            await self._opened.wait()
+
     def _explain_absence(self) -> str:
         """Say why there are no skills yet, and what to do."""
         if self._last_error:
@@ -145,14 +159,18 @@ class Refresher:
             f"running{step}. Call again in a moment, or go on without them."
         )
 
+    async def wait_for_published(self) -> None:
+        """Return when what the disk has is served, if it has anything."""
+        self.wake()
+        await self._started.wait()
+
     async def refresh(self) -> None:
         """Sync now, or join the refresh that is running.
 
         Raises:
             SyncError: The newest content of some source could not be had.
         """
-        self.wake()
-        await self._started.wait()
+        await self.wait_for_published()
         while (running := self._running) and not running.is_urgent:
             # It may have asked the remote before the change that this is about.
             await running.done.wait()
@@ -254,6 +272,7 @@ class Refresher:
             self._remember(sync.error)
             self._running = None
             self._settled.set()
+            self._opened.set()
             sync.done.set()
 
     def _remember(self, error: SkillsError | None) -> None:

@@ -85,6 +85,8 @@ class Attempt:
     """When a sync that is not urgent may ask the remote again."""
     error_code: str = ""
     error_message: str = ""
+    refused_commit: str = ""
+    """The newest commit of the remote, if that was refused."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -225,6 +227,13 @@ class SourceState:
     """The remote's default branch, if that is followed because there is no `main`."""
     failed_at: datetime | None = None
     next_attempt_at: datetime | None = None
+    refused_commit: str | None = None
+    """The newest commit of the remote, if it was refused."""
+    is_failing: bool = False
+    """Whether a commit was refused, or no sync succeeded for longer than an interval.
+
+    False unless the last sync failed.
+    """
     failed_syncs: int = 0
     """How many syncs have failed since this process began."""
     not_served: int = 0
@@ -273,6 +282,7 @@ def derive_state(  # noqa: PLR0913 - each of them is something that a source kno
         and isfinite(next_sync_at)
         and age > _MISSED_INTERVALS * interval_seconds
     )
+    interval = 0.0 if interval_seconds is None else interval_seconds
     is_retried = attempt.failures > 0 and isfinite(next_sync_at)
     return SourceState(
         mount=mount.at,
@@ -288,6 +298,9 @@ def derive_state(  # noqa: PLR0913 - each of them is something that a source kno
         default_branch=checkout.default_branch if checkout else "",
         failed_at=_time(attempt.attempted_at) if attempt.failures else None,
         next_attempt_at=_time(attempt.next_attempt_at) if is_retried else None,
+        refused_commit=attempt.refused_commit or None,
+        is_failing=attempt.failures > 0
+        and (bool(attempt.refused_commit) or age is None or age > interval),
     )
 
 

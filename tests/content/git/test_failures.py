@@ -145,7 +145,7 @@ def test_a_host_that_does_not_say_where_to_is_reported_without() -> None:
         ("gnutls_handshake() failed: Error in pull", SyncError, "TLS connection"),
         ("mismatched algorithms: client sha1; server sha256", SyncError, "only SHA-1"),
         ("fatal: early EOF", SyncError, "was cut off"),
-        ("error: RPC failed; curl 28 Operation too slow.", SyncError, "too slow"),
+        ("error: RPC failed; curl 28 Operation too slow.", SyncError, "sent nothing"),
         ("fatal: invalid gitfile format: x", RemoteMissingError, "without file://"),
         ("Repository lacks these prerequisite commits:", RemoteMissingError, "bundle"),
         (

@@ -11,13 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from skills_mcp.content.git import git_environment, git_runner
 from skills_mcp.content.git.failures import DamagedStoreError
 from skills_mcp.content.git.git_runner import Git
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import LimitExceededError, SyncError
 from tests.content.git.git_store import GitStore
-from tests.content.git_server import Fault, hang, hang_after_headers, serving, stall
+from tests.content.git_server import (
+    Fault,
+    drip,
+    hang,
+    hang_after_headers,
+    serving,
+    stall,
+)
 from tests.support import (
     PATIENCE_SECONDS,
     Upstream,
@@ -309,6 +317,32 @@ def test_a_host_that_stops_is_given_up_with_no_process_left(
     asking = [line for line in recorded_git() if {"ls-remote", "fetch"} & set(line)]
     wait_for(lambda: not any(group_members(int(line[0])) for line in asking))
     assert asking
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_a_transfer_that_moves_is_not_cut_off_but_one_that_has_stopped(
+    moves: bool,  # noqa: FBT001
+    upstream: Upstream,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    settings = [
+        each
+        for each in git_environment.SETTINGS
+        if not each.startswith("http.lowSpeedTime")
+    ]
+    quickly = (*settings, "http.lowSpeedTime=1")
+    monkeypatch.setattr(git_runner, "SETTINGS", quickly)
+    commit = upstream.commit({"a.md": "A"})
+
+    with serving(tmp_path) as server:
+        # 200 bytes a second, for longer than may pass without any.
+        server.fault = drip(20, 0.1) if moves else stall(0.5)
+        store = GitStore.create(tmp_path / "store", f"{server.url}/upstream.git")
+        if moves:
+            assert store.fetch().commit == commit
+        else:
+            assert "the host sent nothing" in str(store.fail())
 
 
 @needs_processes

@@ -34,10 +34,23 @@ _LONGEST_QUOTE = 300  # characters of Git's own words; it may quote a whole sign
 
 _RETRY = "Try again; a running server does so by itself"
 
+_COMMIT_DIGITS = 40
+_SHORTENED = re.compile(rf"[0-9a-f]{{4,{_COMMIT_DIGITS - 1}}}", re.IGNORECASE)
+
 PIN_ADVICE = (
     "the repository has no such tag or commit, or does not hand it out. Check `ref`: "
     "the name of a tag, or a commit with all its digits"
 )
+
+
+def advise_pin(pin: str) -> str:
+    """Return what to do about a tag or a commit that is not there."""
+    if _SHORTENED.fullmatch(pin):
+        return (
+            f"{pin} looks like a shortened commit. Write all {_COMMIT_DIGITS} digits: "
+            f"`git rev-parse {pin}` in a clone prints them"
+        )
+    return PIN_ADVICE
 
 
 class DamagedStoreError(SyncError):
@@ -200,7 +213,7 @@ _CAUSES: Mapping[_Where, tuple[_Cause, ...]] = {
           "Network is unreachable", "Couldn't connect"),
          "the host cannot be reached. Check the network, the proxy and the address"),
         (SyncError, ("Operation too slow",),
-         f"timeout: the host was silent, or too slow for too long. {_RETRY}"),
+         f"timeout: the host sent nothing for too long. {_RETRY}"),
         (RemoteMissingError, ("lacks these prerequisite commits",),
          "the bundle builds on commits that are not in it. Make it without a range: "
          "`git bundle create FILE main`"),

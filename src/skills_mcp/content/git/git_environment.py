@@ -56,8 +56,9 @@ SETTINGS = (
     "transfer.bundleURI=false",
     "submodule.recurse=false",
     "http.followRedirects=false",
-    # A stalled transfer ends by itself; a slow one may take until the deadline.
-    "http.lowSpeedLimit=1000",
+    # A transfer that has stopped ends by itself; one that moves, however slowly, may
+    # take until the deadline.
+    "http.lowSpeedLimit=1",
     "http.lowSpeedTime=15",
     "pack.threads=2",  # each has a window of its own in memory
     "gc.auto=0",

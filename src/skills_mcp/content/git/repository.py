@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from skills_mcp.content.disk import explained
-from skills_mcp.content.git.failures import PIN_ADVICE, DamagedStoreError
+from skills_mcp.content.git.failures import PIN_ADVICE, DamagedStoreError, advise_pin
 from skills_mcp.content.git.garbage import PUBLISHED_REF, KeptRefs, delete_leftovers
 from skills_mcp.content.git.git_environment import RemoteAccess
 from skills_mcp.content.git.git_runner import Git
@@ -325,7 +325,7 @@ class GitRepository:
         if found := objects.get(remote.wanted):
             return _Asked(remote.wanted, found)
         if remote.pin:
-            raise RemoteMissingError(f"{remote}: {PIN_ADVICE}")
+            raise RemoteMissingError(f"{remote}: {advise_pin(remote.pin)}")
         default = _parse_default(listed)
         if remote.is_named or not is_ref_name(default):
             raise self._explain_missing(call)

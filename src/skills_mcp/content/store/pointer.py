@@ -100,6 +100,7 @@ def parse_attempt(text: bytes | None) -> Attempt:
             next_attempt_at=_parse_moment(said["next_attempt_at"]),
             error_code=str(said["error_code"]),
             error_message=str(said["error_message"]),
+            refused_commit=_parse_other(said.get("refused_commit")) or "",
         )
     except _NONSENSE:
         return Attempt()

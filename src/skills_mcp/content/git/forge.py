@@ -1,0 +1,80 @@
+"""Where people read a file of a repository in a browser: the page at its forge.
+
+The addresses are those that the forges document for a file at a commit ("permalink").
+"""
+
+import re
+from collections.abc import Mapping
+from urllib.parse import quote, urlsplit
+
+from skills_mcp.config.values import ForgeKind
+
+_PAGES: Mapping[ForgeKind, str] = {
+    "github": "{repository}/blob/{commit}/{path}",
+    "gitlab": "{repository}/-/blob/{commit}/{path}",
+    "gitea": "{repository}/src/commit/{commit}/{path}",
+    "bitbucket": "{repository}/src/{commit}/{path}",
+    "azure": "{repository}?path=/{path}&version=GC{commit}",
+}
+
+_HOSTS: Mapping[str, ForgeKind] = {
+    "bitbucket.org": "bitbucket",
+    "codeberg.org": "gitea",
+    "dev.azure.com": "azure",
+    "gitea.com": "gitea",
+    "github.com": "github",
+    "gitlab.com": "gitlab",
+}
+
+# An own server is often called like its program: gitlab.acme.com.
+_FIRST_NAMES: Mapping[str, ForgeKind] = {
+    "codeberg": "gitea",
+    "forgejo": "gitea",
+    "gitea": "gitea",
+    "github": "github",
+    "gitlab": "gitlab",
+}
+
+_SHORT_SSH = re.compile(r"(?:[\w.-]+@)?(?P<host>[\w.-]+):(?P<path>[^/].*)")
+
+
+def derive_page_url(
+    remote_url: str, commit: str, path: str, forges: Mapping[str, ForgeKind]
+) -> str:
+    """Return the address of the page of a file; empty if the forge is unknown.
+
+    Args:
+        remote_url: Of the repository, as Git takes it, without any secret.
+        commit: In full.
+        path: Of the file within the repository.
+        forges: The kind of forge by host, where the name does not tell.
+
+    >>> derive_page_url("git@github.com:acme/skills.git", "c0ffee", "a b.md", {})
+    'https://github.com/acme/skills/blob/c0ffee/a%20b.md'
+    """
+    scheme, host, place = _split(remote_url)
+    name = host.partition(":")[0].lower()
+    kind = (
+        forges.get(name) or _HOSTS.get(name) or _FIRST_NAMES.get(name.partition(".")[0])
+    )
+    if not (kind and place and commit):
+        return ""
+    page = _PAGES[kind].format(
+        repository=quote(place.strip("/").removesuffix(".git"), safe="/~%"),
+        commit=quote(commit),
+        path=quote(path),
+    )
+    return f"{scheme}://{host}/{page}"
+
+
+def _split(remote_url: str) -> tuple[str, str, str]:
+    """Return the scheme and the host of the pages, and the path of the repository."""
+    if "://" not in remote_url:
+        found = _SHORT_SSH.fullmatch(remote_url)
+        return ("https", found["host"], found["path"]) if found else ("", "", "")
+    parts = urlsplit(remote_url)
+    if parts.scheme in {"http", "https"}:
+        return parts.scheme, parts.netloc.rpartition("@")[2], parts.path
+    if parts.scheme == "ssh":  # its port is not that of the pages
+        return "https", parts.hostname or "", parts.path
+    return "", "", ""

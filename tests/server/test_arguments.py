@@ -154,7 +154,7 @@ def test_every_finding_is_named_and_so_is_what_the_tool_takes() -> None:
 
     assert str(raised.value) == (
         "get_asset: skill_path is missing; file must be a valid string (got 3); "
-        "skill is unknown. It takes: skill_path, file."
+        "skill is unknown. It takes: skill_path, file, part (optional)."
     )
 
 

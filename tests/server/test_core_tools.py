@@ -315,9 +315,8 @@ async def test_markdown_comes_in_a_block_of_its_own_if_the_operator_wants_it(
     first, second = result.content
     assert isinstance(first, TextContent)
     assert isinstance(second, TextContent)
-    content = whole.pop("content")
-    assert json.loads(first.text) == whole
-    assert second.text == content
+    assert json.loads(first.text)["digest"] == whole["digest"]
+    assert second.text == whole["content"]
     assert result.structured_content is None
 
 
@@ -655,15 +654,28 @@ async def test_feedback_about_a_skill_that_was_removed_is_recorded(
     assert reply["recorded"] is True
 
 
-async def test_feedback_is_taken_while_the_first_sync_is_running(era: str) -> None:
-    source = SlowSource(SKILLS_CONTENT)
+async def test_feedback_waits_for_content_that_knows_the_path(
+    tmp_path: Path, era: str
+) -> None:
+    source, spool = SlowSource(SKILLS_CONTENT), Spool(tmp_path / "spool")
+    library = open_library(
+        source, load=False, spool=spool, settings={"analytics": {"enabled": True}}
+    )
 
-    async with connected(open_library(source, load=False), era) as client:
-        reply = await ask(client, "report_usage", skill_path="a", useful=True)
-        arrived = source.arrived.is_set()
+    async with connected(library, era) as client:
+
+        async def let_it_arrive() -> None:
+            await anyio.to_thread.run_sync(source.wait_until_asked)
+            source.arrived.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(let_it_arrive)
+            path = "ui/react/auth"
+            reply = await ask(client, "report_usage", skill_path=path, useful=True)
 
     assert reply["recorded"] is True
-    assert not arrived
+    [event] = [each for each in spooled(spool) if each["type"] == "skill_feedback"]
+    assert event["data"]["skill_path"] == path
 
 
 # refresh_skills
@@ -729,6 +741,23 @@ async def test_a_commit_is_fetched_and_served(
     assert last_sync.endswith("Z")
     assert len(last_sync) == len("2026-02-18T14:30:00.000Z")
     assert found["skill_path"] == "two"
+
+
+async def test_the_first_act_of_a_process_compares_with_what_the_disk_has(
+    tmp_path: Path, upstream: Upstream, era: str
+) -> None:
+    names = [f"s{number}" for number in range(9)]
+    upstream.commit({f"skills/{n}.md": skill_text(keywords=[n]) for n in names})
+    open_library(branch_of(upstream, tmp_path)).close()
+    upstream.commit({"skills/s3.md": skill_text(keywords=["other"])})
+
+    async with connected(
+        open_library(branch_of(upstream, tmp_path), load=False), era
+    ) as client:
+        reply = await ask(client, "refresh_skills")
+
+    assert (reply["added"], reply["changed"], reply["removed"]) == ([], ["s3"], [])
+    assert reply["files_changed"] == 1
 
 
 async def test_a_refresh_without_news_changes_nothing(

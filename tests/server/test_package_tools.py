@@ -1202,8 +1202,11 @@ async def test_markdown_comes_in_a_block_of_its_own_if_the_operator_wants_it(
         result = await c.call_tool(tool, arguments)
 
     metadata, text = texts(result)
-    assert text == whole.pop(prose)
-    assert json.loads(metadata) == whole
+    assert text == whole[prose]
+    told = json.loads(metadata)
+    assert told["skill_path"] == whole["skill_path"]
+    assert told == {key: whole[key] for key in told}
+    assert "sha256" not in told
 
 
 async def test_answers_without_prose_stay_one_block(content: Path, era: str) -> None:

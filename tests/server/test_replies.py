@@ -30,7 +30,9 @@ from skills_mcp.routing.decision import Ambiguous
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.scripts.execution import ScriptResult
 from skills_mcp.server import replies
-from skills_mcp.server.replies import Reply, answered, derive_protocol_error, render
+from skills_mcp.server.known_clients import ReplyRules
+from skills_mcp.server.replies import Reply, answered, derive_protocol_error
+from skills_mcp.server.reply_blocks import render
 from skills_mcp.skills.assets import FileContent
 from skills_mcp.skills.inheritance import Inherited
 from skills_mcp.skills.model import (
@@ -49,7 +51,8 @@ LIMIT = 40_000
 
 
 def _texts(reply: Reply, style: str) -> list[str]:
-    result = render(reply, "markdown" if style == "markdown" else "json", LIMIT)
+    form: Literal["json", "markdown"] = "markdown" if style == "markdown" else "json"
+    result = render(reply, ReplyRules(form, LIMIT))
     return [block.text for block in result.content if isinstance(block, TextContent)]
 
 
@@ -68,11 +71,11 @@ def test_json_holds_the_prose_too() -> None:
 def test_markdown_takes_the_prose_out_of_the_metadata() -> None:
     texts = _texts(Reply({"a": 1, "content": "# Rules"}, prose="content"), "markdown")
 
-    assert texts == ['{"a": 1}', "# Rules"]
+    assert texts == ['{"a":1}', "# Rules"]
 
 
 def test_an_error_is_marked_as_one() -> None:
-    result = render(Reply({"error": {}}, is_error=True), "json", LIMIT)
+    result = render(Reply({"error": {}}, is_error=True), ReplyRules("json", LIMIT))
 
     assert result.is_error
     assert result.structured_content is None

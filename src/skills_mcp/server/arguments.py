@@ -33,6 +33,10 @@ Pattern = Annotated[str, Field(max_length=_MAX_PATTERN)]
 OptionalText = Text | SkipJsonSchema[None]
 
 
+# Of a long text, for a host that would cut it; a text has fewer parts than lines.
+Part = Annotated[int, Field(ge=1, le=_MAX_LINES)]
+
+_PART = "The next_part of the reply before."
 _WITHIN = 'Choose only from this part of the tree: "ui/react".'
 _CATEGORY = "Choose only from skills of this category."
 
@@ -73,6 +77,7 @@ class GetSkill(Arguments):
     explain: bool | SkipJsonSchema[None] = Field(
         default=None, description="Whether to explain the answer."
     )
+    part: Part | SkipJsonSchema[None] = Field(default=None, description=_PART)
 
 
 class ListSkills(Arguments):
@@ -94,6 +99,7 @@ class GetAsset(Arguments):
 
     skill_path: Text = Field(description="The skill_path that get_skill returned.")
     file: Text = Field(description="The file exactly as get_skill lists it.")
+    part: Part | SkipJsonSchema[None] = Field(default=None, description=_PART)
 
 
 class RunScript(Arguments):
@@ -152,6 +158,7 @@ class LoadSkill(Arguments):
         description="The digest of the text you have already: if it is still "
         "current, you get a reminder instead of the text.",
     )
+    part: Part | SkipJsonSchema[None] = Field(default=None, description=_PART)
 
 
 class ReadSkillFile(Arguments):

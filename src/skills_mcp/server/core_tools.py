@@ -1,5 +1,6 @@
 """The tool set `core`: six tools, for which the server chooses the skill."""
 
+from dataclasses import replace
 from typing import assert_never
 
 import anyio.to_thread
@@ -17,6 +18,7 @@ from skills_mcp.server.arguments import (
     ReportUsage,
     RunScript,
 )
+from skills_mcp.server.known_clients import current_rules
 from skills_mcp.server.replies import Reply
 from skills_mcp.server.toolspec import (
     LARGE_RESULT,
@@ -30,14 +32,22 @@ from skills_mcp.skills.scoping import Scoping
 _LONG_CONTEXT = 500
 
 
-async def _get_skill(library: SkillLibrary, arguments: GetSkill) -> Reply:
+async def get_skill(library: SkillLibrary, arguments: GetSkill) -> Reply:
+    """Return the reply of the tool `get_skill`.
+
+    Raises:
+        SkillNotFoundError: There is no skill at `skill_path`.
+    """
+
     def route() -> Reply:
         scoping = Scoping(arguments.within or "", arguments.category or "")
         asked = (arguments.context, arguments.skill_path, arguments.known_digest)
         if not arguments.explain:
-            return _render(library.route(*asked, scoping=scoping))
-        answer, explanation = library.route_explained(*asked, scoping=scoping)
-        return replies.explained(_render(answer), explanation)
+            reply = _render(library.route(*asked, scoping=scoping))
+        else:
+            answer, explanation = library.route_explained(*asked, scoping=scoping)
+            reply = replies.explained(_render(answer), explanation)
+        return replace(reply, part=arguments.part or 1)
 
     is_long = len(arguments.context) > _LONG_CONTEXT or arguments.explain
     if is_long or library.may_block:
@@ -58,7 +68,7 @@ def _render(answer: Match | Ambiguous | NoMatch) -> Reply:
 
 async def _list_skills(library: SkillLibrary, arguments: ListSkills) -> Reply:
     def browse() -> Reply:
-        limit = library.config.responses.max_characters
+        limit = current_rules().max_characters
         beside = replies.beside_tree(
             library.snapshot.algorithm, library.states(), library.core_skills(), limit
         )
@@ -77,7 +87,8 @@ async def _get_asset(library: SkillLibrary, arguments: GetAsset) -> Reply:
     served = await anyio.to_thread.run_sync(
         library.read_asset, arguments.skill_path, arguments.file
     )
-    return replies.asset(served, library.config.assets.inline_text_max_bytes)
+    reply = replies.asset(served, library.config.assets.inline_text_max_bytes)
+    return replace(reply, part=arguments.part or 1)
 
 
 async def _run_script(library: SkillLibrary, arguments: RunScript) -> Reply:
@@ -113,10 +124,12 @@ CORE_TOOLS = (
             'Describe the task in "context" with the technologies involved. The '
             'reply is a match with "content" to follow; or "ambiguous" with '
             "candidates: call again with the skill_path that fits; or "
-            '"no_match": go on without a skill, or look at one under "near".'
+            '"no_match": go on without a skill, or look at one under "near". A long '
+            'text comes in parts: call again with skill_path and part as "next_part" '
+            "says."
         ),
         arguments=GetSkill,
-        handler=_get_skill,
+        handler=get_skill,
         annotations=ONLY_READS,
         meta={
             "anthropic/alwaysLoad": True,
@@ -188,7 +201,6 @@ CORE_TOOLS = (
             open_world_hint=True,
         ),
         scope=FEEDBACK,
-        needs_content=False,
     ),
     ToolSpec(
         name="refresh_skills",

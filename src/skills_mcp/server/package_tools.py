@@ -5,6 +5,8 @@ The tools stand first, and below them the JSON of their replies.
 
 import base64
 import shlex
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio.to_thread
@@ -31,6 +33,7 @@ from skills_mcp.server.arguments import (
     RunSkillEntry,
     SearchSkills,
 )
+from skills_mcp.server.known_clients import current_rules
 from skills_mcp.server.replies import (
     INVENTORY_LISTS,
     Reply,
@@ -69,7 +72,7 @@ async def _load_skill(library: SkillLibrary, arguments: LoadSkill) -> Reply:
         loaded = library.load_skill(
             arguments.skill_name, known_digest=arguments.known_digest
         )
-        return loaded_skill(loaded)
+        return replace(loaded_skill(loaded), part=arguments.part or 1)
 
     return await anyio.to_thread.run_sync(load)
 
@@ -78,8 +81,10 @@ async def _read_skill_file(library: SkillLibrary, arguments: ReadSkillFile) -> R
     asked = arguments.start_line is not None or arguments.max_lines is not None
     start = arguments.start_line or 1
     lines = Lines(start, arguments.max_lines or _DEFAULT_LINES) if asked else None
+    asked_for = (arguments.skill_name, arguments.file_path, lines)
+    room = current_rules().text_bytes
     read = await anyio.to_thread.run_sync(
-        library.read_file, arguments.skill_name, arguments.file_path, lines
+        partial(library.read_file, *asked_for, max_bytes=room)
     )
     return read_file(read)
 
@@ -100,8 +105,10 @@ async def _load_skill_examples(
     library: SkillLibrary, arguments: LoadSkillExamples
 ) -> Reply:
     top_k = _DEFAULT_EXAMPLES if arguments.top_k is None else arguments.top_k
+    asked = (arguments.skill_name, arguments.query, top_k)
+    room = current_rules().max_characters
     loaded = await anyio.to_thread.run_sync(
-        library.load_examples, arguments.skill_name, arguments.query, top_k
+        partial(library.load_examples, *asked, max_characters=room)
     )
     return loaded_examples(loaded)
 
@@ -141,13 +148,14 @@ PACKAGE_TOOLS = (
         description=(
             'Return the instructions of one skill by its name, with its folder "path" '
             "and its files. Paths in the instructions are relative to that folder. "
-            "Read a file with read_skill_file; run scripts in your own shell."
+            "Read a file with read_skill_file; run scripts in your own shell. A long "
+            'text comes in parts: go on with part set to "next_part".'
         ),
         shared_description=(
             "Return the instructions of one skill by its name, and its files. Paths in "
             "the instructions are relative to the skill's folder. Read a file with "
             "read_skill_file; fetch scripts with it, too, and run them in your own "
-            "shell."
+            'shell. A long text comes in parts: go on with part set to "next_part".'
         ),
         arguments=LoadSkill,
         handler=_load_skill,

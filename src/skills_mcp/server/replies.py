@@ -3,15 +3,15 @@
 import base64
 import json
 from bisect import bisect_right
-from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import accumulate
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, CallToolResult, TextContent
+from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from skills_mcp.errors import (
@@ -39,13 +39,12 @@ from skills_mcp.library import (
 )
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.routing.matcher import Candidate
+from skills_mcp.server.offered_names import name_offered
 from skills_mcp.skills.model import Asset, Inventory, Script, Skill
 from skills_mcp.text.rendering import cut_text, render_time, shorten
 
 if TYPE_CHECKING:
     from skills_mcp.routing.explanation import Explanation
-
-Format = Literal["json", "markdown"]
 
 MAX_LISTED_CHANGES = 50
 """The most skills of each list in a refresh; a first sync may bring thousands."""
@@ -60,9 +59,6 @@ _LONGEST_DESCRIPTION = 1024
 
 _LONGEST_PATH = 1024  # more than a path of a skill can have
 
-_LEAST_PART = 8  # of a reply: what lists have beside a text that is as long as itself
-_COUNT = 40  # characters of `"scriptFiles_count": 5000, `
-
 # Of what says how to go on, and of the paths of core skills in one reply.
 _MESSAGE_CHARACTERS = 700
 _CORE_CHARACTERS = 2_000
@@ -76,7 +72,11 @@ class Reply:
 
     data: Mapping[str, Any]
     prose: str | None = None
-    """The key of the text that `responses.format: markdown` puts into a block."""
+    """The key of the text that has a block of its own in Markdown, and parts."""
+    is_inline: bool = False
+    """Whether the text is so short that it stays in the JSON."""
+    part: int = 1
+    """Which part of the text was asked for, from 1."""
     is_error: bool = False
     lists: tuple[str, ...] = ()
     """The keys of the lists that may be cut, where they are there.
@@ -89,43 +89,6 @@ class Reply:
     """The key that becomes true if one of them is cut, besides `<list>_count`."""
 
 
-def render(reply: Reply, style: Format, max_characters: int) -> CallToolResult:
-    """Return the reply in the format that a host gets.
-
-    Without `structuredContent`, because hosts show it instead of the text.
-    """
-    data = _fit(reply, max_characters)
-    texts = []
-    if style == "markdown" and reply.prose:
-        texts.append(data.pop(reply.prose))
-    texts.insert(0, _to_json(data))
-    blocks = [TextContent(type="text", text=text) for text in texts]
-    return CallToolResult(content=list(blocks), is_error=reply.is_error)
-
-
-def _fit(reply: Reply, max_characters: int) -> dict[str, Any]:
-    """Return the data of a reply, with lists cut so that all of it has room.
-
-    Beside a text that takes all the room, an eighth of it is left for the lists.
-    """
-    data = _copy(reply.data)
-    if measure(data) <= max_characters:
-        return data
-    places = [place for key in reply.lists if (place := _find_list(data, key))]
-    sizes = {n: measure(inner[key]) for n, (inner, key) in enumerate(places)}
-    room = max_characters - measure(data) + sum(sizes.values())
-    room = max(room, max_characters // _LEAST_PART) - (1 + len(places)) * _COUNT
-    for done, number in enumerate(sorted(sizes, key=sizes.__getitem__)):
-        inner, key = places[number]
-        kept = take_fitting(inner[key], room // (len(places) - done))
-        if len(kept) < len(inner[key]):
-            inner.setdefault(f"{key}_count", len(inner[key]))
-            inner[key] = kept
-            data |= {reply.cut_key: True} if reply.cut_key else {}
-        room -= measure(kept)
-    return data
-
-
 def take_fitting(items: Sequence[T], max_characters: int) -> list[T]:
     """Return the first of some items, as many as have room in a reply."""
     ends = accumulate(map(measure, items))
@@ -134,21 +97,7 @@ def take_fitting(items: Sequence[T], max_characters: int) -> list[T]:
 
 def measure(value: object) -> int:
     """Return the number of characters that a value takes up in a reply."""
-    return len(_to_json(value)) + len(", ")
-
-
-def _to_json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
-
-def _copy(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: dict(v) if isinstance(v, dict) else v for k, v in data.items()}
-
-
-def _find_list(data: dict[str, Any], key: str) -> tuple[dict[str, Any], str] | None:
-    above, _, key = key.rpartition(".")
-    inner = data.get(above, {}) if above else data
-    return (inner, key) if key in inner else None
+    return len(json.dumps(value, ensure_ascii=False)) + len(", ")
 
 
 def no_match(decision: NoMatch) -> Reply:
@@ -240,6 +189,15 @@ def with_core_skills(reply: Reply, paths: Sequence[str]) -> Reply:
     hint = "The core_skills hold for every task: read them, too, unless you have."
     named = {**_name_core_skills(paths), "core_skills_hint": hint}
     return replace(reply, data={**reply.data, **named})
+
+
+def with_offered_names(reply: Reply, offered: Collection[str]) -> Reply:
+    """Return a refusal that names no tool that is not offered."""
+    error = reply.data.get("error")
+    if not isinstance(error, Mapping):
+        return reply
+    told = {**error, "message": name_offered(str(error.get("message", "")), offered)}
+    return replace(reply, data={**reply.data, "error": told})
 
 
 _SCRIPT_LISTS = ("scripts", "inherited_scripts")
@@ -348,8 +306,11 @@ def asset(served: ServedFile, inline_text_max_bytes: int) -> Reply:
         data["resolved_from"] = served.resolved_from
     data |= {"sha256": derive_sha256(served.content.data)}
     data |= origin(served.provenance)
-    is_long_text = not served.content.is_binary and size > inline_text_max_bytes
-    return Reply(data, prose="content" if is_long_text else None)
+    return Reply(
+        data,
+        prose=None if served.content.is_binary else "content",
+        is_inline=size <= inline_text_max_bytes,
+    )
 
 
 def script_result(file: str, ran: RanScript) -> Reply:
@@ -521,8 +482,13 @@ async def answered(work: Awaitable[Reply]) -> Reply:
     try:
         return await work
     except SkillsError as error:
-        _forget_frames(error)
-        return Reply({"error": render_error(error)}, is_error=True)
+        return refused(error)
+
+
+def refused(error: SkillsError) -> Reply:
+    """Return the reply to a call that has failed."""
+    _forget_frames(error)
+    return Reply({"error": render_error(error)}, is_error=True)
 
 
 def derive_protocol_error(

@@ -12,12 +12,14 @@ import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import mcp.client.session
 from mcp.client.client import Client
-from mcp_types import TextContent
+from mcp.client.session import ElicitationFnT
+from mcp_types import Implementation, Request, RequestParams, Result, TextContent
+from pydantic import ConfigDict
 
 from skills_mcp.content.source import Checkout
 from skills_mcp.library.skill_library import SkillLibrary
@@ -45,12 +47,29 @@ MODERN = {
 
 
 @asynccontextmanager
-async def connected(library: SkillLibrary, era: str) -> AsyncIterator[Client]:
-    """Serve a library in memory, with its background work, to a client of an era."""
+async def connected(
+    library: SkillLibrary,
+    era: str,
+    *,
+    name: str = "test",
+    elicit: ElicitationFnT | None = None,
+) -> AsyncIterator[Client]:
+    """Serve a library in memory, with its background work, to a client of an era.
+
+    Args:
+        library: What is served.
+        era: One of `ERAS`.
+        name: What the client calls itself.
+        elicit: How its user answers a question; None for a client that cannot ask.
+    """
+    info = Implementation(name=name, version="1")
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(library.run)
         try:
-            async with Client(create_server(library), mode=era) as client:
+            server = create_server(library)
+            async with Client(
+                server, mode=era, client_info=info, elicitation_callback=elicit
+            ) as client:
                 yield client
         finally:
             library.close()
@@ -66,6 +85,43 @@ async def ask(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     reply: dict[str, Any] = json.loads(block.text)
     assert result.is_error is ("error" in reply)
     return reply
+
+
+ExtensionMethod = Literal["skills/list", "skills/get", "resources/directory/read"]
+
+
+class _ExtensionParams(RequestParams):
+    uri: str | None = None
+    cursor: str | None = None
+
+
+class _ExtensionRequest(Request[_ExtensionParams, ExtensionMethod]):
+    method: ExtensionMethod
+
+
+class _ExtensionAnswer(Result):
+    model_config = ConfigDict(extra="allow")
+
+
+async def ask_extension(
+    client: Client, method: ExtensionMethod, **given: str
+) -> dict[str, Any]:
+    """Call a method of the extension for skills and return its whole answer."""
+    params = _ExtensionParams.model_validate(given)
+    asked = _ExtensionRequest(method=method, params=params)
+    with anyio.fail_after(PATIENCE_SECONDS):
+        answer = await client.session.send_request(asked, _ExtensionAnswer)
+    return answer.model_dump(by_alias=True)
+
+
+async def list_published(client: Client) -> list[dict[str, Any]]:
+    """Return every entry of the extension for skills, from all pages."""
+    page = await ask_extension(client, "skills/list")
+    skills: list[dict[str, Any]] = page["skills"]
+    while page.get("nextCursor"):
+        page = await ask_extension(client, "skills/list", cursor=page["nextCursor"])
+        skills += page["skills"]
+    return skills
 
 
 class Reports:

@@ -61,7 +61,7 @@ async def test_a_client_of_each_era_gets_the_skill_for_its_task(
     assert reply["skill_path"] == "ui/react/auth"
     assert {"get_skill", "search_skills"} <= tools
     assert tools.isdisjoint(RUNNING_TOOLS)
-    assert len(listed) == 27
+    assert len(listed) == 16
     assert read.contents
 
 

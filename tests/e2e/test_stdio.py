@@ -251,3 +251,44 @@ _WITH_PROGRESS = {
     "io.modelcontextprotocol/clientCapabilities": {},
     "progressToken": "a",
 }
+
+
+def test_a_server_without_settings_stays_and_each_tool_says_what_to_set(
+    start: Start,
+) -> None:
+    server = start(SKILLS_DIR="")
+
+    told = server.request("server/discover")["result"]["instructions"]
+    tools = server.request("tools/list")["result"]["tools"]
+    replies = [
+        server.request("tools/call", name=tool["name"], arguments={})["result"]
+        for tool in tools
+    ]
+
+    assert "Set SKILLS_REPO" in told
+    assert {"get_skill", "list_skills", "report_usage"} <= {t["name"] for t in tools}
+    for reply in replies:
+        error = json.loads(reply["content"][0]["text"])["error"]
+        assert reply["isError"] is True
+        assert error["code"] == "CONFIG_INVALID"
+        assert "Set SKILLS_REPO" in error["message"]
+        assert "Then restart" in error["message"]
+    server.close_input()
+    assert server.wait() == 3
+    assert "skills-mcp: No skills to serve." in server.log
+
+
+def test_a_client_of_june_2025_is_told_about_wrong_settings_too(
+    start: Start, tmp_path: Path
+) -> None:
+    file = write(tmp_path / "mine.yaml", "sources: [{}]")
+    server = start("--config", str(file))
+
+    answer = server.request("initialize", **LEGACY, _meta={})["result"]
+    server.notify("notifications/initialized")
+    call = {"name": "get_skill", "arguments": {"context": "react login"}, "_meta": {}}
+    result = server.request("tools/call", **call)["result"]
+
+    assert "sources[0] needs a folder" in answer["instructions"]
+    assert result["isError"] is True
+    assert "sources[0] needs a folder" in result["content"][0]["text"]

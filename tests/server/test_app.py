@@ -61,14 +61,17 @@ async def test_the_instructions_are_short_and_begin_with_what_to_call(
     assert first_sentence.startswith("Call get_skill ")
 
 
-async def test_nothing_is_advertised_but_tools_and_resources(
+async def test_what_there_is_is_advertised_and_nothing_else(
     library: SkillLibrary, era: str
 ) -> None:
     async with connected(library, era) as client:
         capabilities = client.server_capabilities
 
     assert capabilities.tools is not None
-    assert capabilities.prompts is None
+    assert capabilities.prompts is not None
+    assert capabilities.prompts.list_changed is False
+    assert capabilities.completions is not None
+    assert capabilities.logging is None
     assert capabilities.resources is not None
 
 
@@ -456,6 +459,39 @@ async def test_the_operator_chooses_the_tools(
     settings: dict[str, Any], names: list[str], era: str
 ) -> None:
     assert [tool.name for tool in await listed(settings, era)] == names
+
+
+WRONG_CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("get_skill", {"context": "login", "skill_path": "react/auth"}),
+    ("get_skill", {"context": "login", "within": "nowhere"}),
+    ("get_asset", {"skill_path": "ui/react/auth", "file": "none.md"}),
+    ("run_script", {"skill_path": "ui/react/auth", "file": "none.sh", "args": {}}),
+    ("load_skill", {"skill_name": "react/auth"}),
+    ("read_skill_file", {"skill_name": "ui/react/auth", "file_path": "none.md"}),
+    ("run_skill_entry", {"skill_name": "ui/react/auth"}),
+    ("run_skill_command", {"skill_name": "ui/react/auth", "command": "rm"}),
+)
+
+
+@every_choice
+async def test_no_text_names_a_tool_that_is_not_offered(
+    settings: dict[str, Any],
+) -> None:
+    library = open_library(SKILLS_CONTENT, settings=settings)
+    everything = {"toolsets": ["core", "packages"], "commands": {"enabled": True}}
+    names = {spec.name for spec in chosen(everything)}
+    offered = {spec.name for spec in chosen(settings)}
+
+    async with connected(library, "auto") as client:
+        told = [str(client.instructions)]
+        told += [str(tool.description) for tool in (await client.list_tools()).tools]
+        for tool, asked in WRONG_CALLS:
+            if tool in offered:
+                reply = await ask(client, tool, **asked)
+                told.append(reply["error"]["message"])
+
+    named = {word for text in told for word in re.findall(r"\w+", text)}
+    assert not (named & names) - offered
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,11 @@ from skills_mcp.identity.principal import (
 )
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.app import create_server
-from tests.clients import ask
+from skills_mcp.skills.legal_names import spell_name
+from tests.clients import ask, ask_extension, list_published
 from tests.support import open_library, until, write_skill
+
+REFUND = f"skill://{spell_name('payments/refund')}/SKILL.md"
 
 UI = Access(grants=((("ui/**", "ui"), ()),))
 
@@ -69,9 +72,15 @@ async def test_a_caller_sees_only_what_is_given(content: Path, era: str) -> None
         opening = client.instructions or ""
         with pytest.raises(Exception, match="There is no skill"):
             await client.read_resource("skill://payments/refund/SKILL.md")
+        with pytest.raises(Exception, match="There is no skill"):
+            await client.read_resource(REFUND)
+        with pytest.raises(Exception, match="No skill is served"):
+            await ask_extension(client, "skills/get", uri=REFUND)
+        published = await list_published(client)
 
     assert missed["no_match"]
-    assert [each.name for each in resources] == ["forms"]
+    assert [each.title for each in resources] == ["ui/forms"]
+    assert [each["uri"] for each in published] == [resources[0].uri]
     assert "ui/forms" in opening
     assert "payments" not in json.dumps([missed, listed, opening])
 

@@ -122,7 +122,7 @@ async def test_who_listed_before_there_was_content_learns_that_there_is(
         after = (await client.list_resources()).resources
 
     assert before == []
-    assert len(after) == 27
+    assert len(after) == 16
     assert heard == BOTH
 
 

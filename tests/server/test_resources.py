@@ -14,11 +14,19 @@ from skills_mcp.analytics.spool import Spool
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
+from skills_mcp.library.published_skills import PublishedNames
 from skills_mcp.library.skill_library import SkillLibrary
+from skills_mcp.server import app
 from skills_mcp.server.app import create_server
-from skills_mcp.server.resources import PAGE_SIZE, derive_uri, find_resource
+from skills_mcp.server.resources import (
+    META_PREFIX,
+    PAGE_SIZE,
+    derive_uri,
+    find_resource,
+)
 from skills_mcp.skills.index import SkillIndex
 from tests.clients import SlowSource, ask, connected
+from tests.content.sources import checkout_of
 from tests.packages import PNG, write_package, write_pdf
 from tests.server.conftest import branch_of
 from tests.support import (
@@ -34,6 +42,8 @@ from tests.support import (
     write_skill,
 )
 
+AUTH = "skill://ui-react-auth-x709ad3c/SKILL.md"
+
 NOT_FOUND = {"auto": -32602, "legacy": -32002}
 
 
@@ -46,11 +56,24 @@ async def read_text(client: Client, uri: str) -> TextResourceContents:
 
 
 async def read_error(client: Client, uri: str) -> tuple[int, str, str]:
-    """Return the code of the protocol, ours, and the message."""
+    """Return the code of the protocol, ours, and the message; the data has the URI."""
     with anyio.fail_after(PATIENCE_SECONDS), pytest.raises(MCPError) as raised:
         await client.read_resource(uri)
     error = raised.value.error
+    assert error.data["uri"] == uri
     return error.code, error.data["code"], error.message
+
+
+def without_frontmatter(text: str) -> str:
+    """Return what is below the frontmatter that every text begins with."""
+    opening, _, body = text.partition("---\n\n")
+    assert opening.startswith("---\nname: ")
+    return body.removesuffix("\n")
+
+
+def meta_of(content: TextResourceContents | BlobResourceContents) -> dict[str, object]:
+    """Return what is known of a resource, without the prefix of the keys."""
+    return {k.removeprefix(META_PREFIX): v for k, v in (content.meta or {}).items()}
 
 
 async def list_all(client: Client) -> list[list[Resource]]:
@@ -63,20 +86,25 @@ async def list_all(client: Client) -> list[list[Resource]]:
 # What is listed
 
 
-async def test_every_skill_that_is_offered_is_listed(
+async def test_every_skill_is_listed_by_its_name_but_no_rules_of_a_folder(
     library: SkillLibrary, era: str
 ) -> None:
     async with connected(library, era) as client:
         [page] = await list_all(client)
+        read = await read_text(client, AUTH)
 
-    uris = [each.uri for each in page]
-    assert uris == [f"skill://{row.path}/SKILL.md" for row in library.snapshot.index]
-    [auth] = [each for each in page if each.uri == "skill://ui/react/auth/SKILL.md"]
-    assert (auth.name, auth.mime_type) == ("auth", "text/markdown")
+    paths = [row.path for row in library.snapshot.index]
+    assert [each.title for each in page] == [
+        path for path in paths if not path.endswith(("_root", "_index"))
+    ]
+    [auth] = [each for each in page if each.title == "ui/react/auth"]
+    assert (auth.uri, auth.name) == (AUTH, "ui-react-auth-x709ad3c")
+    assert auth.mime_type == "text/markdown"
     assert auth.description == (
         "Login, logout, session handling and protected views in the React web app"
     )
-    assert auth.meta == {"path": "skills/ui/react/auth.md"}
+    assert auth.size == len(read.text.encode())
+    assert auth.meta == {f"{META_PREFIX}path": "skills/ui/react/auth.md"}
 
 
 async def test_a_skill_that_is_hidden_is_neither_listed_nor_read(
@@ -91,7 +119,7 @@ async def test_a_skill_that_is_hidden_is_neither_listed_nor_read(
         of_text = await read_error(client, "skill://pdf/SKILL.md")
         of_file = await read_error(client, "skill://pdf/references/forms.md")
 
-    assert [each.uri for each in page] == ["skill://ui/auth/SKILL.md"]
+    assert [each.title for each in page] == ["ui/auth"]
     assert of_text[:2] == of_file[:2] == (NOT_FOUND[era], "SKILL_DISABLED")
 
 
@@ -173,6 +201,41 @@ async def test_the_list_may_be_kept_for_no_time_and_by_nobody_else(
     assert (listing.ttl_ms, listing.cache_scope) == (0, "private")
 
 
+async def test_a_list_asked_for_at_once_has_what_is_in_a_folder(era: str) -> None:
+    async with connected(open_library(SKILLS_CONTENT, load=False), era) as client:
+        listing = await client.list_resources()
+
+    assert AUTH in [each.uri for each in listing.resources]
+
+
+async def test_a_list_has_what_was_cloned_before_and_does_not_wait_for_the_remote(
+    era: str,
+) -> None:
+    source = SlowSource(SKILLS_CONTENT)
+    source.here = checkout_of("a1b2c3", SKILLS_CONTENT)
+
+    async with connected(open_library(source, load=False), era) as client:
+        listing = await client.list_resources()
+        arrived = source.arrived.is_set()
+
+    assert len(listing.resources) > 1
+    assert not arrived
+
+
+async def test_a_list_does_not_wait_for_ever_for_a_disk(
+    era: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "_STORED_CONTENT_SECONDS", 0.01)
+    library = open_library(SKILLS_CONTENT, load=False)
+
+    # Without a background that would read the folder.
+    async with Client(create_server(library), mode=era) as client:
+        with anyio.fail_after(PATIENCE_SECONDS):
+            listing = await client.list_resources()
+
+    assert listing.resources == []
+
+
 async def test_before_there_is_content_the_list_is_empty_and_does_not_wait(
     era: str,
 ) -> None:
@@ -198,9 +261,9 @@ async def test_a_rule_is_read_below_the_rules_that_it_inherits(
         read = await read_text(client, "skill://ui/react/auth/SKILL.md")
         loaded = await ask(client, "get_skill", context="x", skill_path="ui/react/auth")
 
-    assert read.text == loaded["content"]
+    assert without_frontmatter(read.text) == loaded["content"]
     assert read.mime_type == "text/markdown"
-    assert read.meta == {
+    assert meta_of(read) == {
         "path": "skills/ui/react/auth.md",
         "sha256": sha256_of(read.text),
     }
@@ -214,10 +277,10 @@ async def test_the_rules_of_a_folder_have_an_address_too(
         read = await read_text(client, f"skill://{path}/SKILL.md")
 
     assert "Northwind Parcel engineering conventions" in read.text
-    assert (read.meta or {})["path"] == f"skills/{path}.md"
+    assert meta_of(read)["path"] == f"skills/{path}.md"
 
 
-async def test_a_package_is_read_without_its_frontmatter(
+async def test_a_package_is_read_below_its_frontmatter(
     tmp_path: Path, era: str
 ) -> None:
     write_pdf(tmp_path)
@@ -225,7 +288,7 @@ async def test_a_package_is_read_without_its_frontmatter(
     async with connected(open_library(tmp_path), era) as client:
         read = await read_text(client, "skill://pdf/SKILL.md")
 
-    assert read.text == "Do it."
+    assert without_frontmatter(read.text) == "Do it."
 
 
 async def test_a_file_is_read_as_a_text_or_as_bytes(tmp_path: Path, era: str) -> None:
@@ -238,12 +301,12 @@ async def test_a_file_is_read_as_a_text_or_as_bytes(tmp_path: Path, era: str) ->
 
     assert (markdown.text, markdown.mime_type) == ("One\nTwo\nThree\n", "text/markdown")
     assert (script.text, script.mime_type) == ("print('filled')\n", "text/plain")
-    assert markdown.meta == {
+    assert meta_of(markdown) == {
         "path": "pdf/references/forms.md",
         "sha256": sha256_of(markdown.text),
     }
     assert isinstance(logo, BlobResourceContents)
-    assert (logo.meta or {})["sha256"] == sha256_of(PNG)
+    assert meta_of(logo)["sha256"] == sha256_of(PNG)
     assert (base64.b64decode(logo.blob), logo.mime_type) == (PNG, "image/png")
 
 
@@ -256,7 +319,7 @@ async def test_an_inherited_file_is_read_from_the_skill_that_has_it(
         )
 
     assert json.loads(read.text)["version"]
-    assert (read.meta or {})["path"] == "skills/ui/_index/assets/design-tokens.json"
+    assert meta_of(read)["path"] == "skills/ui/_index/assets/design-tokens.json"
 
 
 async def test_the_commits_of_other_sources_are_beside_the_own_one(
@@ -275,12 +338,12 @@ async def test_the_commits_of_other_sources_are_beside_the_own_one(
         own = await read_text(client, "skill://mine/auth/SKILL.md")
 
     assert "Never commit secrets." in own.text
-    assert root.meta == {
+    assert meta_of(root) == {
         "commit": commit,
         "path": "skills/_root.md",
         "sha256": sha256_of(root.text),
     }
-    assert own.meta == {
+    assert meta_of(own) == {
         "path": "auth.md",
         "inherited_commits": {"_root": commit},
         "sha256": sha256_of(own.text),
@@ -289,15 +352,17 @@ async def test_the_commits_of_other_sources_are_beside_the_own_one(
 
 async def test_names_that_no_uri_can_hold_are_escaped(tmp_path: Path, era: str) -> None:
     write_skill(tmp_path, "größe #1/50 %.md", body="Percent.")
-    library = open_library(tmp_path)
+    uri = derive_uri("größe #1/50 %")
 
-    async with connected(library, era) as client:
+    async with connected(open_library(tmp_path), era) as client:
         [[listed]] = await list_all(client)
-        read = await read_text(client, listed.uri)
+        named = await read_text(client, listed.uri)
+        read = await read_text(client, uri)
 
-    assert listed.uri.isascii()
-    assert not set(listed.uri) & set(" #?")
-    assert read.text == "Percent."
+    assert uri.isascii()
+    assert not set(uri) & set(" #?")
+    assert named.text == read.text
+    assert without_frontmatter(read.text) == "Percent."
 
 
 async def test_a_read_waits_for_the_first_content(era: str) -> None:
@@ -401,9 +466,11 @@ async def test_what_is_read_is_counted_as_the_tools_count_it(
     "path", ["pdf", "ui/react/auth", "_root", "größe/50 %", "a?b#c", "日本/x"]
 )
 def test_an_address_leads_back_to_its_skill(path: str) -> None:
-    skill = make_skill(path)
+    index = SkillIndex([make_skill(path)])
 
-    assert find_resource(SkillIndex([skill]), derive_uri(skill)) == (path, "SKILL.md")
+    found = find_resource(index, PublishedNames(index), derive_uri(path))
+
+    assert found == (path, "SKILL.md")
 
 
 @pytest.mark.parametrize(
@@ -421,4 +488,4 @@ def test_of_skills_inside_of_each_other_the_innermost_is_meant(
 ) -> None:
     index = SkillIndex([make_skill("a"), make_skill("a/b")])
 
-    assert find_resource(index, uri) == expected
+    assert find_resource(index, PublishedNames(index), uri) == expected

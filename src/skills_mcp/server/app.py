@@ -22,27 +22,36 @@ from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    InputRequiredResult,
     ListToolsResult,
     PaginatedRequestParams,
+    PromptsCapability,
     ServerCapabilities,
 )
 
 from skills_mcp.about import __version__
 from skills_mcp.config import Config
+from skills_mcp.errors import NotConfirmedError
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.arguments import NOT_AN_OBJECT, parse
 from skills_mcp.server.callers import caller_of
+from skills_mcp.server.completion import PathCompletion
 from skills_mcp.server.core_tools import CORE_TOOLS
+from skills_mcp.server.known_clients import answering, derive_rules
 from skills_mcp.server.notices import Notices
 from skills_mcp.server.refresh_limit import RefreshLimit, derive_bucket
 from skills_mcp.server.replies import (
     Reply,
     answered,
     for_another_machine,
-    render,
+    refused,
     with_core_skills,
+    with_offered_names,
 )
+from skills_mcp.server.reply_blocks import render
 from skills_mcp.server.resources import Resources
+from skills_mcp.server.skill_prompt import SkillPrompt
+from skills_mcp.server.skills_extension import SkillsExtension
 from skills_mcp.server.toolspec import ToolSpec
 
 _Context = ServerRequestContext[Any, Any]
@@ -50,6 +59,9 @@ _Context = ServerRequestContext[Any, Any]
 # A clone of a large repository over a slow line takes about this long; hosts wait
 # at least as long for a tool, and the message says what to do.
 _FIRST_CONTENT_SECONDS = 55.0
+
+# Hosts ask for a list once, as soon as they are connected, and show what it has.
+_STORED_CONTENT_SECONDS = 2.0
 
 _REPORT_INTERVAL_SECONDS = 1.0
 
@@ -60,6 +72,7 @@ _OF_ALL: dict[CacheableMethod, CacheHint] = {
     "tools/list": _STATIC,
     "server/discover": _STATIC,
     "resources/templates/list": _STATIC,
+    "prompts/list": _STATIC,
 }
 
 # Which tools there are for a caller depends on the token, and so do the core skills.
@@ -88,7 +101,11 @@ def create_server(library: SkillLibrary, *, is_shared: bool = False) -> "SkillsS
     tools = _Tools(library, is_shared=is_shared)
     first = _FirstAnswers(library, is_shared=is_shared)
     notices = Notices(lambda access: library.seen_by(access).listing_key)
-    resources = Resources(library, wait_seconds=_FIRST_CONTENT_SECONDS)
+    read, listed = _FIRST_CONTENT_SECONDS, _STORED_CONTENT_SECONDS
+    resources = Resources(library, read_seconds=read, list_seconds=listed)
+    extension = SkillsExtension(library, read_seconds=read, list_seconds=listed)
+    prompts = SkillPrompt(library, tools.names, wait_seconds=read)
+    completion = PathCompletion(library, wait_seconds=listed)
     library.watch(notices.announce)
 
     server = SkillsServer(
@@ -106,6 +123,9 @@ def create_server(library: SkillLibrary, *, is_shared: bool = False) -> "SkillsS
         on_list_resources=resources.list,
         on_list_resource_templates=resources.list_templates,
         on_read_resource=resources.read,
+        on_list_prompts=prompts.list,
+        on_get_prompt=prompts.get,
+        on_completion=completion.complete,
         on_subscriptions_listen=notices.listen,
     )
 
@@ -115,6 +135,7 @@ def create_server(library: SkillLibrary, *, is_shared: bool = False) -> "SkillsS
         _keep_arguments_readable,
         notices.remember,
     ]
+    extension.join(server)
     return server
 
 
@@ -162,6 +183,11 @@ class _Tools:
         self._owes_core_skills = not (is_shared or library.is_ready)
         self._refreshes = RefreshLimit(library.config.http.refreshes_per_minute)
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the tools that are offered."""
+        return frozenset(self._specs)
+
     async def list_tools(
         self, context: _Context, _: PaginatedRequestParams | None
     ) -> ListToolsResult:
@@ -171,7 +197,7 @@ class _Tools:
 
     async def call_tool(
         self, context: _Context, params: CallToolRequestParams
-    ) -> CallToolResult:
+    ) -> CallToolResult | InputRequiredResult:
         caller = caller_of(context)
         spec = self._specs.get(params.name)
         if spec is None or not caller.may(spec.scope):
@@ -185,8 +211,16 @@ class _Tools:
         library = self._library.seen_by(caller.access)
         if not library.is_prepared:  # the first call of a caller who sees as no other
             await anyio.to_thread.run_sync(library.prepare)
+        rules = derive_rules(_name_client(context), library.config.responses)
+        try:
+            question = await self._ask(library, spec, context, params)
+        except NotConfirmedError as error:
+            return render(refused(error), rules)
+        if question:
+            return question
         given = params.arguments or {}
-        reply = await answered(self._call(library, spec, context, given))
+        with answering(rules):
+            reply = await answered(self._call(library, spec, context, given))
         if (
             self._owes_core_skills
             and params.name in _FIRST_TOOLS
@@ -196,8 +230,29 @@ class _Tools:
             reply = with_core_skills(reply, library.core_skills())
         if self._is_shared:
             reply = for_another_machine(reply)
-        rules = self._library.config.responses
-        return render(reply, rules.format, rules.max_characters)
+        if reply.is_error:
+            offered = {s.name for s in self._specs.values() if caller.may(s.scope)}
+            reply = with_offered_names(reply, offered)
+        return render(reply, rules)
+
+    async def _ask(
+        self,
+        library: SkillLibrary,
+        spec: ToolSpec,
+        context: _Context,
+        params: CallToolRequestParams,
+    ) -> InputRequiredResult | None:
+        """Return the question that the user has to answer before a program runs.
+
+        Raises:
+            NotConfirmedError: The user said no, or cannot be asked.
+        """
+        demand = library.config.scripts.confirm
+        if not spec.runs_code or demand == "never":
+            return None
+        from skills_mcp.server.confirmation import ask_before_run
+
+        return await ask_before_run(context, params, demand)
 
     async def _call(
         self,
@@ -213,7 +268,7 @@ class _Tools:
 
 
 class SkillsServer(Server[Any]):
-    """Declares that lists change, and that no single resource can be subscribed to.
+    """Declares that lists change, but the prompts; no resource can be subscribed to.
 
     The SDK leaves the first to its caller, and declares subscriptions wherever a
     client can listen.
@@ -244,7 +299,15 @@ class SkillsServer(Server[Any]):
         )
         assert served.resources is not None, "create_server serves them"  # noqa: S101
         resources = served.resources.model_copy(update={"subscribe": False})
-        return served.model_copy(update={"resources": resources})
+        prompts = PromptsCapability(list_changed=False)
+        told = {"resources": resources, "prompts": prompts}
+        return served.model_copy(update=told)
+
+
+def _name_client(context: _Context) -> str:
+    """Return what the client calls itself; empty if it has not said."""
+    told = context.session.client_params
+    return told.client_info.name if told else ""
 
 
 async def _keep_arguments_readable(ctx: _Context, call_next: CallNext) -> HandlerResult:

@@ -7,10 +7,13 @@ ended; events are on the disk already, and sending them gets one second.
 
 import logging
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
+from typing import Any
 
 import anyio
+from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from skills_mcp.analytics.publisher import Publisher
@@ -22,6 +25,8 @@ from skills_mcp.server.telemetry import Telemetry
 from skills_mcp.server.wire import Wire
 
 logger = logging.getLogger(__name__)
+
+_Work = Callable[[], Awaitable[object]]
 
 _LAST_CALLS_SECONDS = 1.0
 _LAST_PUBLISH_SECONDS = 1.0
@@ -35,29 +40,13 @@ async def serve_stdio(
     wire: Wire,
     telemetry: Telemetry | None = None,
 ) -> None:
-    """Serve until there is a reason to end, then end everything that was started.
-
-    The process exits without waiting for its threads: one of them still blocks in
-    reading the input, and nothing can interrupt it.
-    """
-    ending, answered = anyio.Event(), anyio.Event()
-    serving = anyio.CancelScope()
-    works: list[Callable[[], Awaitable[object]]] = [
-        partial(watch_signals, ending),
-        partial(_watch_parent, ending),
+    """Serve until there is a reason to end, then end everything that was started."""
+    works = (
         library.run,
         publisher.run,
-        partial(_serve, server, wire, serving, ending, answered),
         *_measured(server, library, publisher, telemetry),
-    ]
-    async with anyio.create_task_group() as tasks:
-        for work in works:
-            tasks.start_soon(run_or_end, work, ending)
-        await ending.wait()
-        # A script that is just being started is known only to its own call.
-        serving.cancel()
-        with anyio.move_on_after(_LAST_CALLS_SECONDS):
-            await answered.wait()
+    )
+    async with _served(server, wire, works) as ending:
         library.close()
         with anyio.move_on_after(_LAST_PUBLISH_SECONDS):
             await run_or_end(publisher.publish, ending)
@@ -66,12 +55,46 @@ async def serve_stdio(
         leave()
 
 
+async def serve_unconfigured(server: Server[Any], wire: Wire, exit_code: int) -> None:
+    """Serve until there is a reason to end, then exit with a code that says why."""
+    async with _served(server, wire):
+        leave(exit_code)
+
+
+@asynccontextmanager
+async def _served(
+    server: Server[Any], wire: Wire, works: Sequence[_Work] = ()
+) -> AsyncIterator[anyio.Event]:
+    """Serve beside other work until there is a reason to end; the block has to `leave`.
+
+    The process exits without waiting for its threads: one of them still blocks in
+    reading the input, and nothing can interrupt it.
+    """
+    ending, answered = anyio.Event(), anyio.Event()
+    serving = anyio.CancelScope()
+    all_works: tuple[_Work, ...] = (
+        partial(watch_signals, ending),
+        partial(_watch_parent, ending),
+        *works,
+        partial(_serve, server, wire, serving, ending, answered),
+    )
+    async with anyio.create_task_group() as tasks:
+        for work in all_works:
+            tasks.start_soon(run_or_end, work, ending)
+        await ending.wait()
+        # A script that is just being started is known only to its own call.
+        serving.cancel()
+        with anyio.move_on_after(_LAST_CALLS_SECONDS):
+            await answered.wait()
+        yield ending
+
+
 def _measured(
     server: SkillsServer,
     library: SkillLibrary,
     publisher: Publisher,
     telemetry: Telemetry | None,
-) -> Iterator[Callable[[], Awaitable[object]]]:
+) -> Iterator[_Work]:
     """Yield what opens telemetry, if there is any: nothing is measured without it."""
     if telemetry:
         measurements = Measurements(server, library)
@@ -82,7 +105,7 @@ def _measured(
 
 
 async def _serve(
-    server: SkillsServer,
+    server: Server[Any],
     wire: Wire,
     serving: anyio.CancelScope,
     ending: anyio.Event,

@@ -22,6 +22,8 @@ from skills_mcp.identity.principal import (
     PRINCIPAL_KEY,
     READ,
     REFRESH,
+    REPORT,
+    UPLOAD,
     Principal,
 )
 from skills_mcp.server.http.protected_resource import WELL_KNOWN
@@ -310,6 +312,22 @@ def test_every_request_needs_the_scope_to_read(
         }
 
 
+@pytest.mark.parametrize("path", ["/report", "/api/report"])
+def test_the_report_needs_a_scope_besides_that_to_read(
+    client: httpx.Client, issuer: Issuer, path: str
+) -> None:
+    reader, reporter = (
+        issuer.token(scope=scope) for scope in ("skills:read", "skills:report")
+    )
+    both = issuer.token(scope="skills:read skills:report")
+
+    answers = [client.get(path, headers=bearer(each)) for each in (reader, reporter)]
+
+    assert [each.status_code for each in answers] == [403, 403]
+    assert {fields(each)["scope"] for each in answers} == {"skills:read skills:report"}
+    assert client.get(path, headers=bearer(both)).is_success
+
+
 @pytest.mark.parametrize(
     "tool, held, needed",
     [
@@ -478,7 +496,7 @@ def test_without_sign_in_every_caller_is_a_stranger() -> None:
         metadata = client.get(WELL_KNOWN).json()
 
     assert caller["subject"] == ""
-    assert caller["scopes"] == sorted(EVERY_SCOPE.split())
+    assert caller["scopes"] == sorted([*EVERY_SCOPE.split(), REPORT, UPLOAD])
     assert caller["grants"] == [[["ui/**"], []]]
     assert caller["narrowed"] == ["ui/a"]
     assert caller["token"] is None

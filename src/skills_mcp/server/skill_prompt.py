@@ -1,0 +1,125 @@
+"""The prompt `skill`, with which a person puts a skill into a conversation.
+
+Hosts show it as a command, such as `/skills:skill`. Its messages are the task and the
+reply of `get_skill` in Markdown.
+"""
+
+from typing import Any
+
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    GetPromptRequestParams,
+    GetPromptResult,
+    ListPromptsResult,
+    PaginatedRequestParams,
+    Prompt,
+    PromptArgument,
+    PromptMessage,
+    TextContent,
+)
+
+from skills_mcp.errors import SkillsError
+from skills_mcp.library import SkillLibrary
+from skills_mcp.server.arguments import GetSkill
+from skills_mcp.server.callers import caller_of
+from skills_mcp.server.core_tools import get_skill
+from skills_mcp.server.known_clients import ReplyRules
+from skills_mcp.server.offered_names import name_offered
+from skills_mcp.server.reply_blocks import render
+from skills_mcp.text.rendering import shorten
+
+PROMPT = Prompt(
+    name="skill",
+    title="Use a skill",
+    description="Add this organisation's rules for a task to the conversation.",
+    arguments=[
+        PromptArgument(
+            name="task",
+            title="Task",
+            description="The task in your words, or the path of a skill.",
+            required=True,
+        )
+    ],
+)
+"""The one prompt that there is."""
+
+_Context = ServerRequestContext[Any, Any]
+
+
+class SkillPrompt:
+    """Lists the prompt, and fills it with the skill for a task.
+
+    Args:
+        library: The skills.
+        tools: The names of the tools that are offered.
+        wait_seconds: How long to wait for the very first content.
+    """
+
+    def __init__(
+        self, library: SkillLibrary, tools: frozenset[str], *, wait_seconds: float
+    ) -> None:
+        self._library = library
+        self._tools = tools
+        self._wait_seconds = wait_seconds
+
+    async def list(
+        self, _: _Context, __: PaginatedRequestParams | None
+    ) -> ListPromptsResult:
+        """Return the prompt; it is part of the program."""
+        return ListPromptsResult(prompts=[PROMPT])
+
+    async def get(
+        self, ctx: _Context, params: GetPromptRequestParams
+    ) -> GetPromptResult:
+        """Return the messages for a task.
+
+        Raises:
+            MCPError: There is no such prompt, no task, or no content.
+        """
+        task = _require_task(params)
+        try:
+            await self._library.wait_until_ready(self._wait_seconds)
+            library = self._library.seen_by(caller_of(ctx).access)
+            texts = await _compose(library, task)
+        except SkillsError as error:
+            raise MCPError(
+                code=INTERNAL_ERROR, message=str(error), data={"code": error.code}
+            ) from error
+        return GetPromptResult(
+            description=PROMPT.description,
+            messages=[self._render(text) for text in texts],
+        )
+
+    def _render(self, text: str) -> PromptMessage:
+        said = name_offered(text, self._tools) if text.startswith("{") else text
+        return PromptMessage(role="user", content=TextContent(type="text", text=said))
+
+
+def _require_task(params: GetPromptRequestParams) -> str:
+    if params.name != PROMPT.name:
+        said = f"Unknown prompt: {shorten(params.name)}. There is: {PROMPT.name}"
+        raise MCPError(code=INVALID_PARAMS, message=said)
+    task = (params.arguments or {}).get("task", "").strip()
+    if not task:
+        said = "task is missing: describe the task, or pass the path of a skill."
+        raise MCPError(code=INVALID_PARAMS, message=said)
+    return task
+
+
+async def _compose(library: SkillLibrary, task: str) -> list[str]:
+    """Return what is said first, and the blocks of the reply."""
+    skill = library.snapshot.index.get(task.strip("/"))
+    path = skill.path if skill else None
+    reply = await get_skill(library, GetSkill(context=task, skill_path=path))
+    limit = library.config.responses.max_characters
+    blocks = render(reply, ReplyRules("markdown", limit)).content
+    texts = [each.text for each in blocks if isinstance(each, TextContent)]
+    said = (
+        f"Follow this skill of this organisation in what comes next: {path}"
+        if path
+        else f"{task}\n\nThis organisation's skills say about it:"
+    )
+    return [said, *texts]

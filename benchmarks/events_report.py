@@ -2,8 +2,9 @@
 
 `python -m benchmarks.events_report sqlite:////tmp/events.db` fills an empty database
 with made events of 30 days, most of them with a task of its own, and makes the report
-four times: from the events, from what is kept, after a day got new events, and in a new
-process, whose memory is printed.
+four times: before the events are counted, from what is kept, after a day got new
+events, and in a new process, whose memory is printed.  `--compare` compares all figures
+with those of the events one by one.
 """
 
 import argparse
@@ -11,16 +12,20 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from time import process_time
+from time import perf_counter, process_time
 
 from sqlalchemy import func, select, text
 
 from skills_mcp.analytics.collector.event_store import EventStore, open_event_store
 from skills_mcp.analytics.received_event import ReceivedEvent, parse_received
+from skills_mcp.processes.memory import garbage_collector_paused
 from skills_mcp.usage import Span, derive_notes, render_page
-from skills_mcp.usage.database_report import load_report
+from skills_mcp.usage.aggregation import Aggregation
+from skills_mcp.usage.database_report import EVERY, PageLimits, keep_days, load_report
+from skills_mcp.usage.report_page import MOST_ROWS
 
 DAYS = 30
 LAST = date(2026, 11, 30)
@@ -99,12 +104,29 @@ def fill(store: EventStore, count: int) -> None:
     store.store(batch)
 
 
-def make_page(store: EventStore) -> tuple[float, int]:
-    """Make the page once; return the seconds of CPU and its characters."""
-    began = process_time()
+def make_page(store: EventStore, title: str, *, most_counted: int = EVERY) -> None:
+    """Make the page once, and print what that took."""
+    began, cpu_began = perf_counter(), process_time()
+    with garbage_collector_paused():  # as the server makes it
+        report = load_report(
+            store, SPAN, None, limits=PageLimits(most_counted, MOST_ROWS + 1)
+        )
+        page = render_page(report, derive_notes(report, without_skills=""))
+    seconds, cpu_seconds = perf_counter() - began, process_time() - cpu_began
+    print(
+        f"page {title}: {seconds:.2f} s, {cpu_seconds:.2f} s of CPU, "
+        f"{len(page):,} characters, {report.counts.uncounted:,} events not counted yet"
+    )
+
+
+def require_equal(store: EventStore) -> None:
+    """Require that the figures are those of the same events in files."""
+    aggregation = Aggregation(SPAN)
+    for event in store.events():
+        aggregation.add(event)
     report = load_report(store, SPAN, None)
-    page = render_page(report, derive_notes(report, without_skills=""))
-    return process_time() - began, len(page)
+    same = replace(report, sources=None, fleet=None) == aggregation.derive(None)
+    print(f"figures are those of the events one by one: {same}")
 
 
 def measure_size(store: EventStore) -> int:
@@ -132,27 +154,31 @@ def main() -> None:
     parser.add_argument("database")
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--once", action="store_true", help="only make the page")
+    parser.add_argument("--compare", action="store_true", help="with the events")
     wanted = parser.parse_args()
     store = open_event_store(wanted.database, Path.cwd())
     if not wanted.once:
         began = process_time()
         fill(store, wanted.events)
         print(f"stored {wanted.events:,} events: {process_time() - began:.1f} s of CPU")
-        print(f"page from the events: {make_page(store)[0]:.2f} s of CPU")
-        print(f"page from what is kept: {make_page(store)[0]:.2f} s of CPU")
+        make_page(store, "before all events are counted", most_counted=20_000)
+        began, cpu_began = perf_counter(), process_time()
+        days = len(list(keep_days(store)))
+        seconds, cpu_seconds = perf_counter() - began, process_time() - cpu_began
+        print(f"{days} days counted: {seconds:.1f} s, {cpu_seconds:.1f} s of CPU")
+        make_page(store, "of days that are counted")
         store.store(list(simulate(1000, first=wanted.events)))
-        print(f"page after 1,000 events of a day: {make_page(store)[0]:.2f} s of CPU")
+        make_page(store, "after 1,000 events of a day")
         print(f"size of the database: {measure_size(store) / 1e6:,.0f} MB")
         again = [sys.executable, "-m", "benchmarks.events_report", "--once"]
-        subprocess.run([*again, wanted.database], check=True)
+        options = ["--compare"] if wanted.compare else []
+        subprocess.run([*again, *options, wanted.database], check=True)
         return
     before = read_peak()
-    seconds, length = make_page(store)
-    after = read_peak()
-    print(
-        f"page in a new process: {seconds:.2f} s of CPU, {length:,} characters, "
-        f"{after - before:,.0f} MB of memory more than before"
-    )
+    make_page(store, "in a new process")
+    print(f"memory of that: {read_peak() - before:,.0f} MB more than before")
+    if wanted.compare:
+        require_equal(store)
 
 
 if __name__ == "__main__":

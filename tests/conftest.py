@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from skills_mcp.analytics.spool import Spool
 from skills_mcp.text import redaction
+from tests.postgresql import Cluster, find_programs, opened_cluster
 from tests.support import Upstream
 
 _OURS = (
@@ -110,3 +111,38 @@ def spool(tmp_path: Path) -> Iterator[Spool]:
     spool = Spool(tmp_path / "spool")
     yield spool
     spool.rotate()
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A PostgreSQL of this run; without its programs a test is skipped, never in CI."""
+    programs = find_programs()
+    if programs is None:
+        assert "CI" not in os.environ, "CI installs PostgreSQL, see .ci/run"
+        pytest.skip("PostgreSQL is not installed")
+    with opened_cluster(programs) as running:
+        yield running
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def shared_address(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The URL of a database that the tests of a module share, of each kind in turn."""
+    yield from _new_database(request, tmp_path_factory.mktemp("shared"))
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a new database, of each kind in turn."""
+    yield from _new_database(request, tmp_path)
+
+
+def _new_database(request: pytest.FixtureRequest, folder: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield f"sqlite:///{folder / 'events.db'}"
+        return
+    running: Cluster = request.getfixturevalue("cluster")
+    url = running.new_database()
+    yield url
+    running.drop(url)

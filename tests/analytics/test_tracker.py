@@ -187,6 +187,16 @@ def test_every_event_has_an_identifier_of_its_own(
     assert len({event["event_id"] for event in spooled(spool)}) == 3
 
 
+def test_an_event_names_the_group_of_its_machine(
+    tracking: Opened, spool: Spool
+) -> None:
+    for group in ("", "payments"):
+        rules = Analytics(enabled=True, group=group)
+        tracking(rules).track("no_match", context="")
+
+    assert [each.get("group") for each in data_in(spool)] == [None, "payments"]
+
+
 @pytest.mark.spec("10.4")
 def test_a_process_that_is_killed_loses_no_event(spool: Spool, tmp_path: Path) -> None:
     with running_python(TRACK_UNTIL_KILLED, tmp_path / "spool") as process:

@@ -384,3 +384,17 @@ def test_a_database_that_cannot_be_used_is_named(
 
     assert done.returncode != 0
     assert said in " ".join(done.stderr.split())
+
+
+def test_figures_are_divided_by_group_or_source(invoke: Run, tmp_path: Path) -> None:
+    events = collect(tmp_path, *(served("a", day, group="web") for day in (3, 10, 10)))
+    run_by = ("report", "--from", str(events), *NOVEMBER, *CONTENT, "--by")
+
+    done = invoke(*run_by, "group")
+    refused = invoke(*run_by, "source")
+
+    assert "Groups" in done.stdout
+    assert re.search(r"web +│ +3 │ ▄█··· +│", done.stdout)
+    assert "Unmatched tasks" not in done.stdout
+    assert refused.returncode == 2
+    assert "analytics.heartbeats" in refused.stderr

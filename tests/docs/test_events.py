@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from skills_mcp.analytics.heartbeat import parse_heartbeat
 from skills_mcp.analytics.outbox import Outbox
 from skills_mcp.analytics.publisher import Publisher
 from skills_mcp.analytics.spool import Spool
@@ -97,6 +98,19 @@ async def test_the_tools_of_packages_write_the_same_events(spool: Spool) -> None
     ]
     for event in events:
         assert_documented(event)
+
+
+def test_the_heartbeat_of_the_page_has_the_documented_fields() -> None:
+    page = REFERENCE / "events.md"
+    shown = json.loads(block(page, "json", "heartbeat"))
+    [source] = shown["data"]["sources"]
+    fields, of_source = section(page, "## Heartbeats").split("| Field of a source")
+
+    made = json.loads(parse_heartbeat(shown).to_json())
+
+    assert made | {"event_id": shown["event_id"]} == shown
+    assert re.findall(r"^\| `(\w+)`", fields, re.MULTILINE) == [*shown["data"]]
+    assert re.findall(r"^\| `(\w+)`", of_source, re.MULTILINE) == [*source]
 
 
 def fill(spool: Spool) -> None:

@@ -1,32 +1,33 @@
 """The report over a database is that over the same events in files."""
 
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime
-from pathlib import Path
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skills_mcp.analytics.collector import event_tables as database
 from skills_mcp.analytics.collector.day_archive import DayArchive
 from skills_mcp.analytics.collector.event_store import EventStore, open_event_store
-from skills_mcp.analytics.collector.event_tables import metadata
+from skills_mcp.analytics.collector.upkeep import Upkeep
 from skills_mcp.analytics.heartbeat import Heartbeat, ServedSource
 from skills_mcp.analytics.received_event import parse_received
 from skills_mcp.usage import Span
 from skills_mcp.usage.aggregation import Aggregation
 from skills_mcp.usage.database_report import (
     LAYOUT,
+    PageLimits,
     UnknownCommitError,
     aggregate_database,
-    derive_fleet,
+    keep_days,
     load_report,
 )
-from skills_mcp.usage.usage_report import Release
+from skills_mcp.usage.fleet import derive_fleet
+from skills_mcp.usage.usage_report import Answers, Release
 from tests.usage.happenings import (
     NEW,
     OLD,
@@ -56,7 +57,14 @@ tasks = st.sampled_from(
     ]
 )
 paths = st.sampled_from(["ui/auth", "api/auth", "ui", "tools"])
-common = {"day": days, "hour": hours, "person": people, "commit": commits}
+groups = st.sampled_from(["", "web", "payments"])
+common = {
+    "day": days,
+    "hour": hours,
+    "person": people,
+    "commit": commits,
+    "group": groups,
+}
 flags = st.booleans()
 
 events = st.one_of(
@@ -94,26 +102,27 @@ events = st.one_of(
 )
 
 
-@contextmanager
-def opened() -> Iterator[EventStore]:
-    with tempfile.TemporaryDirectory() as folder:
-        store = open_event_store("", Path(folder))
-        yield store
-        store.close()
-
-
 @pytest.fixture(scope="module")
-def emptied() -> Iterator[Callable[[], EventStore]]:
+def emptied(
+    shared_address: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[[], EventStore]]:
     """A store that is used again and again, without what was in it."""
-    with opened() as store:
+    store = open_event_store(shared_address, tmp_path_factory.mktemp("home"))
 
-        def empty() -> EventStore:
-            with store.writing() as connection:
-                for table in metadata.sorted_tables:
-                    connection.execute(table.delete())
-            return store
+    def empty() -> EventStore:
+        with store.writing() as connection:
+            for table in database.metadata.sorted_tables:
+                connection.execute(table.delete())
+        return store
 
-        yield empty
+    yield empty
+    store.close()
+
+
+@pytest.fixture
+def store(emptied: Callable[[], EventStore]) -> EventStore:
+    """An empty store."""
+    return emptied()
 
 
 def keep(store: EventStore, wanted: Sequence[dict[str, Any]]) -> None:
@@ -137,8 +146,7 @@ def test_figures_of_a_database_are_those_of_files(
     assert late == aggregate([*first, *later], span=SPAN)
 
 
-def test_a_pick_and_all_else_of_days_adds_up(emptied: Callable[[], EventStore]) -> None:
-    store = emptied()
+def test_a_pick_and_all_else_of_days_adds_up(store: EventStore) -> None:
     happened = [
         each
         for day in (3, 4)
@@ -158,48 +166,103 @@ def test_a_pick_and_all_else_of_days_adds_up(emptied: Callable[[], EventStore]) 
     assert kept.rivalries[0].picks == (0, 2)
 
 
-def test_a_day_without_new_events_is_not_read_again(
-    monkeypatch: pytest.MonkeyPatch,
+def test_of_a_day_only_new_events_are_read(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with opened() as store:
-        keep(store, [missed("a", 3), missed("b", 4)])
-        aggregate_database(store, SPAN)
-        keep(store, [missed("c", 4)])
-        read: list[date | None] = []
-        events_of = store.events
+    auth = ("ui/auth", "api/auth")
+    happened = [
+        missed("a", 3),
+        torn("sign in", *auth, day=4),
+        served("api/auth", 4, context="sign in", was_ambiguous=True),
+    ]
+    pick = served("ui/auth", 4, context="sign in", was_ambiguous=True)
+    keep(store, happened)
+    aggregate_database(store, SPAN)
+    keep(store, [pick])
+    read = note_reading(monkeypatch)
 
-        def note(first: date, last: date) -> Iterator[Mapping[str, Any]]:
-            read.append(first)
-            return events_of(first, last)
+    report = aggregate_database(store, SPAN).derive(None)
 
-        monkeypatch.setattr(store, "events", note)
-
-        report = aggregate_database(store, SPAN).derive(None)
-
-    assert read == [date(2026, 11, 4)]
-    assert report.answers.no_match == 3
-
-
-def test_figures_of_another_layout_are_made_anew() -> None:
-    with opened() as store:
-        keep(store, [missed("a", 3)])
-        aggregate_database(store, SPAN)
-        other = DayArchive(store, "another")
-        [kept] = DayArchive(store, LAYOUT).load(SPAN.first, SPAN.last)
-        other.save(replace(kept, body=b"what no program reads"))
-
-        assert aggregate_database(store, SPAN).derive(None).answers.no_match == 1
+    assert read == [pick["event_id"]]
+    assert report == aggregate([*happened, pick], span=SPAN)
+    assert report.rivalries[0].picks == (1, 1)
 
 
-def test_what_is_kept_of_a_day_is_deleted_with_its_events() -> None:
-    with opened() as store:
-        keep(store, [missed("a secret plan", 3)])
-        aggregate_database(store, SPAN)
+def test_an_event_that_was_received_earlier_than_others_is_not_missed(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened, late = [missed("a", 3), missed("b", 3)], missed("c", 3)
+    keep(store, happened)
+    aggregate_database(store, SPAN)
+    keep(store, [late])
+    with store.writing() as connection:
+        row = database.events.c.event_id == late["event_id"]
+        before = {"received_at": datetime(2026, 11, 3, tzinfo=UTC)}
+        connection.execute(database.events.update().where(row).values(before))
+    read = note_reading(monkeypatch)
 
-        while store.prune(0):
-            pass
+    report = aggregate_database(store, SPAN).derive(None)
 
-        assert not list(DayArchive(store, LAYOUT).load(date.min, date.max))
+    assert len(read) == 3
+    assert report == aggregate([*happened, late], span=SPAN)
+
+
+def test_days_with_too_many_new_events_wait_until_they_are_counted(
+    store: EventStore,
+) -> None:
+    happened = [missed("a", 3), missed("b", 3), missed("c", 4), missed("d", 5)]
+    keep(store, happened)
+
+    part = load_report(store, SPAN, None, limits=PageLimits(2))
+    counted = list(keep_days(store))
+    whole = load_report(store, SPAN, None, limits=PageLimits(0, most_gaps=3))
+
+    assert (part.counts.uncounted, part.counts.outside) == (2, 0)
+    assert [gap.task for gap in part.gaps] == ["c", "d"]
+    assert counted == [date(2026, 11, 3)]
+    assert (whole.counts.uncounted, whole.answers.no_match) == (0, 4)
+    assert [gap.task for gap in whole.gaps] == ["a", "b", "c"]
+
+
+async def test_the_upkeep_counts_what_a_page_would_have_to(store: EventStore) -> None:
+    keep(store, [missed("a", 3), missed("b", 4)])
+
+    await Upkeep(store, lambda: 99_999, keep_days, pause_seconds=0).keep_days()
+
+    assert len(list(DayArchive(store, LAYOUT).load(SPAN.first, SPAN.last))) == 2
+
+
+def note_reading(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list to which each event that is read adds its name."""
+    read: list[str] = []
+    add = Aggregation.add
+
+    def note(self: Aggregation, raw: dict[str, str]) -> None:
+        read.append(raw["event_id"])
+        add(self, raw)
+
+    monkeypatch.setattr(Aggregation, "add", note)
+    return read
+
+
+def test_figures_of_another_layout_are_made_anew(store: EventStore) -> None:
+    keep(store, [missed("a", 3)])
+    aggregate_database(store, SPAN)
+    other = DayArchive(store, "another")
+    [kept] = DayArchive(store, LAYOUT).load(SPAN.first, SPAN.last)
+    other.save(replace(kept, body=b"what no program reads"))
+
+    assert aggregate_database(store, SPAN).derive(None).answers.no_match == 1
+
+
+def test_what_is_kept_of_a_day_is_deleted_with_its_events(store: EventStore) -> None:
+    keep(store, [missed("a secret plan", 3)])
+    aggregate_database(store, SPAN)
+
+    while store.prune(0):
+        pass
+
+    assert not list(DayArchive(store, LAYOUT).load(date.min, date.max))
 
 
 def test_each_source_has_its_own_figures() -> None:
@@ -214,11 +277,55 @@ def test_each_source_has_its_own_figures() -> None:
 
     shop, unknown = aggregation.derive_sources({OLD: "acme/shop", NEW: "acme/shop"})
 
-    assert (shop.source, shop.answers.served, shop.people, shop.useful) == (
+    assert (shop.name, shop.answers.served, shop.people, shop.useful) == (
         *("acme/shop", 2),
         *(2, 1),
     )
-    assert (unknown.source, unknown.answers.no_match) == ("", 1)
+    assert (unknown.name, unknown.answers.no_match) == ("", 1)
+
+
+def test_each_group_has_its_own_figures_and_how_they_changed() -> None:
+    report = aggregate(
+        [
+            missed("x", 2, group="web"),
+            served("a", 3, group="web"),
+            served("a", 5, group="web", person="dev-bob"),
+            missed("x", 5, group="web"),
+            judged("a", useful=True, day=5, group="web"),
+            served("a", 4),
+        ],
+        span=Span(date(2026, 11, 3), date(2026, 11, 5)),
+    )
+
+    assert report.groups is not None
+    web, other = report.groups
+    assert (web.name, web.answers, web.people) == ("web", Answers(2, 0, 1), 2)
+    assert (web.useful, web.before) == (1, Answers(0, 0, 1))
+    assert web.periods == ((date(2026, 11, 3), 1), (date(2026, 11, 5), 2))
+    assert (other.name, other.answers.served) == ("", 1)
+
+
+def test_files_with_heartbeats_name_sources_and_servers() -> None:
+    now = datetime(2026, 11, 6, tzinfo=UTC)
+    beats = [
+        json.loads(replace(beat(server, commit), happened_at=moment).to_json())
+        for server, commit, moment in (
+            ("one", NEW, now),
+            ("one", OLD, now - timedelta(days=1)),
+            ("gone", OLD, now - timedelta(days=30)),
+        )
+    ]
+
+    report = aggregate(
+        [*beats, {"type": "heartbeat"}, served("a", 4), served("b", 5, commit=NEW)],
+        span=SPAN,
+    )
+
+    assert report.sources is not None
+    assert report.fleet is not None
+    assert [each.name for each in report.sources] == ["acme/shop"]
+    assert [(each.commit, each.servers) for each in report.fleet.commits] == [(NEW, 1)]
+    assert (report.counts.events, report.counts.unreadable) == (2, 1)
 
 
 def beat(server: str, commit: str, **more: Any) -> Heartbeat:
@@ -250,13 +357,14 @@ def test_the_fleet_says_how_many_servers_serve_which_commit() -> None:
     assert (old.servers, old.first_seen) == (1, date(2026, 11, 2))
 
 
-def test_a_commit_has_an_effect_before_and_after_its_first_use() -> None:
+def test_a_commit_has_an_effect_before_and_after_its_first_use(
+    store: EventStore,
+) -> None:
     bad = [judged("a", useful=False, day=day, commit=OLD) for day in (8, 9)]
     good = [judged("a", useful=True, day=day, commit=NEW) for day in (10, 11)]
-    with opened() as store:
-        keep(store, [served("a", 9), *bad, *good, served("a", 10, commit=NEW)])
+    keep(store, [served("a", 9), *bad, *good, served("a", 10, commit=NEW)])
 
-        effect = load_report(store, SPAN, None, NEW[:7]).effect
+    effect = load_report(store, SPAN, None, NEW[:7]).effect
 
     assert effect is not None
     assert effect.commit == NEW
@@ -266,24 +374,24 @@ def test_a_commit_has_an_effect_before_and_after_its_first_use() -> None:
     assert (skill.useful, skill.not_useful, skill.served) == ((0, 2), (2, 0), (1, 1))
 
 
-def test_an_unknown_commit_is_answered_with_those_that_are_known() -> None:
-    with opened() as store:
-        keep(store, [served("a", 3), served("a", 4, commit="a" * 39 + "b")])
+def test_an_unknown_commit_is_answered_with_those_that_are_known(
+    store: EventStore,
+) -> None:
+    keep(store, [served("a", 3), served("a", 4, commit="a" * 39 + "b")])
 
-        with pytest.raises(UnknownCommitError, match=r"No event names.*aaaa"):
-            load_report(store, SPAN, None, "beef")
-        with pytest.raises(UnknownCommitError, match="2 commits or more begin with aa"):
-            load_report(store, SPAN, None, "aa")
+    with pytest.raises(UnknownCommitError, match=r"No event names.*aaaa"):
+        load_report(store, SPAN, None, "beef")
+    with pytest.raises(UnknownCommitError, match="2 commits or more begin with aa"):
+        load_report(store, SPAN, None, "aa")
 
 
-def test_a_source_is_what_servers_say_of_its_commit() -> None:
-    with opened() as store:
-        keep(store, [served("a", 3, commit=NEW)])
-        store.store_heartbeat(
-            replace(beat("s", NEW), happened_at=datetime(2026, 11, 3, tzinfo=UTC))
-        )
+def test_a_source_is_what_servers_say_of_its_commit(store: EventStore) -> None:
+    keep(store, [served("a", 3, commit=NEW)])
+    store.store_heartbeat(
+        replace(beat("s", NEW), happened_at=datetime(2026, 11, 3, tzinfo=UTC))
+    )
 
-        report = load_report(store, SPAN, None)
+    report = load_report(store, SPAN, None)
 
     assert report.sources is not None
-    assert [each.source for each in report.sources] == ["acme/shop"]
+    assert [each.name for each in report.sources] == ["acme/shop"]

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeGuard, get_args
 
 from skills_mcp.analytics.received_event import (
     MOST_NAME,
@@ -110,7 +110,7 @@ class Pulse:
         self._told_at = float("inf")
 
 
-def is_heartbeat(raw: object) -> bool:
+def is_heartbeat(raw: object) -> TypeGuard[Mapping[str, Any]]:
     """Whether something that was received says that it is a heartbeat."""
     return isinstance(raw, Mapping) and bool(raw.get("type") == HEARTBEAT)
 

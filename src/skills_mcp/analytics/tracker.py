@@ -126,11 +126,12 @@ class Tracker:
         content_commit: str | None,
         rules: Analytics,
     ) -> bool:
+        hidden = self._privacy.hide(data, rules)
         event = Event(
             type=kind,
             timestamp=datetime.now(UTC),
             server_id=self._privacy.name(rules),
-            data=self._privacy.hide(data, rules),
+            data={**hidden, "group": rules.group} if rules.group else hidden,
             event_id=new_event_id(),
             content_commit=content_commit,
         )

@@ -2,12 +2,14 @@
 
 import errno
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Literal
 
 import click
 from rich.console import Console
@@ -39,9 +41,12 @@ from skills_mcp.usage import (
 from skills_mcp.usage.report_text import (
     describe_age,
     describe_commit,
+    describe_part_change,
     describe_ratings,
     describe_share,
     describe_unrecorded,
+    draw_trend,
+    find_monday,
     fold_weeks,
     pick_feedback,
     pick_gaps,
@@ -50,6 +55,7 @@ from skills_mcp.usage.report_text import (
 from skills_mcp.usage.usage_report import (
     Answers,
     Gap,
+    PartUse,
     Rivalry,
     Totals,
 )
@@ -66,6 +72,17 @@ _EFFECT_FIGURES = ("Tasks", "Served", "Ambiguous", "No match", "Useful", "People
 
 _Row = Sequence[str]
 
+By = Literal["group", "source"]
+"""What the main figures can be divided by."""
+
+_UNNAMED: Mapping[By, str] = {
+    "group": "no event of these days names a group. Set analytics.group, or "
+    "ANALYTICS_GROUP, on each machine; it counts from then on.",
+    "source": "no server has said which source its commits are of. Servers say so "
+    "where analytics.heartbeats is on, to the endpoint whose --database or --from you "
+    "name.",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportOptions:
@@ -76,6 +93,7 @@ class ReportOptions:
     collected: tuple[Path, ...]
     database: str | None
     around: str | None
+    by: By | None
     as_json: bool
     html: Path | None
 
@@ -93,6 +111,10 @@ def print_report(
 ) -> None:
     """Add the events up, and print or write the report."""
     span = _parse_span(wanted)
+    if wanted.by and (wanted.as_json or wanted.html):
+        raise click.UsageError(
+            "--by is for the tables: --json and --html have groups and sources anyway."
+        )
     if wanted.html:
         _check_place(wanted.html)
     content = _look_at_skills(options, environment)
@@ -201,6 +223,8 @@ def _show(report: UsageReport, notes: tuple[str, ...], wanted: ReportOptions) ->
             click.echo(f"{wanted.html} says so, too: it has no figures.")
     elif wanted.html:
         click.echo(f"{report.counts.events:,} events are in {wanted.html}")
+    elif wanted.by:
+        _print_parts(open_console(), report, wanted.by)
     else:
         _print_tables(open_console(), report, notes)
 
@@ -251,6 +275,21 @@ def _write(file: Path, text: str) -> None:
         page.write(text.encode("utf-8"))
 
 
+def _print_parts(console: Console, report: UsageReport, by: By) -> None:
+    """Print the main figures of each group, or of each source.
+
+    Raises:
+        click.UsageError: No event names a group, or no server a source.
+    """
+    groups, sources = _tabulate_all_parts(report)
+    table = groups if by == "group" else sources
+    if not table.row_count:
+        raise click.UsageError(f"--by {by}: {_UNNAMED[by]}")
+    console.print(escape(_headline(report)), soft_wrap=True)
+    console.print()
+    console.print(table)
+
+
 def _print_tables(console: Console, report: UsageReport, notes: Iterable[str]) -> None:
     """Print every table, the most useful first."""
     console.print(escape(_headline(report)), soft_wrap=True)
@@ -262,7 +301,7 @@ def _print_tables(console: Console, report: UsageReport, notes: Iterable[str]) -
         _tabulate_scripts(report),
         _tabulate_skills(report),
         _tabulate_unserved(report),
-        _tabulate_sources(report),
+        *_tabulate_all_parts(report),
         _tabulate_fleet(report),
         *_tabulate_effect(report),
     )
@@ -442,19 +481,43 @@ def _tabulate_unserved(report: UsageReport) -> Table:
     return _table("Never served", columns, columns[2:], rows)
 
 
-def _tabulate_sources(report: UsageReport) -> Table:
+def _tabulate_all_parts(report: UsageReport) -> Iterator[Table]:
+    yield _tabulate_parts(report, "Groups", "Group", report.groups)
+    yield _tabulate_parts(report, "Sources", "Source", report.sources)
+
+
+def _tabulate_parts(
+    report: UsageReport, title: str, noun: str, parts: Sequence[PartUse] | None
+) -> Table:
+    by, answers = _fold(report)
+    starts = list(answers)[-_MOST_PERIODS:]
     rows = [
         (
-            each.source or "not known",
+            each.name or "not known",
             f"{each.answers.tasks:,}",
-            describe_share(each.answers.served, each.answers.tasks),
+            draw_trend(_fold_tasks(each, by), starts),
+            _describe_served(each),
+            describe_share(each.answers.no_match, each.answers.tasks),
             f"{each.people:,}",
-            describe_share(each.useful, each.useful + each.not_useful),
+            describe_ratings(each.useful, each.not_useful),
         )
-        for each in report.sources or ()
+        for each in parts or ()
     ]
-    columns = ("Source", "Tasks", "Served", "People", "Useful")
-    return _table("Sources", columns, columns[1:], rows)
+    columns = (noun, "Tasks", f"By {by}", "Served", "No match", "People", "Useful")
+    return _table(title, columns, (columns[1], *columns[4:]), rows)
+
+
+def _fold_tasks(part: PartUse, by: str) -> list[tuple[date, int]]:
+    tasks: Counter[date] = Counter()
+    for start, count in part.periods:
+        tasks[find_monday(start) if by == "week" else start] += count
+    return list(tasks.items())
+
+
+def _describe_served(part: PartUse) -> str:
+    share = describe_share(part.answers.served, part.answers.tasks)
+    change = describe_part_change(part)
+    return f"{share}, {change}" if change else share
 
 
 def _tabulate_fleet(report: UsageReport) -> Table:

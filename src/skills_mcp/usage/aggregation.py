@@ -10,13 +10,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
-from skills_mcp.analytics.received_event import MOST_NAME
+from skills_mcp.analytics.heartbeat import is_heartbeat, parse_heartbeat
+from skills_mcp.analytics.received_event import MOST_NAME, InvalidEventError
 from skills_mcp.analytics.tracker import EventType
 from skills_mcp.library import Snapshot
 from skills_mcp.routing.decision import choose, list_answers
 from skills_mcp.skills.index import INDEX, ROOT
+from skills_mcp.usage.fleet import FleetTally
+from skills_mcp.usage.main_figures import (
+    PartTally,
+    TotalsTally,
+    count_answers,
+    is_task,
+)
 from skills_mcp.usage.tallies import (
     Answer,
     CurrentSkill,
@@ -27,14 +35,14 @@ from skills_mcp.usage.tallies import (
     ScriptTally,
     Seen,
     SkillTally,
+    derive_day,
 )
 from skills_mcp.usage.usage_report import (
-    Answers,
     Counts,
+    PartUse,
     PeriodAnswers,
     Refreshes,
     Release,
-    SourceUse,
     Span,
     Totals,
     UsageReport,
@@ -56,48 +64,8 @@ class CurrentSkills:
     answer: Answer
 
 
-class TotalsTally:
-    """The main figures of a span."""
-
-    def __init__(self) -> None:
-        self._answers: Counter[str] = Counter()
-        self._people: set[str] = set()
-        self._ratings: Counter[bool] = Counter()
-
-    def add(self, row: UsageRow) -> None:
-        """Count an event."""
-        self._people |= {row.person} - {""}
-        if row.kind == "skill_feedback":
-            self._ratings[row.is_set("useful")] += 1
-        elif _is_task(row):
-            self._answers[row.kind] += 1
-
-    def pack(self) -> Packed:
-        """Return it as values for JSON."""
-        return {
-            "answers": self._answers,
-            "people": sorted(self._people),
-            "ratings": [self._ratings[False], self._ratings[True]],
-        }
-
-    def merge(self, packed: Packed) -> None:
-        """Add what another one has packed."""
-        self._answers.update(packed["answers"])
-        self._people.update(packed["people"])
-        bad, useful = packed["ratings"]
-        self._ratings.update({False: bad, True: useful})
-
-    def derive(self, span: Span, *, is_complete: bool) -> Totals:
-        """Return the figures."""
-        return Totals(
-            since=span.first,
-            until=span.last,
-            answers=_answers(self._answers),
-            people=len(self._people),
-            useful=self._ratings[True],
-            not_useful=self._ratings[False],
-            is_complete=is_complete,
-        )
+_Part = tuple[str, str]
+"""A commit and a group; each may be empty."""
 
 
 class PackedTally(Protocol):
@@ -120,11 +88,12 @@ class Aggregation:
         self._newest: datetime | None = None
         self._oldest: datetime | None = None
         self._before = TotalsTally()
-        self._commits: defaultdict[str, TotalsTally] = defaultdict(TotalsTally)
+        self._parts: defaultdict[_Part, PartTally] = defaultdict(PartTally)
         self._answers: defaultdict[date, Counter[str]] = defaultdict(Counter)
         self._people: defaultdict[date, set[str]] = defaultdict(set)
         self._releases: defaultdict[str, Seen] = defaultdict(Seen)
         self._refreshes: Counter[bool] = Counter()
+        self._fleet_tally = FleetTally()
         self._gap_tally = GapTally()
         self._rivalry_tally = RivalryTally()
         self._skill_tally = SkillTally()
@@ -143,6 +112,9 @@ class Aggregation:
 
     def add(self, raw: object) -> None:
         """Count an event; anything that is no event counts as unreadable."""
+        if is_heartbeat(raw):
+            self._add_heartbeat(raw)
+            return
         row = parse_row(raw)
         if row is None:
             self._counts["unreadable"] += 1
@@ -158,11 +130,18 @@ class Aggregation:
             self._counts["events"] += 1
             self._count(row, day)
 
+    def _add_heartbeat(self, raw: Mapping[str, Any]) -> None:
+        try:
+            self._fleet_tally.add(parse_heartbeat(raw))
+        except InvalidEventError:
+            self._counts["unreadable"] += 1
+
     def _add_outside(self, raw: object, row: UsageRow) -> None:
         self._counts["outside"] += 1
         before = self._span.before
         if before and row.moment.date() in before and not self._is_repeated(raw):
             self._before.add(row)
+            self._parts[row.commit, row.group].before.add(row)
 
     def _is_repeated(self, raw: object) -> bool:
         mark = _identify(raw)
@@ -176,7 +155,7 @@ class Aggregation:
             self._people[day].add(row.person)
         if row.commit:
             self._releases[row.commit].add(row.moment)
-        self._commits[row.commit].add(row)
+        self._parts[row.commit, row.group].add(row)
         self._adders[row.kind](row)
 
     def _add_served(self, row: UsageRow) -> None:
@@ -184,7 +163,7 @@ class Aggregation:
         self._feedback_tally.add_served(row)
         if row.is_set("was_ambiguous"):
             self._rivalry_tally.add_pick(row)
-        if _is_task(row):
+        if is_task(row):
             self._answers[row.moment.date()][row.kind] += 1
 
     def _add_no_match(self, row: UsageRow) -> None:
@@ -211,17 +190,29 @@ class Aggregation:
 
         What is packed has to be of one day.
         """
+        packed = {part: each.totals.pack() for part, each in self._parts.items()}
+        parts = [[*part, each] for part, each in packed.items()]
         totals = TotalsTally()
-        for tally in self._commits.values():
-            totals.merge(tally.pack())
+        for each in packed.values():
+            totals.merge(each)
         body = {
             "counts": self._counts,
-            "commits": {commit: each.pack() for commit, each in self._commits.items()},
             "releases": {name: each.pack() for name, each in self._releases.items()},
             "refreshes": [self._refreshes[False], self._refreshes[True]],
             **{name: tally.pack() for name, tally in self._tallies().items()},
         }
-        return totals.pack(), body
+        return {**totals.pack(), "parts": parts}, body
+
+    def pack_unfinished(self) -> Packed:
+        """Return what `reopen` needs beside the other two, as values for JSON."""
+        return self._rivalry_tally.pack_unfinished()
+
+    def reopen(
+        self, day: date, totals: Packed, body: Packed, unfinished: Packed
+    ) -> None:
+        """Take what was packed of a day, so that more events of it can be added."""
+        self.merge(day, totals, body)
+        self._rivalry_tally.reopen(unfinished)
 
     def merge(self, day: date, totals: Packed, body: Packed) -> None:
         """Add what was packed of a day of the span."""
@@ -230,8 +221,8 @@ class Aggregation:
             self._answers[day].update(totals["answers"])
         if totals["people"]:
             self._people[day].update(totals["people"])
-        for commit, packed in body["commits"].items():
-            self._commits[commit].merge(packed)
+        for commit, group, packed in totals["parts"]:
+            self._parts[commit, group].merge(day, packed)
         for commit, packed in body["releases"].items():
             self._releases[commit].merge(packed)
         failures, successes = body["refreshes"]
@@ -242,11 +233,23 @@ class Aggregation:
     def merge_before(self, totals: Packed) -> None:
         """Add the main figures that were packed of a day of the span before."""
         self._before.merge(totals)
+        for commit, group, packed in totals["parts"]:
+            self._parts[commit, group].before.merge(packed)
 
-    def bound(self, oldest: datetime, newest: datetime, outside: int) -> None:
-        """Say when the first and last event were, and how many are of other days."""
+    def bound(
+        self, oldest: datetime, newest: datetime, outside: int, uncounted: int = 0
+    ) -> None:
+        """Say when the first and last event were, and how many are left out.
+
+        Args:
+            oldest: The moment of the first event.
+            newest: The moment of the last event.
+            outside: Events of other days.
+            uncounted: Events of these days, or of those before, that come later.
+        """
         self._oldest, self._newest = oldest, newest
         self._counts["outside"] = outside
+        self._counts["uncounted"] = uncounted
 
     def _tallies(self) -> Mapping[str, PackedTally]:
         return {
@@ -257,36 +260,49 @@ class Aggregation:
             "scripts": self._script_tally,
         }
 
-    def derive_sources(self, names: Mapping[str, str]) -> tuple[SourceUse, ...]:
+    def derive_sources(self, names: Mapping[str, str]) -> tuple[PartUse, ...]:
         """Return the main figures of each source, the most used first.
 
         Args:
             names: From a commit to the name of its source.
         """
-        tallies: defaultdict[str, TotalsTally] = defaultdict(TotalsTally)
-        for commit, tally in self._commits.items():
-            tallies[names.get(commit, "")].merge(tally.pack())
-        totals = {
-            name: tally.derive(self._span, is_complete=True)
-            for name, tally in tallies.items()
-        }
-        order = sorted(totals.items(), key=lambda one: (-one[1].answers.tasks, one[0]))
-        return tuple(
-            SourceUse(
-                source=name,
-                answers=each.answers,
-                people=each.people,
-                useful=each.useful,
-                not_useful=each.not_useful,
-            )
-            for name, each in order
-        )
+        return self._derive_parts(lambda part: names.get(part[0], ""))
 
-    def derive(self, current: CurrentSkills | None) -> UsageReport:
-        """Return the report; `current` adds what today's skills would answer."""
+    def _derive_known_sources(self) -> tuple[PartUse, ...] | None:
+        names = self._fleet_tally.names
+        return self.derive_sources(names) if names else None
+
+    def _derive_groups(self) -> tuple[PartUse, ...] | None:
+        if not any(group for _, group in self._parts):
+            return None
+        return self._derive_parts(lambda part: part[1])
+
+    def _derive_parts(self, name_of: Callable[[_Part], str]) -> tuple[PartUse, ...]:
+        tallies: defaultdict[str, PartTally] = defaultdict(PartTally)
+        for part, tally in self._parts.items():
+            tallies[name_of(part)].join(tally)
+        span, before = self._shown_span, self._derive_before()
+        uses = [tally.derive(name, span, before) for name, tally in tallies.items()]
+        return tuple(sorted(uses, key=lambda use: (-use.answers.tasks, use.name)))
+
+    @property
+    def _shown_span(self) -> Span:
+        """The part of the span that events reach back to."""
         days = self._answers.keys() | self._people.keys()
-        span = self._span.starting(min(days, default=self._span.last))
+        return self._span.starting(min(days, default=self._span.last))
+
+    def derive(
+        self, current: CurrentSkills | None, most_gaps: int | None = None
+    ) -> UsageReport:
+        """Return the report.
+
+        Args:
+            current: Adds what today's skills would answer.
+            most_gaps: Unmatched tasks to return; None for all.
+        """
+        span = self._shown_span
         answer = current.answer if current else None
+        answers = count_answers(sum(self._answers.values(), Counter()))
         offered = {skill.path: skill for skill in current.skills} if current else None
         return UsageReport(
             since=self._span.first,
@@ -294,10 +310,11 @@ class Aggregation:
             period=span.period,
             counts=self._derive_counts(),
             people=len(set().union(*self._people.values())),
-            answers=_answers(sum(self._answers.values(), Counter())),
+            answers=answers,
             before=self._derive_before(),
-            periods=self._derive_periods(span) if days else (),
-            gaps=self._gap_tally.derive(answer),
+            periods=self._derive_periods(span) if self._answers or self._people else (),
+            gaps=self._gap_tally.derive(answer, most_gaps),
+            unrecorded=self._gap_tally.derive_unrecorded(answers.no_match),
             rivalries=self._rivalry_tally.derive(span, answer),
             skills=self._skill_tally.derive(offered),
             unserved=self._skill_tally.derive_unserved(offered),
@@ -307,6 +324,9 @@ class Aggregation:
             refreshes=Refreshes(
                 count=self._refreshes.total(), failures=self._refreshes[False]
             ),
+            groups=self._derive_groups(),
+            sources=self._derive_known_sources(),
+            fleet=self._fleet_tally.derive(self._derive_releases()),
         )
 
     def _derive_before(self) -> Totals | None:
@@ -325,6 +345,7 @@ class Aggregation:
             unreadable=count["unreadable"],
             dropped=count["dropped"],
             untold_tasks=count["untold_tasks"],
+            uncounted=count["uncounted"],
             newest=self._newest.date() if self._newest else None,
         )
 
@@ -336,7 +357,7 @@ class Aggregation:
         for day, persons in self._people.items():
             people[span.start_of(day)] |= persons
         return tuple(
-            PeriodAnswers(start, _answers(answers[start]), len(people[start]))
+            PeriodAnswers(start, count_answers(answers[start]), len(people[start]))
             for start in span.periods()
         )
 
@@ -345,22 +366,9 @@ class Aggregation:
             self._releases.items(), key=lambda item: (item[1].first, item[0])
         )
         return tuple(
-            Release(commit=commit, first_seen=seen.first.date())
+            Release(commit=commit, first_seen=derive_day(seen.first))
             for commit, seen in order
         )
-
-
-def _is_task(row: UsageRow) -> bool:
-    """Whether an event is the answer to a task that no other event tells of."""
-    if row.kind != "skill_served":
-        return row.kind in {"ambiguous", "no_match"}
-    # Its task was counted as an ambiguous one, or as one without a match.
-    return not row.is_set("was_ambiguous") and not row.is_set("was_near")
-
-
-def _answers(counted: Counter[str]) -> Answers:
-    served, ambiguous, no_match = "skill_served", "ambiguous", "no_match"
-    return Answers(counted[served], counted[ambiguous], counted[no_match])
 
 
 def _identify(raw: object) -> int:

@@ -1,55 +1,75 @@
 """The report over the events of all machines, which are in a database.
 
-The figures of each day are kept in the database, and made anew only when events of that
-day have come since.
+The figures of each day are kept in the database. When events of a day have come since,
+only these are counted.
 """
 
 import json
+import sys
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 
-from skills_mcp.analytics.collector.day_archive import DayArchive, Extent, KeptDay
+from skills_mcp.analytics.collector.day_archive import (
+    DayArchive,
+    DayReading,
+    Extent,
+    KeptDay,
+)
 from skills_mcp.analytics.collector.event_store import EventStore
-from skills_mcp.analytics.heartbeat import Heartbeat, ServedSource
 from skills_mcp.processes.memory import garbage_collector_paused
 from skills_mcp.usage.aggregation import Aggregation, CurrentSkills
+from skills_mcp.usage.fleet import FLEET_DAYS, derive_fleet
 from skills_mcp.usage.tallies import Packed
 from skills_mcp.usage.usage_report import (
     CommitEffect,
     Feedback,
-    Fleet,
-    FleetCommit,
-    FleetVersion,
-    Release,
     SkillEffect,
     Span,
     Totals,
     UsageReport,
 )
 
-LAYOUT = "1"
+LAYOUT = "3"
 """Another one for every change of what a tally counts or how it is packed."""
-
-FLEET_DAYS = 7
-"""A server that was not heard from for so long is no longer one."""
 
 EFFECT_DAYS = 14
 """Before and after a commit: enough for ratings, and few enough to be about it."""
 
+EVERY = sys.maxsize
+"""Count all events, however long that takes."""
+
 _FAST = 1  # of zlib: a report waits for it
+
+
+@dataclass(frozen=True, slots=True)
+class PageLimits:
+    """What a report leaves out so that a page is there at once."""
+
+    most_counted: int = EVERY
+    """New events that are counted first; the report says how many others there are."""
+    most_gaps: int | None = None
+    """Unmatched tasks; None for all."""
 
 
 class UnknownCommitError(Exception):
     """No event names such a commit, or several; the message names some."""
 
 
-def aggregate_database(store: EventStore, span: Span) -> Aggregation:
+def aggregate_database(
+    store: EventStore, span: Span, *, most_counted: int = EVERY
+) -> Aggregation:
     """Return the sums of a span, as they would be made of the events themselves.
 
     Blocking; writes the figures of days that have new events.
+
+    Args:
+        store: The events.
+        span: The days.
+        most_counted: Of events whose day has no figures yet; figures without the others
+            say how many these are.
 
     Raises:
         EventStoreError: The database cannot be used.
@@ -59,19 +79,49 @@ def aggregate_database(store: EventStore, span: Span) -> Aggregation:
     extent = archive.measure()
     if extent is None:
         return aggregation
+    days = _Days(archive, extent, most_counted)
     counted = 0
-    for kept in _load_days(store, archive, span, extent):
+    for kept in days.load(span):
         counted += kept.events
         aggregation.merge(kept.day, _unpack(kept.totals), _unpack(kept.body))
+    left = days.left
     if span.before:
-        for kept in _load_days(store, archive, span.before, extent, totals_only=True):
+        for kept in days.load(span.before, totals_only=True):
             aggregation.merge_before(_unpack(kept.totals))
-    aggregation.bound(extent.oldest, extent.newest, extent.events - counted)
+    outside = extent.events - counted - left
+    aggregation.bound(extent.oldest, extent.newest, max(0, outside), days.left)
     return aggregation
 
 
+def keep_days(store: EventStore) -> Iterator[date]:
+    """Keep the figures of each day with new events, the newest first.  Blocking.
+
+    Yields:
+        Each day that got new figures.
+
+    Raises:
+        EventStoreError: The database cannot be used.
+    """
+    archive = DayArchive(store, LAYOUT)
+    extent = archive.measure()
+    if extent is None:
+        return
+    first, last = extent.oldest.date(), extent.newest.date()
+    counts = archive.count(first, last)
+    for kept in archive.load(first, last, totals_only=True):
+        if counts.get(kept.day) == kept.events:
+            del counts[kept.day]
+    for day in sorted(counts, reverse=True):
+        _make_day(archive, day)
+        yield day
+
+
 def load_report(
-    store: EventStore, span: Span, current: CurrentSkills | None, around: str = ""
+    store: EventStore,
+    span: Span,
+    current: CurrentSkills | None,
+    around: str = "",
+    limits: PageLimits | None = None,
 ) -> UsageReport:
     """Return the report over all machines.  Blocking.
 
@@ -80,65 +130,36 @@ def load_report(
         span: Its days.
         current: Today's skills, to compare with.
         around: The commit whose effect is asked for, or how it begins.
+        limits: What to leave out for a page that a reader waits for.
 
     Raises:
         EventStoreError: The database cannot be used.
         UnknownCommitError: `around` is no commit that an event names.
     """
     with garbage_collector_paused():
-        return _load_report(store, span, current, around)
+        kept_to = limits or PageLimits()
+        aggregation = aggregate_database(store, span, most_counted=kept_to.most_counted)
+        report = aggregation.derive(current, kept_to.most_gaps)
+        return _complete(store, span, around, aggregation, report)
 
 
-def _load_report(
-    store: EventStore, span: Span, current: CurrentSkills | None, around: str
+def _complete(
+    store: EventStore,
+    span: Span,
+    around: str,
+    aggregation: Aggregation,
+    report: UsageReport,
 ) -> UsageReport:
+    """Add what only the database knows."""
     archive = DayArchive(store, LAYOUT)
     effect = _measure_effect(store, archive, around) if around else None
-    aggregation = aggregate_database(store, span)
-    names = archive.name_commits(span.first, span.last)
-    report = aggregation.derive(current)
+    names = archive.name_commits((span.before or span).first, span.last)
     since = datetime.now(UTC) - timedelta(days=FLEET_DAYS)
     return replace(
         report,
         sources=aggregation.derive_sources(names),
         fleet=derive_fleet(store.fleet(since), report.releases),
         effect=effect,
-    )
-
-
-def derive_fleet(beats: Sequence[Heartbeat], releases: Sequence[Release] = ()) -> Fleet:
-    """Return what the servers said last about themselves."""
-    first_seen = {each.commit: each.first_seen for each in releases}
-    served: defaultdict[tuple[str, str], list[ServedSource]] = defaultdict(list)
-    for beat in beats:
-        for each in beat.sources:
-            if each.commit:
-                served[each.repository or each.mount, each.commit].append(each)
-    commits = [
-        FleetCommit(
-            source=source,
-            commit=commit,
-            servers=len(each),
-            failing=sum(one.last_error is not None for one in each),
-            oldest_sync_seconds=max(
-                (one.age_seconds for one in each if one.age_seconds is not None),
-                default=None,
-            ),
-            first_seen=first_seen.get(commit),
-        )
-        for (source, commit), each in served.items()
-    ]
-    versions = Counter(beat.version for beat in beats)
-    return Fleet(
-        days=FLEET_DAYS,
-        servers=len(beats),
-        commits=tuple(sorted(commits, key=lambda c: (c.source, -c.servers, c.commit))),
-        versions=tuple(
-            FleetVersion(version=version, servers=count)
-            for version, count in sorted(
-                versions.items(), key=lambda item: (-item[1], item[0])
-            )
-        ),
     )
 
 
@@ -229,38 +250,85 @@ def _change(effect: SkillEffect) -> float:
     return abs(shares[1] - shares[0]) if len(shares) == 2 else 0.0  # noqa: PLR2004
 
 
-def _load_days(
-    store: EventStore,
-    archive: DayArchive,
-    span: Span,
-    extent: Extent,
-    *,
-    totals_only: bool = False,
-) -> Iterator[KeptDay]:
-    """Yield each day of a span that has events, as it is now."""
-    first = max(span.first, extent.oldest.date())
-    last = min(span.last, extent.newest.date())
-    if first > last:
-        return
-    counts = archive.count(first, last)
-    for kept in archive.load(first, last, totals_only=totals_only):
-        if counts.get(kept.day) == kept.events:
-            del counts[kept.day]
-            yield kept
-    for day in counts:
-        yield _make_day(store, archive, day)
+class _Days:
+    """The days of a database, as they are now or as far as they are counted.
+
+    Args:
+        archive: What is kept of them.
+        extent: From when to when there are events.
+        most_counted: Events that may be counted in all.
+    """
+
+    def __init__(self, archive: DayArchive, extent: Extent, most_counted: int) -> None:
+        self._archive = archive
+        self._extent = extent
+        self._most_counted = most_counted
+        self.left = 0
+        """Events that are not counted yet."""
+
+    def load(self, span: Span, *, totals_only: bool = False) -> Iterator[KeptDay]:
+        """Yield each day of a span that has events, or has figures of a part."""
+        first = max(span.first, self._extent.oldest.date())
+        last = min(span.last, self._extent.newest.date())
+        if first > last:
+            return
+        counts = self._archive.count(first, last)
+        known = {}
+        for kept in self._archive.load(first, last, totals_only=totals_only):
+            if counts.get(kept.day) == kept.events:
+                del counts[kept.day]
+                yield kept
+            else:
+                known[kept.day] = kept.events
+        for day in sorted(counts, reverse=True):
+            if found := self._renew(day, counts[day], known.get(day, 0)):
+                yield found
+
+    def _renew(self, day: date, events: int, known: int) -> KeptDay | None:
+        """Return a day with its new events, unless they are too many for now."""
+        new = events - known if known < events else events
+        if new <= self._most_counted:
+            self._most_counted -= new
+            return _make_day(self._archive, day)
+        found = self._archive.find(day) if known < events else None
+        self.left += events - (found.events if found else 0)
+        return found
 
 
-def _make_day(store: EventStore, archive: DayArchive, day: date) -> KeptDay:
-    aggregation = Aggregation(Span(day, day))
-    events = 0
-    for event in store.events(day, day):
-        aggregation.add(event)
-        events += 1
+def _make_day(archive: DayArchive, day: date) -> KeptDay:
+    """Count the events of a day, or those alone that are new, and keep the figures."""
+    old = archive.find(day)
+    made = _continue_day(archive, old) if old else None
+    aggregation, reading = made or _count_day(archive, day)
     totals, body = map(_pack, aggregation.pack())
-    kept = KeptDay(day, events, totals, body)
+    unfinished = _pack(aggregation.pack_unfinished())
+    kept = KeptDay(
+        day, reading.events, reading.received_until, totals, body, unfinished
+    )
     archive.save(kept)
     return kept
+
+
+def _count_day(archive: DayArchive, day: date) -> tuple[Aggregation, DayReading]:
+    aggregation = Aggregation(Span(day, day))
+    return aggregation, archive.read(day, aggregation.add)
+
+
+def _continue_day(
+    archive: DayArchive, old: KeptDay
+) -> tuple[Aggregation, DayReading] | None:
+    """Count what is new; None if that and what is kept are not the whole day.
+
+    Then events were deleted, or one was stored after others that were received later.
+    """
+    if old.received_until is None or not old.unfinished:
+        return None
+    aggregation = Aggregation(Span(old.day, old.day))
+    packed = map(_unpack, (old.totals, old.body, old.unfinished))
+    aggregation.reopen(old.day, *packed)
+    reading = archive.read(old.day, aggregation.add, after=old.received_until)
+    is_whole = old.events + reading.read == reading.events
+    return (aggregation, reading) if is_whole else None
 
 
 def _pack(packed: Packed) -> bytes:

@@ -16,6 +16,7 @@ from skills_mcp.usage.report_text import (
     describe_change,
     describe_commit,
     describe_day,
+    describe_part_change,
     describe_ratings,
     describe_share,
     describe_unrecorded,
@@ -88,6 +89,7 @@ def _load_template(name: str) -> "Template":
         "short": describe_commit,
         "age": describe_age,
         "ratings": describe_ratings,
+        "change": describe_part_change,
     }
     return environment.get_template(name)
 
@@ -110,7 +112,7 @@ def _compose(report: UsageReport, notes: tuple[str, ...]) -> dict[str, Any]:
         "helpful": helpful,
         "helpful_skills": len({each.skill for each in helpful}),
         "scripts": pick_scripts(report),
-        "spark": lambda rivalry: sparkline(rivalry.days, starts),
+        "spark": lambda days: sparkline(days, starts),
         "judged": sum(each.useful + each.not_useful for each in report.feedback),
         "failed": sum(each.failures + each.timeouts for each in report.scripts),
         "runs": sum(each.runs for each in report.scripts),

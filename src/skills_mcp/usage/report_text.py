@@ -11,6 +11,7 @@ from skills_mcp.usage.usage_report import (
     Answers,
     Feedback,
     Gap,
+    PartUse,
     PeriodAnswers,
     ScriptUse,
     UsageReport,
@@ -27,6 +28,8 @@ _HOUR = 60  # minutes
 _TWO_DAYS = 48  # hours
 
 _NOTHING = "–"  # noqa: RUF001 - a dash stands for nothing
+
+_BLOCKS = "·▁▂▃▄▅▆▇█"
 
 _Row = TypeVar("_Row")
 
@@ -92,14 +95,15 @@ def pick_gaps(report: UsageReport) -> list[Gap]:
 
 def describe_unrecorded(report: UsageReport) -> str:
     """Say how many unmatched tasks have no recorded text; empty if all have one."""
-    unrecorded = report.answers.no_match - sum(gap.count for gap in pick_gaps(report))
-    if not unrecorded:
+    tasks = report.unrecorded
+    if not tasks.count:
         return ""
-    said = f"Unmatched tasks whose text was not recorded: {unrecorded:,}"
-    hashed = [gap.count for gap in report.gaps if not gap.task]
-    if not hashed:
+    said = f"Unmatched tasks whose text was not recorded: {tasks.count:,}"
+    if not tasks.different:
         return f"{said}."
-    return f"{said}. Different tasks: {len(hashed):,}; most frequent: {hashed[0]:,}."
+    return (
+        f"{said}. Different tasks: {tasks.different:,}; most frequent: {tasks.most:,}."
+    )
 
 
 def narrow_report(report: UsageReport, paths: Collection[str]) -> UsageReport:
@@ -125,6 +129,7 @@ def narrow_report(report: UsageReport, paths: Collection[str]) -> UsageReport:
         ),
         scripts=tuple(each for each in report.scripts if each.skill in paths),
         releases=(),
+        groups=None,
         sources=None,
         fleet=None,
         effect=None,
@@ -186,6 +191,27 @@ def describe_change(part: int, whole: int, before: int, whole_before: int) -> st
     return f"{'up' if is_more else 'down'} from {old}"
 
 
+def describe_part_change(part: PartUse) -> str:
+    """Return how the share of served tasks of a group or source changed."""
+    now, before = part.answers, part.before
+    if before is None:
+        return ""
+    return describe_change(now.served, now.tasks, before.served, before.tasks)
+
+
+def draw_trend(days: Sequence[tuple[date, int]], periods: Sequence[date]) -> str:
+    """Return a bar of text for each period, the highest being the full block.
+
+    >>> monday, friday = date(2026, 11, 2), date(2026, 11, 6)
+    >>> draw_trend([(friday, 8)], [monday, friday])
+    '·█'
+    """
+    counted = dict(days)
+    highest = max(counted.values(), default=0) or 1
+    top = len(_BLOCKS) - 1
+    return "".join(_BLOCKS[-(-counted.get(p, 0) * top // highest)] for p in periods)
+
+
 def pick_scripts(report: UsageReport) -> list[ScriptUse]:
     """Return the runs of each script at its newest commits."""
     return _keep_newest(report.scripts, lambda each: (each.skill, each.file))
@@ -193,10 +219,13 @@ def pick_scripts(report: UsageReport) -> list[ScriptUse]:
 
 def fold_weeks(periods: Sequence[PeriodAnswers]) -> dict[date, Answers]:
     """Add up the answers of days by week; the key is its Monday."""
-    weeks = groupby(
-        periods, lambda each: each.start - timedelta(days=each.start.weekday())
-    )
+    weeks = groupby(periods, lambda each: find_monday(each.start))
     return {monday: _add([each.answers for each in days]) for monday, days in weeks}
+
+
+def find_monday(day: date) -> date:
+    """Return the first day of the week of a day."""
+    return day - timedelta(days=day.weekday())
 
 
 def _add(answers: Sequence[Answers]) -> Answers:
@@ -275,6 +304,11 @@ def _notes(report: UsageReport, without_skills: str) -> Iterator[str]:
         yield (
             f"Lost: {_count(counts.dropped, 'event')}. More waited to be sent than "
             "analytics.max_spool_bytes allows, or the disk was full."
+        )
+    if counts.uncounted:
+        yield (
+            f"Not counted yet: {_count(counts.uncounted, 'event')}. The server counts "
+            "them within an hour; open this page again then, or use skills-mcp report."
         )
     if counts.unreadable:
         yield (

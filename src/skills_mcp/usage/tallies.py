@@ -6,10 +6,12 @@ figures of many days are made of those of each day.
 
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import lru_cache
+from hashlib import blake2b
+from heapq import nsmallest
 from itertools import combinations, groupby, takewhile
 from statistics import median
 from typing import Any
@@ -23,14 +25,18 @@ from skills_mcp.usage.usage_report import (
     ScriptUse,
     SkillUse,
     Span,
+    Unrecorded,
     Unserved,
 )
 from skills_mcp.usage.usage_rows import MOST_TEXT, AskedTask, UsageRow, parse_task
 
 _MOST_COMMENTS = 5  # of a skill at a commit: more of them repeat each other
 
-_EARLIEST = datetime.min.replace(tzinfo=UTC)
-_LATEST = datetime.max.replace(tzinfo=UTC)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TICK = timedelta(microseconds=1)
+_DAY_TICKS = timedelta(days=1) // _TICK
+_EARLIEST_TICK = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _TICK
+_LATEST_TICK = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _TICK
 
 _BROKEN = 0.5  # of the runs: a script may have a reason to fail less often
 
@@ -45,7 +51,24 @@ Packed = Mapping[str, Any]
 _MOST_KEYWORDS = 8  # of a pair: the first of them are those to change
 _MOST_TRIED = 200  # tasks that are routed again: lists are shown to 40 rows
 
-_NEVER = datetime.min.replace(tzinfo=UTC)
+
+def derive_tick(moment: datetime) -> int:
+    """Return a moment as microseconds: numbers are packed and compared cheaply."""
+    return (moment - _EPOCH) // _TICK
+
+
+def derive_day(tick: int) -> date:
+    """Return the day of a tick, in UTC.
+
+    >>> derive_day(derive_tick(datetime(2026, 11, 3, 23, 59, tzinfo=UTC)))
+    datetime.date(2026, 11, 3)
+    """
+    return _find_day(tick // _DAY_TICKS)
+
+
+@lru_cache(maxsize=4096)
+def _find_day(number: int) -> date:
+    return date.fromordinal(_EPOCH.toordinal() + number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +84,25 @@ class CurrentSkill:
 
 @dataclass(slots=True)
 class Seen:
-    """The first and the last moment of some events."""
+    """The first and the last tick of some events."""
 
-    first: datetime = _LATEST
-    last: datetime = _EARLIEST
+    first: int = _LATEST_TICK
+    last: int = _EARLIEST_TICK
 
     def add(self, moment: datetime) -> None:
         """Widen the range to a moment."""
-        self.first, self.last = min(self.first, moment), max(self.last, moment)
+        tick = derive_tick(moment)
+        self.merge((tick, tick))
 
-    def pack(self) -> list[str]:
+    def pack(self) -> tuple[int, int]:
         """Return it as values for JSON."""
-        return [self.first.isoformat(), self.last.isoformat()]
+        return self.first, self.last
 
-    def merge(self, packed: Sequence[str]) -> None:
+    def merge(self, packed: tuple[int, int]) -> None:
         """Widen the range by a packed one."""
-        for each in packed:
-            self.add(datetime.fromisoformat(each))
+        first, last = packed
+        self.first = min(self.first, first)
+        self.last = max(self.last, last)
 
 
 @dataclass(slots=True)
@@ -156,7 +181,7 @@ class SkillTally:
                 unchanged=used.unchanged,
                 picked=used.picked,
                 files=used.files,
-                last_seen=used.seen.last.date(),
+                last_seen=derive_day(used.seen.last),
                 is_offered=None if offered is None else path in offered,
             )
             for path, used in order
@@ -188,24 +213,26 @@ class _FeedbackCounts:
     served: int = 0
     useful: int = 0
     not_useful: int = 0
-    comments: dict[tuple[bool, str], datetime] = field(default_factory=dict)
+    comments: dict[tuple[bool, str], int] = field(default_factory=dict)
     """From a comment, and whether it is a complaint, to when it was written last."""
     seen: Seen = field(default_factory=Seen)
 
-    def comment(self, text: str, moment: datetime, *, is_complaint: bool) -> None:
-        """Add a comment, and drop the least important one if there are too many."""
-        key = is_complaint, text
-        self.comments[key] = max(moment, self.comments.get(key, moment))
-        if len(self.comments) > _MOST_COMMENTS:
-            del self.comments[self.order()[-1]]
+    def comment(self, written: Iterable[tuple[bool, str, int]]) -> None:
+        """Add comments, and drop the least important ones if there are too many."""
+        comments = self.comments
+        for is_complaint, text, tick in written:
+            key = is_complaint, text
+            comments[key] = max(tick, comments.get(key, tick))
+        if len(comments) > _MOST_COMMENTS:
+            kept = self.order()[:_MOST_COMMENTS]
+            self.comments = {key: comments[key] for key in kept}
 
     def order(self) -> list[tuple[bool, str]]:
         """Return the comments: complaints first, the newest first."""
-        return sorted(
-            self.comments,
-            key=lambda key: (key[0], self.comments[key], key[1]),
-            reverse=True,
-        )
+        return sorted(self.comments, key=self._rank, reverse=True)
+
+    def _rank(self, key: tuple[bool, str]) -> tuple[bool, int, str]:
+        return key[0], self.comments[key], key[1]
 
 
 class FeedbackTally:
@@ -227,7 +254,7 @@ class FeedbackTally:
         judged.useful += is_useful
         judged.not_useful += not is_useful
         if text := row.text("comment", MOST_TEXT):
-            judged.comment(text, row.moment, is_complaint=not is_useful)
+            judged.comment([(not is_useful, text, derive_tick(row.moment))])
 
     def _judge(self, row: UsageRow) -> _FeedbackCounts:
         judged = self._judged[row.text("skill_path"), row.commit]
@@ -240,8 +267,8 @@ class FeedbackTally:
             [
                 *(path, commit, each.served, each.useful, each.not_useful),
                 [
-                    [is_complaint, text, moment.isoformat()]
-                    for (is_complaint, text), moment in each.comments.items()
+                    [is_complaint, text, tick]
+                    for (is_complaint, text), tick in each.comments.items()
                 ],
                 each.seen.pack(),
             ]
@@ -257,9 +284,7 @@ class FeedbackTally:
             judged.useful += useful
             judged.not_useful += bad
             judged.seen.merge(seen)
-            for is_complaint, text, written in comments:
-                moment = datetime.fromisoformat(written)
-                judged.comment(text, moment, is_complaint=is_complaint)
+            judged.comment(comments)
 
     def derive(self) -> tuple[Feedback, ...]:
         """Return the feedback: most complaints first, and per skill by time."""
@@ -274,8 +299,8 @@ class FeedbackTally:
                 useful=judged.useful,
                 not_useful=judged.not_useful,
                 comments=tuple(text for _, text in judged.order()),
-                first_seen=judged.seen.first.date(),
-                last_seen=judged.seen.last.date(),
+                first_seen=derive_day(judged.seen.first),
+                last_seen=derive_day(judged.seen.last),
             )
             for (path, commit), judged in sorted(
                 self._judged.items(), key=lambda item: (item[1].seen.first, item[0])
@@ -368,7 +393,7 @@ def _derive_use(skill: str, file: str, commit: str, ran: _RunCounts) -> ScriptUs
         timeouts=ran.timeouts,
         cancelled=ran.cancelled,
         median_ms=round(median(ran.durations)) if ran.durations else None,
-        first_seen=ran.seen.first.date(),
+        first_seen=derive_day(ran.seen.first),
         is_broken_since=False,
     )
 
@@ -390,52 +415,64 @@ def _is_broken(use: ScriptUse) -> bool:
 class Newest:
     """The newest of some texts, which may come in any order."""
 
-    moment: datetime = _NEVER
+    tick: int = _EARLIEST_TICK
     text: str = ""
 
-    def add(self, moment: datetime, text: str) -> None:
+    def add(self, tick: int, text: str) -> None:
         """Keep a text if it is newer."""
-        self.moment, self.text = max((self.moment, self.text), (moment, text))
-
-    def pack(self) -> tuple[str, str]:
-        """Return it as values for JSON."""
-        return self.moment.isoformat(), self.text
+        self.tick, self.text = max((self.tick, self.text), (tick, text))
 
 
 @dataclass(slots=True)
 class _TaskCounts:
-    """How often a task matched no skill."""
+    """How often a task matched no skill; flat, since there are very many."""
 
-    count: int = 0
-    people: set[str] = field(default_factory=set)
-    newest: Newest = field(default_factory=Newest)
-    near: tuple[datetime, tuple[str, ...]] = (_NEVER, ())
+    count: int
+    people: Collection[str]
+    tick: int
+    """When it was asked last, and how it was worded then."""
+    text: str
+    near_tick: int
+    near: Sequence[str]
     """When skills came near last, and which: the same for the same words."""
+
+    def merge(self, other: "_TaskCounts") -> None:
+        """Add the counts of the same task."""
+        self.count += other.count
+        self.people = {*self.people, *other.people}
+        newest = max((self.tick, self.text), (other.tick, other.text))
+        self.tick, self.text = newest
+        near = max((self.near_tick, self.near), (other.near_tick, other.near))
+        self.near_tick, self.near = near
 
 
 class GapTally:
     """Tasks that matched no skill; tasks of the same words count as one."""
 
     def __init__(self) -> None:
-        self._found: defaultdict[str, _TaskCounts] = defaultdict(_TaskCounts)
+        self._found: dict[str, _TaskCounts] = {}
 
     def add(self, row: UsageRow) -> None:
         """Count an unmatched task."""
         task = parse_task(row)
         if not task.mark:
             return
-        found = self._found[derive_mark(task)]
-        found.count += 1
-        found.people |= {row.person} - {""}
-        found.newest.add(row.moment, task.text)
-        found.near = max(found.near, (row.moment, row.texts("near")))
+        people, tick = {row.person} - {""}, derive_tick(row.moment)
+        near = list(row.texts("near"))
+        counts = _TaskCounts(1, people, tick, task.text, tick, near)
+        self._add(derive_mark(task), counts)
+
+    def _add(self, mark: str, counts: _TaskCounts) -> None:
+        known = self._found.setdefault(mark, counts)
+        if known is not counts:
+            known.merge(counts)
 
     def pack(self) -> Packed:
         """Return it as values for JSON."""
         found = [
             [
-                *(mark, each.count, sorted(each.people), *each.newest.pack()),
-                *(each.near[0].isoformat(), each.near[1]),
+                *(mark, each.count, sorted(each.people), each.tick, each.text),
+                *(each.near_tick, each.near),
             ]
             for mark, each in self._found.items()
         ]
@@ -443,31 +480,40 @@ class GapTally:
 
     def merge(self, packed: Packed) -> None:
         """Add what another one has packed."""
-        read = datetime.fromisoformat
-        for mark, count, people, moment, text, near_at, near in packed["found"]:
-            found = self._found[mark]
-            found.count += count
-            found.people.update(people)
-            found.newest.add(read(moment), text)
-            found.near = max(found.near, (read(near_at), tuple(near)))
+        found = self._found
+        for mark, *counts in packed["found"]:
+            if mark in found:
+                found[mark].merge(_TaskCounts(*counts))
+            else:
+                found[mark] = _TaskCounts(*counts)
 
-    def derive(self, answer: Answer | None) -> tuple[Gap, ...]:
-        """Return the unmatched tasks, the most frequent first."""
-        order = sorted(
-            self._found.values(),
-            key=lambda found: (-found.count, found.newest.text, found.newest.moment),
+    def derive_unrecorded(self, no_match: int) -> Unrecorded:
+        """Return how many of all unmatched tasks have no text."""
+        hashed = [each.count for each in self._found.values() if not each.text]
+        told = sum(each.count for each in self._found.values()) - sum(hashed)
+        return Unrecorded(
+            count=no_match - told, different=len(hashed), most=max(hashed, default=0)
         )
+
+    def derive(self, answer: Answer | None, most: int | None = None) -> tuple[Gap, ...]:
+        """Return the unmatched tasks, the most frequent first, and at most so many."""
+        every = self._found.values()
+        order = nsmallest(len(every) if most is None else most, every, _rank)
         return tuple(
             Gap(
-                task=found.newest.text,
+                task=found.text,
                 count=found.count,
                 people=len(found.people),
-                last_seen=found.newest.moment.date(),
-                near=found.near[1],
-                today=_ask(answer, found.newest.text, place),
+                last_seen=derive_day(found.tick),
+                near=tuple(found.near),
+                today=_ask(answer, found.text, place) if answer else None,
             )
             for place, found in enumerate(order)
         )
+
+
+def _rank(found: _TaskCounts) -> tuple[int, str, int]:
+    return -found.count, found.text, found.tick
 
 
 @dataclass(slots=True)
@@ -492,7 +538,7 @@ class RivalryTally:
 
     def __init__(self) -> None:
         self._met: defaultdict[Pair, _PairCounts] = defaultdict(_PairCounts)
-        self._asked: defaultdict[int, _AmbiguousTask] = defaultdict(_AmbiguousTask)
+        self._asked: defaultdict[str, _AmbiguousTask] = defaultdict(_AmbiguousTask)
         self._picks: defaultdict[Pair, Counter[str]] = defaultdict(Counter)
         """Those that were packed."""
 
@@ -506,7 +552,7 @@ class RivalryTally:
             met = self._met[pair]
             met.days[row.moment.date()] += 1
             met.keywords.update(shared)
-            met.newest.add(row.moment, task.text)
+            met.newest.add(derive_tick(row.moment), task.text)
 
     def add_pick(self, row: UsageRow) -> None:
         """Count a skill that an agent picked from several candidates."""
@@ -520,7 +566,7 @@ class RivalryTally:
         met = [
             [
                 *(pair, {day.isoformat(): n for day, n in each.days.items()}),
-                *(each.keywords, *each.newest.pack(), picks.get(pair)),
+                *(each.keywords, each.newest.tick, each.newest.text, picks.get(pair)),
             ]
             for pair, each in self._met.items()
         ]
@@ -528,14 +574,32 @@ class RivalryTally:
 
     def merge(self, packed: Packed) -> None:
         """Add what another one has packed."""
-        for (first, second), days, keywords, moment, text, picks in packed["met"]:
+        for (first, second), days, keywords, tick, text, picks in packed["met"]:
             pair = first, second
             met = self._met[pair]
-            met.days.update({date.fromisoformat(day): n for day, n in days.items()})
-            met.keywords.update(keywords)
-            met.newest.add(datetime.fromisoformat(moment), text)
-            if picks is not None:
-                self._picks[pair].update(picks)
+            for day, count in days.items():
+                met.days[date.fromisoformat(day)] += count
+            for word, count in keywords.items():
+                met.keywords[word] += count
+            met.newest.add(tick, text)
+            for path, count in (picks or {}).items():
+                self._picks[pair][path] += count
+
+    def pack_unfinished(self) -> Packed:
+        """Return the tasks of which picks may come, as values for JSON."""
+        asked = [
+            [key, [[each, n] for each, n in task.candidates.items()], task.picks]
+            for key, task in self._asked.items()
+        ]
+        return {"asked": asked}
+
+    def reopen(self, packed: Packed) -> None:
+        """Take what another one has packed twice, so that more picks can be added."""
+        self._picks.clear()
+        for key, found, picks in packed["asked"]:
+            asked = self._asked[key]
+            asked.candidates.update({tuple(each): n for each, n in found})
+            asked.picks.update(picks)
 
     def derive(self, span: Span, answer: Answer | None) -> tuple[Rivalry, ...]:
         """Return the pairs, the most frequent first."""
@@ -583,7 +647,7 @@ def _rivalry(
         picks=None if picks is None else (picks[pair[0]], picks[pair[1]]),
         keywords=tuple(KeywordCount(*each) for each in keywords[:_MOST_KEYWORDS]),
         days=tuple(sorted(periods.items())),
-        last_seen=met.newest.moment.date(),
+        last_seen=derive_day(met.newest.tick),
         task=met.newest.text,
         is_still=None if today is None else set(pair) <= set(today),
     )
@@ -599,13 +663,14 @@ def _pairs(
         yield (first, second), words.get(first, set()) & words.get(second, set())
 
 
-def _key(row: UsageRow, task: AskedTask) -> int:
+def _key(row: UsageRow, task: AskedTask) -> str:
     """Return a hash for a task of a person; the text would take much memory.
 
     A pick follows its answer within minutes, so that the figures of a day depend on the
     events of that day alone.
     """
-    return hash((row.moment.date(), row.person, task.mark))
+    named = f"{row.moment.date()}\0{row.person}\0{task.mark}"
+    return blake2b(named.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 def _ask(answer: Answer | None, text: str, place: int) -> tuple[str, ...] | None:

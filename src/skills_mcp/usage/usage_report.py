@@ -150,6 +150,17 @@ class Gap:
     """The skills that would be the answer now; None if the skills are not known."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unrecorded:
+    """The unmatched tasks whose text was not recorded."""
+
+    count: int
+    different: int
+    """How many different ones there are among those that have a hash."""
+    most: int
+    """How often the most frequent of these was asked."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeywordCount:
     """A keyword, and in how many ambiguous answers both skills matched it."""
@@ -247,15 +258,19 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SourceUse:
-    """The main figures of one source of skills."""
+class PartUse:
+    """The main figures of one group of people, or of one source of skills."""
 
-    source: str
-    """Its repository; empty for commits of which no server has reported the source."""
+    name: str
+    """Of the group, or the repository; empty for events that do not name it."""
     answers: Answers
     people: int
     useful: int
     not_useful: int
+    before: Answers | None
+    """The answers of the span of the same length just before, as far as known."""
+    periods: tuple[tuple[date, int], ...]
+    """The first day of each period with tasks, and how many it had."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,6 +354,8 @@ class Counts:
     """Events that were lost: too many waited to be sent, or the disk was full."""
     untold_tasks: int
     """Ambiguous and unmatched tasks whose text was not recorded."""
+    uncounted: int
+    """Events of a database that the server has not counted yet."""
     newest: date | None
     """The day of the newest event, in the report or not."""
 
@@ -357,6 +374,7 @@ class UsageReport:
     """The span of the same length just before; None if nothing is known of it."""
     periods: tuple[PeriodAnswers, ...]
     gaps: tuple[Gap, ...]
+    unrecorded: Unrecorded
     rivalries: tuple[Rivalry, ...]
     skills: tuple[SkillUse, ...]
     unserved: tuple[Unserved, ...] | None
@@ -365,8 +383,10 @@ class UsageReport:
     scripts: tuple[ScriptUse, ...]
     releases: tuple[Release, ...]
     refreshes: Refreshes
-    sources: tuple[SourceUse, ...] | None = None
-    """None if the events are not from a database, as with the fleet."""
+    groups: tuple[PartUse, ...] | None = None
+    """The most frequent first; None if no event names a group."""
+    sources: tuple[PartUse, ...] | None = None
+    """The same of sources; None if no server has reported any, as with the fleet."""
     fleet: Fleet | None = None
     effect: CommitEffect | None = None
     """None if no commit was asked for."""

@@ -111,6 +111,11 @@ class UsageRow:
     """The commit that was served; empty if the event does not name it."""
     data: Mapping[str, Any]
 
+    @property
+    def group(self) -> str:
+        """The group whose event it is; empty if none is named."""
+        return self.text("group")
+
     def text(self, name: str, most: int = MOST_NAME) -> str:
         """Return a text of the data, safe to show; empty if there is none."""
         return tidy(self.data.get(name), most)

@@ -3,6 +3,7 @@
 import logging
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,20 @@ def test_servers_that_start_together_make_the_tables_once(
 
     said = [process.communicate()[1].decode() for process in started]
     assert [process.returncode for process in started] == [0] * 3, said
+
+
+def test_two_databases_of_one_process_are_made_at_once(tmp_path: Path) -> None:
+    stores = [
+        EventStore(open_engine(f"sqlite:///{tmp_path / name}", tmp_path))
+        for name in ("one.db", "two.db", "three.db", "four.db")
+    ]
+
+    with ThreadPoolExecutor(len(stores)) as threads:
+        list(threads.map(EventStore.prepare, stores))
+
+    assert [list(each.events()) for each in stores] == [[]] * len(stores)
+    for each in stores:
+        each.close()
 
 
 def test_events_of_an_older_schema_stay(address: str, tmp_path: Path) -> None:

@@ -1,20 +1,30 @@
-"""Figures of whole days, which a report keeps so that it need not count again.
+"""Figures of days, which a report keeps so that it need not count again.
 
 Rule: what is kept of a day counts as long as the day has as many events as it was made
-of. Events are added and deleted, and never changed.
+of. Events are added and deleted, and never changed. If a day has more, what is kept and
+the events that were received since are the whole day, if they are as many.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import ColumnElement, Select, and_, func, select
 
 from skills_mcp.analytics.collector.event_store import EventStore
 from skills_mcp.analytics.collector.event_tables import events, heartbeats, kept_days
 
 _MOST_HEARTBEATS = 20_000  # each names its commits, and others name them, too
 _MOST_COMMITS = 5  # that a message names
+
+_HEAD = (
+    kept_days.c.day,
+    kept_days.c.events,
+    kept_days.c.received_until,
+    kept_days.c.totals,
+    kept_days.c.body,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +34,22 @@ class KeptDay:
     day: date
     events: int
     """How many events they were made of."""
+    received_until: datetime | None
+    """When the last of these events was received; None if that is not known."""
     totals: bytes
     body: bytes
+    unfinished: bytes
+    """What may still change if the day gets more events."""
+
+
+@dataclass(frozen=True, slots=True)
+class DayReading:
+    """How many events of a day were read, and how many it has at the same moment."""
+
+    read: int
+    events: int
+    received_until: datetime | None
+    """When the last of those that were read was received."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,37 +100,75 @@ class DayArchive:
         counted = {}
         with self._store.reading() as connection:
             for day in _days(first, last):
-                begin = datetime.combine(day, time.min, UTC)
-                in_day = (
-                    events.c.happened_at >= begin,
-                    events.c.happened_at < begin + timedelta(days=1),
-                )
-                found = connection.execute(
-                    select(func.count()).select_from(events).where(*in_day)
-                )
+                found = connection.execute(_count(day))
                 counted[day] = found.scalar_one()
         return {day: count for day, count in counted.items() if count}
+
+    def read(
+        self,
+        day: date,
+        take: Callable[[Mapping[str, Any]], None],
+        *,
+        after: datetime | None = None,
+    ) -> DayReading:
+        """Hand over the events of a day, in no order, and count all that it has.
+
+        Args:
+            day: In UTC.
+            take: Is called with each event.
+            after: Hands only those over that were received later.
+
+        Raises:
+            EventStoreError: The database cannot be reached.
+        """
+        received = events.c.received_at
+        wanted = and_(_is_of(day), received > after) if after else _is_of(day)
+        number, until = 0, after
+        with self._store.reading(is_snapshot=True) as connection:
+            total = connection.execute(_count(day)).scalar_one()
+            for moment, event in self._store.select(connection, wanted):
+                take(event)
+                number += 1
+                until = max(until or moment, moment)
+        return DayReading(number, total, until)
 
     def load(
         self, first: date, last: date, *, totals_only: bool = False
     ) -> Iterator[KeptDay]:
         """Iterate over what is kept of some days; some may be out of date.
 
+        `unfinished` is left out.
+
         Raises:
             EventStoreError: The database cannot be reached.
         """
-        columns = [kept_days.c.day, kept_days.c.events, kept_days.c.totals]
-        if not totals_only:
-            columns.append(kept_days.c.body)
+        columns = [each for each in _HEAD if each is not kept_days.c.body]
         wanted = (
-            select(*columns)
+            select(*(columns if totals_only else _HEAD))
             .where(kept_days.c.day.between(first, last))
             .where(kept_days.c.layout == self._layout)
             .order_by(kept_days.c.day)
         )
         with self._store.reading() as connection:
             for row in connection.execution_options(yield_per=1).execute(wanted):
-                yield KeptDay(row[0], row[1], row[2], b"" if totals_only else row[3])
+                day, number, until, totals = row[:4]
+                body = b"" if totals_only else row[4]
+                yield KeptDay(day, number, until, totals, body, b"")
+
+    def find(self, day: date) -> KeptDay | None:
+        """Return all that is kept of a day.
+
+        Raises:
+            EventStoreError: The database cannot be reached.
+        """
+        wanted = (
+            select(*_HEAD, kept_days.c.unfinished)
+            .where(kept_days.c.day == day)
+            .where(kept_days.c.layout == self._layout)
+        )
+        with self._store.reading() as connection:
+            row = connection.execute(wanted).one_or_none()
+        return KeptDay(*row) if row else None
 
     def name_commits(self, first: date, last: date) -> dict[str, str]:
         """Return the repository, or else the mount, of each commit that was served.
@@ -155,12 +217,25 @@ class DayArchive:
             "day": kept.day,
             "layout": self._layout,
             "events": kept.events,
+            "received_until": kept.received_until,
             "totals": kept.totals,
             "body": kept.body,
+            "unfinished": kept.unfinished,
         }
         with self._store.writing() as connection:
-            connection.execute(delete(kept_days).where(kept_days.c.day == kept.day))
-            connection.execute(insert(kept_days), row)
+            self._store.replace(connection, row, kept_days)
+
+
+def _is_of(day: date) -> ColumnElement[bool]:
+    begin = datetime.combine(day, time.min, UTC)
+    moment = events.c.happened_at
+    if day == date.max:
+        return moment >= begin
+    return and_(moment >= begin, moment < begin + timedelta(days=1))
+
+
+def _count(day: date) -> Select[int]:
+    return select(func.count()).select_from(events).where(_is_of(day))
 
 
 def _days(first: date, last: date) -> Iterator[date]:

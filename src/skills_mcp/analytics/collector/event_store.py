@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     Engine,
     RowMapping,
+    Select,
     Table,
     create_engine,
     delete,
@@ -106,12 +108,11 @@ class EventStore:
         Raises:
             EventStoreError: The database cannot be reached, or refuses them.
         """
-        now = datetime.now(UTC)
         # In one order, so that two servers with the same events do not lock each other.
-        rows = [
-            _to_row(each, now) for each in sorted(received, key=lambda e: e.event_id)
-        ]
+        ordered = sorted(received, key=lambda each: each.event_id)
         with self.writing() as connection:
+            now = datetime.now(UTC)  # after waiting for others, who are before this one
+            rows = [_to_row(each, now) for each in ordered]
             stored = self._insert(connection, rows) if rows else 0
             for beat in sorted(beats, key=lambda each: each.server_id):
                 stored += self._upsert(connection, beat, now)
@@ -144,9 +145,14 @@ class EventStore:
             end = _start_of(last + timedelta(days=1))
             wanted = wanted.where(events.c.happened_at < end)
         with self.reading() as connection:
-            found = connection.execution_options(yield_per=_ROWS).execute(wanted)
-            for row in found.mappings():
-                yield _to_event(row)
+            for _, event in _fetch(connection, wanted):
+                yield event
+
+    def select(
+        self, connection: Connection, condition: ColumnElement[bool]
+    ) -> Iterator[tuple[datetime, Mapping[str, Any]]]:
+        """Iterate over some events, and when each was received."""
+        return _fetch(connection, select(events).where(condition))
 
     def fleet(self, since: datetime) -> tuple[Heartbeat, ...]:
         """Return the newest heartbeat of each server that was heard from since then.
@@ -210,14 +216,19 @@ class EventStore:
         self._engine.dispose()
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
+    def reading(self, *, is_snapshot: bool = False) -> Iterator[Connection]:
         """Yield a connection for questions of other modules.
+
+        Args:
+            is_snapshot: Whether all answers are of the same moment.
 
         Raises:
             EventStoreError: The database cannot be reached, or refuses a question.
         """
         self.prepare()
         with self._translated(), self._engine.connect() as connection:
+            if is_snapshot and not _is_sqlite(self._engine):  # SQLite does so anyway
+                connection.execution_options(isolation_level="REPEATABLE READ")
             yield connection
 
     @contextmanager
@@ -259,14 +270,30 @@ class EventStore:
             "transport": beat.transport,
             "sources": [asdict(each) for each in beat.sources],
         }
-        statement = self._insert_into(heartbeats).values(row)
+        return self.replace(connection, row, heartbeats, newest="happened_at")
+
+    def replace(
+        self,
+        connection: Connection,
+        row: Mapping[str, Any],
+        table: Table,
+        *,
+        newest: str = "",
+    ) -> int:
+        """Store a row in place of the one with its key; return how many were stored.
+
+        Args:
+            connection: One that writes.
+            row: All columns.
+            table: Has a primary key.
+            newest: The column that has to be greater than before; empty for none.
+        """
+        statement = self._insert_into(table).values(row)
         given = statement.excluded
         statement = statement.on_conflict_do_update(
-            index_elements=[heartbeats.c.server_id, heartbeats.c.day],
-            set_={
-                name: given[name] for name in row if name not in {"server_id", "day"}
-            },
-            where=given.happened_at > heartbeats.c.happened_at,
+            index_elements=list(table.primary_key.columns),
+            set_={n: given[n] for n in row if not table.c[n].primary_key},
+            where=given[newest] > table.c[newest] if newest else None,
         )
         done = connection.execute(statement, execution_options=_COUNTED)
         return max(0, done.rowcount)
@@ -364,6 +391,14 @@ def _describe(error: Exception) -> str:
     said = getattr(error, "orig", None) or error
     lines = str(said).strip().splitlines() or [type(said).__name__]
     return redact_remembered(lines[0])
+
+
+def _fetch(
+    connection: Connection, wanted: Select[Any]
+) -> Iterator[tuple[datetime, Mapping[str, Any]]]:
+    found = connection.execution_options(yield_per=_ROWS).execute(wanted)
+    for row in found.mappings():
+        yield row["received_at"], _to_event(row)
 
 
 def _to_row(received: ReceivedEvent, now: datetime) -> dict[str, Any]:

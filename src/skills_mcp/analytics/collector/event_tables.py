@@ -86,5 +86,7 @@ kept_days = Table(
     Column("events", Integer, nullable=False),
     Column("totals", LargeBinary, nullable=False),
     Column("body", LargeBinary, nullable=False),
+    Column("received_until", UtcTime),
+    Column("unfinished", LargeBinary),
 )
 """The figures of a day, so that a report does not read its events again."""

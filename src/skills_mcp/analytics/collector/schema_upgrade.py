@@ -5,6 +5,7 @@ one of a new version has changed the tables already, and after a step back.
 """
 
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +30,9 @@ _LOCK_KEY = 0x736B696C6C73
 
 # A revision of a large table may take minutes, and the other replicas wait for it.
 _WAIT_SECONDS = 300.0
+
+# Alembic keeps what it works on in a module: one database of a process at a time.
+_alembic = threading.Lock()
 
 
 def upgrade_schema(engine: Engine, revision: str = "head") -> None:
@@ -55,7 +59,8 @@ def upgrade_schema(engine: Engine, revision: str = "head") -> None:
         elif current != ours[0]:
             configuration.attributes["connection"] = connection
             configuration.attributes["version_table"] = _VERSION_TABLE
-            command.upgrade(configuration, revision)
+            with _alembic:
+                command.upgrade(configuration, revision)
             logger.info("The tables of events were made or changed")
 
 

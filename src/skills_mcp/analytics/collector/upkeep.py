@@ -2,7 +2,7 @@
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import anyio
@@ -26,23 +26,26 @@ _FIRST_RETRY_SECONDS = 30.0
 
 
 class Upkeep:
-    """Makes the tables, and deletes events that are older than the retention.
+    """Makes the tables, deletes old events, and counts new ones for the report.
 
     Args:
         store: The database.
         retention_days: Read before each round.
-        pause_seconds: Between two deletions of one round.
+        keep_days: Counts the events of one day with each step.  Blocking.
+        pause_seconds: Between two deletions, and between two days, of one round.
     """
 
     def __init__(
         self,
         store: EventStore,
         retention_days: Callable[[], int],
+        keep_days: Callable[[EventStore], Iterator[object]],
         *,
         pause_seconds: float = _PAUSE_SECONDS,
     ) -> None:
         self._store = store
         self._retention_days = retention_days
+        self._keep_days = keep_days
         self._pause_seconds = pause_seconds
 
     async def run(self) -> None:
@@ -51,6 +54,7 @@ class Upkeep:
             seconds = _INTERVAL_SECONDS
             try:
                 await self.prune()
+                await self.keep_days()
             except EventStoreError as error:
                 logger.error("Events cannot be stored now: %s", error)  # noqa: TRY400
                 seconds = _FIRST_RETRY_SECONDS
@@ -72,3 +76,15 @@ class Upkeep:
         if total:
             logger.info("Events older than the retention were deleted: %d", total)
         return total
+
+    async def keep_days(self) -> None:
+        """Keep the figures of days with new events, so that a page need not count.
+
+        Raises:
+            EventStoreError: The database cannot be used.
+        """
+        days = self._keep_days(self._store)
+        while True:
+            if await anyio.to_thread.run_sync(next, days, None) is None:
+                return
+            await anyio.sleep(self._pause_seconds)

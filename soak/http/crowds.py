@@ -16,7 +16,8 @@ from tests.http_server import HttpServer, served
 from tests.support import PATIENCE_SECONDS
 
 _TASK = {"context": "add a login form to the React application"}
-_PATIENT = {"http": {"request_timeout_seconds": 1}}
+# Longer than a call takes beside other tests: a refusal is too short to fill a buffer.
+_PATIENT = {"http": {"request_timeout_seconds": 4}}
 _FEW = {"http": {"max_concurrent_requests": 4, "max_waiting_requests": 8}}
 _END_SECONDS = 10.0
 _SMALL_BUFFER_BYTES = 4_096

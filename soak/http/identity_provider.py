@@ -60,11 +60,14 @@ def find_port() -> int:
 class IdentityProvider:
     """Where it listens, and what starts and ends it."""
 
-    def __init__(self, installed: Path, resource: str) -> None:
+    def __init__(
+        self, installed: Path, resource: str, people: Path | None = None
+    ) -> None:
         self.port = find_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.resource = resource
         self._installed = installed
+        self._people = [people] if people else []
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, *keys: dict[str, Any]) -> None:
@@ -73,7 +76,10 @@ class IdentityProvider:
         path = self._installed / "keys.json"
         path.write_text(json.dumps({"keys": keys}))
         self._process = subprocess.Popen(
-            ["node", _SCRIPT, self._installed, str(self.port), path, self.resource],
+            [
+                *("node", _SCRIPT, str(self._installed), str(self.port), str(path)),
+                *(self.resource, *map(str, self._people)),
+            ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

@@ -10,6 +10,14 @@ import yaml
 
 from skills_mcp.config import Layer, Settings
 from skills_mcp.identity.access_tokens import MAX_CHARACTERS
+from skills_mcp.identity.principal import (
+    EVENTS,
+    FEEDBACK,
+    READ,
+    REFRESH,
+    REPORT,
+    UPLOAD,
+)
 from skills_mcp.server.http.sign_in import check_sign_in
 from tests.docs.pages import DOCS, codes, prose, table
 from tests.identity.issuer import Issuer, running_issuer
@@ -57,7 +65,7 @@ def test_the_page_names_the_scopes_and_the_answers() -> None:
     scopes = [codes(row["Scope"])[0] for row in table(prose(PAGE)) if "Scope" in row]
     answers = [row["Answer"] for row in table(prose(PAGE)) if "Answer" in row]
 
-    assert scopes == ["skills:read", "skills:feedback", "skills:refresh"]
+    assert scopes == [READ, FEEDBACK, REFRESH, REPORT, EVENTS, UPLOAD]
     assert [each.split()[0] for each in answers] == ["401", "401", "400", "403", "503"]
 
 

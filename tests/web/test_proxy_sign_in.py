@@ -3,16 +3,14 @@
 from typing import Any
 
 import pytest
-from starlette.responses import Response
-from starlette.testclient import TestClient
 
 from skills_mcp.config import Grant, TrustedHeader
 from skills_mcp.errors import ConfigError
 from skills_mcp.identity.browser_session import SessionSeal
-from skills_mcp.identity.principal import READ
+from skills_mcp.identity.principal import READ, REPORT
 from skills_mcp.web.proxy_sign_in import ProxySignIn, parse_proxies
 from skills_mcp.web.visitors import Visitor
-from tests.web.visiting import KEY, show
+from tests.web.visiting import KEY
 
 GRANTS = (
     Grant(allow=("*",)),
@@ -26,12 +24,13 @@ def find(client: str, *headers: tuple[str, str], **rules: Any) -> Visitor | None
         user="X-Forwarded-User",
         groups="X-Forwarded-Groups",
         groups_claim="teams",
+        scopes="X-Forwarded-Scopes",
         proxies=rules.get("proxies", ("10.0.0.5", "fd00::/64")),
     )
     seal = SessionSeal(KEY, hours=1, idle_minutes=5, grants=GRANTS)
     raw = [(name.lower().encode(), value.encode("latin-1")) for name, value in headers]
     scope = {"type": "http", "path": "/", "client": (client, 1), "headers": raw}
-    return ProxySignIn(section, seal, GRANTS, show).find(scope)
+    return ProxySignIn(section, seal, GRANTS).find(scope)
 
 
 ADA = ("X-Forwarded-User", "ada@example.com")
@@ -49,6 +48,16 @@ def test_the_proxy_names_a_person_and_the_groups(client: str) -> None:
     assert visitor.principal.access.grants == ((("*",), ()), (("pay/**",), ()))
     assert visitor.form_token
     assert not visitor.can_sign_out
+
+
+def test_the_proxy_says_who_may_do_more_than_read() -> None:
+    visitor = find(
+        "10.0.0.5", ADA, ("X-Forwarded-Scopes", "skills:report,openid email")
+    )
+
+    assert visitor
+    assert visitor.principal
+    assert visitor.principal.scopes == {READ, REPORT}
 
 
 @pytest.mark.parametrize("client", ["10.0.0.6", "127.0.0.1", "fd01::7", "socket"])
@@ -96,10 +105,9 @@ def test_a_proxy_is_an_address_and_never_all_of_them(given: str, reason: str) ->
 def test_a_person_whom_no_proxy_names_is_told_what_to_do() -> None:
     section = TrustedHeader(user="X-Forwarded-User", proxies=("10.0.0.5",))
     seal = SessionSeal(KEY, hours=1, idle_minutes=5, grants=None)
-    sign_in = ProxySignIn(section, seal, None, show)
+    sign_in = ProxySignIn(section, seal, None)
 
-    answer: Response = sign_in.turn_away({"type": "http", "path": "/", "headers": []})
+    notice = sign_in.turn_away({"type": "http", "path": "/", "headers": []})
 
-    assert answer.status_code == 401
-    page = TestClient(answer).get("/").text
-    assert "The proxy in front of this server names no one" in page
+    assert notice.status == 401
+    assert "The proxy in front of this server names no one" in notice.message

@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any, Protocol
 
 from skills_mcp.errors import InvalidArgumentsError
-from skills_mcp.skills.visibility import Listed, Patterns
+from skills_mcp.skills.visibility import Listed, Patterns, clean
 
 MAX_SCOPE_PATTERNS = 32
 """In one request; a header is short, and each pattern is tried on every skill."""
@@ -21,6 +21,8 @@ MAX_PATTERN_CHARACTERS = 256
 """In one pattern of a request: longer than most paths."""
 
 _ALL = ("**",)
+
+_EVERY = frozenset({"*", "**"})  # a star of a pattern stands for slashes, too
 
 _KEY_DIGITS = 16  # of two different texts, one in 10^19 has the same
 
@@ -57,6 +59,16 @@ class Access:
     """The patterns that a request narrows its skills to; empty for all."""
     within: "Access | None" = None
     """What was narrowed: no more is seen than this shows."""
+
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether no skill can be hidden from the caller, whatever it is called."""
+        if self.within and not self.within.is_unlimited:
+            return False
+        return self.grants is None or any(
+            not deny and not _EVERY.isdisjoint(map(clean, allow))
+            for allow, deny in self.grants
+        )
 
     def sees(self, listed: Listed) -> bool:
         """Whether a skill exists for this caller."""

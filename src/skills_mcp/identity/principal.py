@@ -7,9 +7,11 @@ from skills_mcp.identity.access import EVERYTHING, Access
 READ = "skills:read"
 REFRESH = "skills:refresh"
 FEEDBACK = "skills:feedback"
+REPORT = "skills:report"
 EVENTS = "skills:events"
+UPLOAD = "skills:upload"
 
-SCOPES = (READ, REFRESH, FEEDBACK, EVENTS)
+SCOPES = (READ, REFRESH, FEEDBACK, REPORT, EVENTS, UPLOAD)
 """What a token can permit, the least first."""
 
 
@@ -32,10 +34,16 @@ class Principal:
         return scope in self.scopes
 
 
-OPERATOR = Principal("", "", frozenset(SCOPES) - {EVENTS}, EVERYTHING)
+OPERATOR = Principal("", "", frozenset(SCOPES) - {EVENTS, UPLOAD}, EVERYTHING)
 """The caller on standard input: the person who has started the server."""
 
 
-def derive_anonymous(access: Access) -> Principal:
-    """Return a caller without sign-in, who may do everything with these skills."""
-    return replace(OPERATOR, access=access)
+def derive_anonymous(access: Access, *, may_upload: bool = False) -> Principal:
+    """Return a caller without sign-in, who may do everything with these skills.
+
+    Args:
+        access: What the caller sees.
+        may_upload: Whether the caller may add skills, too.
+    """
+    scopes = OPERATOR.scopes | ({UPLOAD} if may_upload else set())
+    return replace(OPERATOR, scopes=scopes, access=access)

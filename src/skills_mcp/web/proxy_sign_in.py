@@ -9,16 +9,14 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from starlette.datastructures import Headers
-from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import Scope
 
 from skills_mcp.config import Grant, TrustedHeader
 from skills_mcp.errors import ConfigError
 from skills_mcp.identity.access import derive_access
 from skills_mcp.identity.browser_session import SessionSeal
-from skills_mcp.identity.principal import READ, Principal
-from skills_mcp.web.notice_page import Notice, ShowNotice
+from skills_mcp.identity.principal import READ, SCOPES, Principal
+from skills_mcp.web.notice_page import Notice
 from skills_mcp.web.visitors import Visitor
 
 logger = logging.getLogger(__name__)
@@ -36,7 +34,6 @@ class ProxySignIn:
         rules: Which proxy, and which headers.
         seal: Makes the tokens of forms.
         grants: Which callers see which skills; None for all.
-        show: Shows a message.
     """
 
     def __init__(
@@ -44,12 +41,10 @@ class ProxySignIn:
         rules: TrustedHeader,
         seal: SessionSeal,
         grants: Sequence[Grant] | None,
-        show: ShowNotice,
     ) -> None:
         self._rules = rules
         self._seal = seal
         self._grants = grants
-        self._show = show
         self._proxies = parse_proxies(rules.proxies)
 
     def find(self, scope: Scope) -> Visitor | None:
@@ -70,23 +65,27 @@ class ProxySignIn:
         claims = {"sub": person, self._rules.groups_claim: list(filter(None, groups))}
         access = derive_access(self._grants, claims)
         return Visitor(
-            principal=Principal(person, ISSUER, frozenset({READ}), access),
+            principal=Principal(person, ISSUER, self._find_scopes(headers), access),
             name=person,
             form_token=self._seal.form_token(f"{ISSUER}\0{person}"),
         )
 
-    def turn_away(self, scope: Scope) -> Response:
+    def _find_scopes(self, headers: Headers) -> frozenset[str]:
+        name = self._rules.scopes
+        listed = headers.getlist(name) if name else []
+        named = {each for line in listed for each in line.replace(",", " ").split()}
+        return frozenset({READ, *named.intersection(SCOPES)})
+
+    def turn_away(self, scope: Scope) -> Notice:
         """Say that the proxy has named nobody."""
-        return self._show(
-            Request(scope),
-            Notice(
-                title="You are not signed in",
-                message="The proxy in front of this server names no one. Open this "
-                "page by the address that your organisation gave you.",
-                link="/",
-                link_text="Try again",
-                status=401,
-            ),
+        del scope
+        return Notice(
+            title="You are not signed in",
+            message="The proxy in front of this server names no one. Open this "
+            "page by the address that your organisation gave you.",
+            link="/",
+            link_text="Try again",
+            status=401,
         )
 
     def _is_proxy(self, scope: Scope) -> bool:

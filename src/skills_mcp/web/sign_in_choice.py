@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from starlette.responses import Response
 from starlette.types import Scope
 
 from skills_mcp.config import Config, Grant, Http, Web
@@ -17,7 +16,7 @@ from skills_mcp.files.kept_key import load_key, read_key
 from skills_mcp.identity.browser_session import SessionSeal
 from skills_mcp.identity.open_id import OpenIdClient
 from skills_mcp.text.redaction import remember_secret
-from skills_mcp.web.notice_page import ShowNotice
+from skills_mcp.web.notice_page import Notice, ShowNotice
 from skills_mcp.web.proxy_sign_in import ProxySignIn, parse_proxies
 from skills_mcp.web.sign_in_routes import CALLBACK, OpenIdSignIn
 from skills_mcp.web.visitors import BrowserSignIn, Visitor
@@ -43,8 +42,8 @@ class NoSignIn:
         """Return a person without a name."""
         return self._program if scope["path"].startswith("/api/") else self._visitor
 
-    def turn_away(self, scope: Scope) -> Response:
-        """Turn nobody away."""
+    def turn_away(self, scope: Scope) -> Notice:
+        """Turn nobody away, which is never asked for."""
         raise NotImplementedError(scope["path"])
 
 
@@ -73,7 +72,7 @@ def choose_sign_in(
         return None
     seal = _open_seal(web, grants, key_file)
     if is_proxied:
-        return ProxySignIn(web.trusted_header, seal, grants, show)
+        return ProxySignIn(web.trusted_header, seal, grants)
     if not web.client_id:
         return NoSignIn(seal)
     client = OpenIdClient(http.auth, web, _load_secret(web.client_secret_file))

@@ -76,6 +76,7 @@ class OpenIdSignIn:
         self._grants = grants
         self._needed = sorted({name for each in grants or () for name in each.when})
         self._show = show
+        self._prefix = urlsplit(http.base_url).path.rstrip("/")
         self._is_secure = urlsplit(http.base_url).scheme == "https"
         # With this prefix no other host of the domain can set it (RFC 6265bis).
         self._cookie = f"{'__Host-' if self._is_secure else ''}skills_session"
@@ -106,22 +107,19 @@ class OpenIdSignIn:
             cookies=(self._write(renewed),) if renewed else (),
         )
 
-    def turn_away(self, scope: Scope) -> Response:
+    def turn_away(self, scope: Scope) -> Response | Notice:
         """Return the way to the provider, or what a form says that comes too late."""
-        url = derive_sign_in_url(scope)
+        url = self._prefix + derive_sign_in_url(scope, self._prefix)
         if "hx-request" in Headers(scope=scope):
             return Response(status_code=401, headers={"HX-Redirect": url})
         if scope["method"] in {"GET", "HEAD"}:
             return RedirectResponse(url, 303, headers={"Cache-Control": "no-store"})
-        return self._show(
-            Request(scope),
-            Notice(
-                title="Your session has ended",
-                message="Nothing was changed. Sign in, then send the form again.",
-                link=SIGN_IN,
-                link_text="Sign in",
-                status=401,
-            ),
+        return Notice(
+            title="Your session has ended",
+            message="Nothing was changed. Sign in, then send the form again.",
+            link=SIGN_IN,
+            link_text="Sign in",
+            status=401,
         )
 
     async def begin(self, request: Request) -> Response:
@@ -143,7 +141,7 @@ class OpenIdSignIn:
             _name_attempt(attempt.state),
             sealed,
             max_age=ATTEMPT_SECONDS,
-            path=SIGN_IN,
+            path=self._prefix + SIGN_IN,
             secure=self._is_secure,
             httponly=True,
             samesite="lax",  # the provider sends the browser back
@@ -162,17 +160,18 @@ class OpenIdSignIn:
         except ProviderUnavailableError as error:
             answer = self._say_away(request, error)
         else:
-            answer = RedirectResponse(parse_local_path(kept["next"]), 303)
+            wanted = parse_local_path(kept["next"])
+            answer = RedirectResponse(self._prefix + wanted, 303)
             answer.headers.append("Set-Cookie", cookie)
         answer.headers["Cache-Control"] = "no-store"
-        answer.delete_cookie(name, path=SIGN_IN)
+        answer.delete_cookie(name, path=self._prefix + SIGN_IN)
         return answer
 
     async def show_sign_out(self, request: Request) -> Response:
         """Say that a person is signed out, if that is so."""
         visitor: Visitor | None = request.scope.get(VISITOR_KEY)
         if visitor:
-            return RedirectResponse("/", 303)
+            return RedirectResponse(f"{self._prefix}/", 303)
         return self._show(
             request,
             Notice(
@@ -186,7 +185,8 @@ class OpenIdSignIn:
     async def sign_out(self, request: Request) -> Response:
         """End the session here, and at the provider if it offers that."""
         if VISITOR_KEY not in request.scope:
-            return RedirectResponse(SIGN_OUT, 303)
+            return RedirectResponse(self._prefix + SIGN_OUT, 303)
+        del request.scope[VISITOR_KEY]  # the page names no one any more
         back = f"{self._base(request)}{SIGN_OUT}"
         url = await anyio.to_thread.run_sync(
             self._client.sign_out_url, back, limiter=self._waiting

@@ -11,11 +11,13 @@ from typing import Protocol
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skills_mcp.identity.principal import PRINCIPAL_KEY, Principal
+from skills_mcp.web.notice_page import Notice, ask_for_notice
 
 logger = logging.getLogger(__name__)
 
@@ -32,8 +34,21 @@ SIGN_IN, SIGN_OUT = "/sign-in", "/sign-out"
 
 _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 
+# Programs ask there, and bring what signs them in.
+_PROGRAM_PATHS = ("/.well-known/", "/hooks/")
+
 # They show no skill; without them nobody could sign in.
 _OPEN_PATHS = ("/static/", f"{SIGN_IN}/")
+
+
+_REFUSED_FORM = Notice(
+    title="This form was not sent",
+    message="It did not come from a page that this server has shown to you, so nothing "
+    "was changed. Open the page anew, and send it again.",
+    link="/",
+    link_text="To the catalogue",
+    status=403,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +73,7 @@ class BrowserSignIn(Protocol):
         """Return who has sent a request; None if that is not known."""
         ...
 
-    def turn_away(self, scope: Scope) -> Response:
+    def turn_away(self, scope: Scope) -> Response | Notice:
         """Return what a person sees who has to sign in first."""
         ...
 
@@ -70,7 +85,6 @@ class Visitors:
         pages: Answers people.
         guarded: Answers all others, and everything that is not for browsers.
         sign_in: Tells who uses a browser.
-        refuse_form: Answers a form that no page of this server has sent.
     """
 
     def __init__(
@@ -78,12 +92,10 @@ class Visitors:
         pages: ASGIApp,
         guarded: ASGIApp,
         sign_in: BrowserSignIn,
-        refuse_form: Response,
     ) -> None:
         self._pages = pages
         self._guarded = guarded
         self._sign_in = sign_in
-        self._refuse_form = refuse_form
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or turn it away."""
@@ -92,7 +104,7 @@ class Visitors:
             return
         visitor = self._sign_in.find(scope)
         if visitor is None:
-            await self._choose_for_strangers(scope)(scope, receive, send)
+            await self._answer_stranger(scope, receive, send)
             return
         if visitor.form_token and scope["method"] not in _SAFE_METHODS:
             given, receive = await _read_form_token(scope, receive)
@@ -100,7 +112,8 @@ class Visitors:
                 given.encode("utf-8", "replace"), visitor.form_token.encode()
             ):
                 logger.info("Refused a form without the token of its page")
-                await self._refuse_form(scope, receive, send)
+                asked = ask_for_notice(scope, _REFUSED_FORM)
+                await self._pages(asked, receive, send)
                 return
         scope[VISITOR_KEY] = visitor
         app = self._guarded
@@ -109,21 +122,34 @@ class Visitors:
             app = self._pages
         await app(scope, receive, _kept_private(scope, send, visitor.cookies))
 
-    def _choose_for_strangers(self, scope: Scope) -> ASGIApp:
+    async def _answer_stranger(
+        self, scope: Scope, receive: Receive, send: Send
+    ) -> None:
         path: str = scope["path"]
         if path in {SIGN_IN, SIGN_OUT} or path.startswith(_OPEN_PATHS):
-            return self._pages
+            await self._pages(scope, receive, send)
+            return
         if path.startswith("/api/"):
-            return self._guarded  # which says how programs sign in
-        return self._sign_in.turn_away(scope)
+            await self._guarded(scope, receive, send)  # it says how programs sign in
+            return
+        answer = self._sign_in.turn_away(scope)
+        if isinstance(answer, Notice):
+            await self._pages(ask_for_notice(scope, answer), receive, send)
+        else:
+            await answer(scope, receive, send)
 
 
-def derive_sign_in_url(scope: Scope) -> str:
-    """Return where a person signs in who then comes back to the page of a request."""
+def derive_sign_in_url(scope: Scope, prefix: str = "") -> str:
+    """Return where a person signs in who then comes back to the page of a request.
+
+    Args:
+        scope: The request.
+        prefix: What stands in front of the paths that the browser knows.
+    """
     path, query = scope["path"], scope["query_string"].decode("latin-1")
     if headers := Headers(scope=scope).get("hx-current-url"):
         parts = urlsplit(headers)  # the page, not the part of it that is asked for
-        path, query = parts.path, parts.query
+        path, query = parts.path.removeprefix(prefix), parts.query
     wanted = f"{path}?{query}" if query else path
     return f"{SIGN_IN}?next={quote(wanted, safe='/')}"
 
@@ -147,7 +173,7 @@ def _is_for_browsers(scope: Scope) -> bool:
     if scope["type"] != "http":
         return False
     path: str = scope["path"]
-    if path in {"/mcp", "/events"} or path.startswith("/.well-known/"):
+    if path in {"/mcp", "/events"} or path.startswith(_PROGRAM_PATHS):
         return False
     return "authorization" not in Headers(scope=scope)
 
@@ -159,8 +185,11 @@ async def _read_form_token(scope: Scope, receive: Receive) -> tuple[str, Receive
     messages: list[Message] = []
     while not messages or messages[-1].get("more_body"):
         messages.append(await receive())  # `Admission` bounds it
-    async with Request(scope, _replay(messages, receive)).form() as form:
-        token = form.get(FORM_FIELD)
+    try:
+        async with Request(scope, _replay(messages, receive)).form() as form:
+            token = form.get(FORM_FIELD)
+    except MultiPartException:
+        token = None
     return token if isinstance(token, str) else "", _replay(messages, receive)
 
 

@@ -10,7 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import anyio.to_thread
@@ -34,7 +34,9 @@ from skills_mcp.identity.principal import (
     EVENTS,
     PRINCIPAL_KEY,
     READ,
+    REPORT,
     SCOPES,
+    UPLOAD,
     Principal,
     derive_anonymous,
 )
@@ -46,12 +48,12 @@ from skills_mcp.identity.signing_keys import (
 from skills_mcp.server.core_tools import CORE_TOOLS
 from skills_mcp.server.http.addresses import is_loopback
 from skills_mcp.server.http.protected_resource import (
-    EVENTS_PATH,
     PATH,
     ProtectedResource,
     ResourceMetadata,
 )
 from skills_mcp.server.http.refusals import refuse
+from skills_mcp.skills.model import printable
 
 logger = logging.getLogger(__name__)
 
@@ -121,9 +123,17 @@ def signed_in(app: ASGIApp, http: Http, grants: Grants | None) -> ASGIApp:
         grants: Which callers see which skills; None for all.
     """
     if not http.auth.issuer:
-        return AnonymousCallers(app, grants)
+        return AnonymousCallers(app, grants, may_upload=_is_of_this_machine(http))
     resource = ProtectedResource(http)
     return ResourceMetadata(SignIn(app, http, grants, resource), resource)
+
+
+def _is_of_this_machine(http: Http) -> bool:
+    """Whether only this machine can call: no proxy passes on what others ask."""
+    if http.trust_proxy_headers or not is_loopback(http.host):
+        return False
+    named = urlsplit(http.base_url).hostname if http.base_url else http.host
+    return is_loopback(named or "")
 
 
 class AnonymousCallers:
@@ -132,11 +142,15 @@ class AnonymousCallers:
     Args:
         app: The application behind it.
         grants: Those without a condition apply.
+        may_upload: Whether these callers may add skills.
     """
 
-    def __init__(self, app: ASGIApp, grants: Grants | None) -> None:
+    def __init__(
+        self, app: ASGIApp, grants: Grants | None, *, may_upload: bool = False
+    ) -> None:
         self._app = app
         self._grants = grants
+        self._may_upload = may_upload
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer or refuse a request."""
@@ -148,7 +162,7 @@ class AnonymousCallers:
         except InvalidArgumentsError as error:
             await _refuse_narrowing(error)(scope, receive, send)
             return
-        scope[PRINCIPAL_KEY] = derive_anonymous(access)
+        scope[PRINCIPAL_KEY] = derive_anonymous(access, may_upload=self._may_upload)
         await self._app(scope, receive, send)
 
 
@@ -298,10 +312,11 @@ class SignIn:
         Raises:
             _RefusedError: The token lacks a scope.
         """
-        first = _first_scope(scope)
-        if not principal.may(first):
-            raise self._forbidden(scope, principal, first)
-        if first != READ:
+        needed_first = _needed_scopes(scope)
+        for each in needed_first:
+            if not principal.may(each):
+                raise self._forbidden(scope, principal, each)
+        if needed_first != (READ,):
             return receive
         if scope["method"] != "POST" or principal.scopes.issuperset(_MCP_SCOPES):
             return receive
@@ -318,7 +333,8 @@ class SignIn:
     def _unauthorised(
         self, scope: Scope, error: str = "", description: str = ""
     ) -> "_RefusedError":
-        asked = [EVENTS] if _first_scope(scope) == EVENTS else None
+        needed = _needed_scopes(scope)
+        asked = None if needed == (READ,) else needed
         headers = self._resource.challenge(scope, error, description, asked)
         code = error.upper() or "SIGN_IN_NEEDED"
         said = description or "This server needs a token of your identity provider"
@@ -331,6 +347,11 @@ class SignIn:
     ) -> "_RefusedError":
         """Ask for the missing scope beside those that the next token must not lose."""
         description = f"The request needs the scope {needed}"
+        if needed == UPLOAD:
+            logger.warning(
+                "Refused an upload of %s, who lacks the scope %s",
+                *(printable(principal.subject), UPLOAD),
+            )
         headers = self._resource.challenge(
             scope,
             "insufficient_scope",
@@ -349,9 +370,17 @@ class SignIn:
         return [*(scope for scope in SCOPES if scope in wanted), *foreign]
 
 
-def _first_scope(scope: Scope) -> str:
-    """Return the scope that a request needs before its body is looked at."""
-    return EVENTS if scope["path"] == EVENTS_PATH else READ
+def _needed_scopes(scope: Scope) -> tuple[str, ...]:
+    """Return the scopes that a request needs before its body is looked at."""
+    match scope["path"]:
+        case "/events":
+            return (EVENTS,)
+        case "/api/skills/upload-install":
+            return (UPLOAD,)
+        case "/report" | "/api/report":
+            return READ, REPORT
+        case _:
+            return (READ,)
 
 
 class _RefusedError(Exception):

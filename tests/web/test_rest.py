@@ -1,4 +1,5 @@
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -6,23 +7,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from openapi_spec_validator import validate
+from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from skills_mcp.analytics.collector.event_store import open_event_store
+from skills_mcp.analytics.received_event import parse_received
 from skills_mcp.identity.access import EVERYTHING, Access
-from skills_mcp.identity.principal import PRINCIPAL_KEY, derive_anonymous
+from skills_mcp.identity.principal import (
+    PRINCIPAL_KEY,
+    READ,
+    Principal,
+    derive_anonymous,
+)
 from skills_mcp.library import SkillLibrary
 from skills_mcp.web import create_site
 from skills_mcp.web.rest import rest_routes
-from tests.support import open_library, skill_text, write, write_skill
+from skills_mcp.web.upload_install import upload_routes
+from tests.support import open_library, skill_text, wait_for, write, write_skill
+from tests.usage.happenings import missed, served
 
 ROUTE = re.compile(r"\{(\w+):path\}")
 
 
-def let_in(app: ASGIApp, access: Access) -> ASGIApp:
-    """Return the pages as one caller gets them."""
+def let_in(app: ASGIApp, caller: Access | Principal) -> ASGIApp:
+    """Return the pages as one caller gets them, or one without sign-in."""
+    principal = caller if isinstance(caller, Principal) else derive_anonymous(caller)
 
     async def bound(scope: Scope, receive: Receive, send: Send) -> None:
-        scope[PRINCIPAL_KEY] = derive_anonymous(access)
+        scope[PRINCIPAL_KEY] = principal
         await app(scope, receive, send)
 
     return bound
@@ -80,7 +92,8 @@ def test_the_document_is_valid_and_has_every_route(library: SkillLibrary) -> Non
     document = ask_site(library, "/api/openapi.json").json()
 
     validate(document)
-    routes = {ROUTE.sub(r"{\1}", each.path) for each in rest_routes()}
+    every = [*rest_routes(), *upload_routes()]
+    routes = {ROUTE.sub(r"{\1}", each.path) for each in every}
     assert routes - {"/api/openapi.json"} == set(document["paths"])
 
 
@@ -252,3 +265,88 @@ def test_a_skill_text_is_served_as_it_is(tmp_path: Path) -> None:
     reply = ask_site(open_library(tmp_path), "/api/skills/x/preview").json()
 
     assert reply["content"] == "<b>&amp;</b>"
+
+
+def test_the_owner_is_whom_the_author_names(tmp_path: Path) -> None:
+    write_skill(tmp_path, "web/login.md", owner="Team Web")
+    write(
+        tmp_path / "pdf/SKILL.md",
+        "---\nname: pdf\ndescription: PDF forms\nmetadata:\n  author: Ada\n---\nFill.",
+    )
+    write_skill(tmp_path, "api/errors.md")
+    library = open_library(tmp_path)
+
+    reply = ask_site(library, "/api/skills").json()
+    hers = ask_site(library, "/api/skills", EVERYTHING, owner="Team Web").json()
+
+    owners = {each["value"]: each["count"] for each in reply["facets"]["owner"]}
+    assert owners == {".": 1, "Ada": 1, "Team Web": 1}
+    assert [each["path"] for each in hers["skills"]] == ["web/login"]
+    assert hers["skills"][0]["origin"] == "org"
+    assert ask_site(library, "/api/skills/pdf/preview").json()["owner"] == "Ada"
+
+
+def test_the_report_of_programs_is_that_of_the_page(
+    library: SkillLibrary, tmp_path: Path
+) -> None:
+    from jsonschema import Draft202012Validator
+
+    store = open_event_store(f"sqlite:///{tmp_path / 'events.db'}", tmp_path)
+    moment = {"timestamp": datetime.now(UTC).isoformat()}
+    happened = (served("pdf", group="web"), missed("a haiku", near=["pdf"]))
+    store.store([parse_received(each | moment) for each in happened])
+    with TestClient(let_in(create_site(library, store), EVERYTHING)) as client:
+        document = client.get("/api/openapi.json").json()
+        reply = client.get("/api/report", params={"days": 7, "area": "pdf"}).json()
+        refused = [
+            client.get("/api/report", params=each).json()["error"]
+            for each in ({"days": "0"}, {"day": "7"}, {"around": "beef"})
+        ]
+    narrow = let_in(create_site(library, store), Access(((("pdf",), ()),)))
+    with TestClient(narrow) as client:
+        narrowed = client.get("/api/report").json()
+    store.close()
+
+    schema = {"$ref": "#/components/schemas/ReportReply", **document}
+    Draft202012Validator(schema).validate(reply)
+    assert {each["name"] for each in reply["groups"]} == {"", "web"}
+    assert [each["task"] for each in reply["gaps"]] == ["a haiku"]
+    assert {each["code"] for each in refused} == {"INVALID_ARGUMENTS"}
+    assert (narrowed["gaps"], narrowed["groups"]) == ([], None)
+    assert ask_site(library, "/api/report").status_code == 404
+
+
+def test_the_report_is_for_those_with_its_scope(
+    library: SkillLibrary, tmp_path: Path
+) -> None:
+    store = open_event_store(f"sqlite:///{tmp_path / 'events.db'}", tmp_path)
+    reader = Principal("ada", "https://login", frozenset({READ}), EVERYTHING)
+    with TestClient(let_in(create_site(library, store), reader)) as client:
+        page, reply = client.get("/report"), client.get("/api/report")
+        catalogue = client.get("/").text
+    store.close()
+
+    assert (page.status_code, reply.status_code) == (403, 403)
+    assert "skills:report" in page.text
+    assert reply.json()["error"]["code"] == "INSUFFICIENT_SCOPE"
+    assert ">Report<" not in catalogue
+
+
+def test_used_is_what_agents_got_as_soon_as_it_is_counted(
+    library: SkillLibrary, tmp_path: Path
+) -> None:
+    store = open_event_store(f"sqlite:///{tmp_path / 'events.db'}", tmp_path)
+    moment = datetime.now(UTC).isoformat()
+    store.store([parse_received({**served("pdf"), "timestamp": moment})])
+    with TestClient(let_in(create_site(library, store), EVERYTHING)) as client:
+        wait_for(lambda: "used" in client.get("/api/skills").json()["facets"])
+
+        used = client.get("/api/skills", params={"used": "yes"}).json()
+        page = client.get("/").text
+    store.close()
+
+    assert [each["path"] for each in used["skills"]] == ["pdf"]
+    counts = {each["value"]: each["count"] for each in used["facets"]["used"]}
+    assert counts == {"yes": 1, "no": len(library.skills) - 1}
+    assert "By agents" in page
+    assert "used" not in ask_site(library, "/api/skills").json()["facets"]

@@ -8,15 +8,22 @@ from pydantic.json_schema import JsonSchemaMode
 
 from skills_mcp.about import __version__
 from skills_mcp.library.browsing import FACETS, MAX_BROWSED
-from skills_mcp.web.rest_replies import PreviewReply, RefusalReply, SkillListReply
+from skills_mcp.web.rest_replies import (
+    PreviewReply,
+    RefusalReply,
+    ReportReply,
+    SkillListReply,
+    UploadReply,
+)
+from skills_mcp.web.usage_page import MOST_DAYS
 
 _SERIALISED: JsonSchemaMode = "serialization"
 
 _REFUSALS = {
     "400": "A parameter cannot be read.",
     "401": "The token is missing or refused; where sign-in is configured.",
-    "403": "The operator does not offer the skill.",
-    "404": "There is no such skill or file for this caller.",
+    "403": "The operator does not offer the skill, or the token lacks a scope.",
+    "404": "There is no such skill or file for this caller, or no event is kept.",
     "503": "Nothing is loaded yet, or the server is busy. Try again.",
 }
 
@@ -24,7 +31,8 @@ _FACET_MEANINGS = {
     "source": "Where the source stands in the tree; `.` for the top.",
     "area": "The first folder of the path; `.` for none.",
     "format": "`package` or `rule`.",
-    "owner": "`org`, `repo` or `user`.",
+    "owner": "The person or team that the author names; `.` for none.",
+    "origin": "`org`, `repo` or `user`: whose skill it is.",
     "problems": "`yes` or `no`.",
     "used": "`yes` or `no`, where it is known.",
 }
@@ -32,7 +40,7 @@ _FACET_MEANINGS = {
 
 def derive_document() -> Mapping[str, Any]:
     """Return the document."""
-    kinds = (SkillListReply, PreviewReply, RefusalReply)
+    kinds = (SkillListReply, PreviewReply, UploadReply, ReportReply, RefusalReply)
     inputs = [(kind, _SERIALISED, TypeAdapter(kind)) for kind in kinds]
     _, schemas = TypeAdapter.json_schemas(
         inputs, by_alias=True, ref_template="#/components/schemas/{model}"
@@ -47,8 +55,10 @@ def derive_document() -> Mapping[str, Any]:
         },
         "paths": {
             "/api/skills": {"get": _list_operation()},
+            "/api/skills/upload-install": {"post": _upload_operation()},
             "/api/skills/{path}/preview": {"get": _preview_operation()},
             "/api/skills/{path}/files/{file}": {"get": _file_operation()},
+            "/api/report": {"get": _report_operation()},
         },
         "components": {
             "schemas": schemas["$defs"],
@@ -99,6 +109,48 @@ def _file_operation() -> Mapping[str, Any]:
         "responses": {
             **_responses({"description": "The file.", "content": content}),
             "413": _refusal("The file is larger than `assets.max_size_bytes`."),
+        },
+    }
+
+
+def _report_operation() -> Mapping[str, Any]:
+    days = {"type": "integer", "minimum": 1, "maximum": MOST_DAYS, "default": 30}
+    return {
+        "operationId": "readReport",
+        "summary": "Return what agents asked for, for callers with skills:report",
+        "parameters": [
+            _query("days", "The number of days, up to today in UTC.", days),
+            _query("area", "The part of the tree whose skills the lists have."),
+            _query("around", "A commit, or how it begins, to compare around."),
+        ],
+        "responses": _responses(_json(ReportReply)),
+    }
+
+
+def _upload_operation() -> Mapping[str, Any]:
+    archive = {
+        "type": "string",
+        "format": "binary",
+        "description": "A .zip or .tar.gz of one skill, called by its kind.",
+    }
+    form = {"type": "object", "required": ["file"], "properties": {"file": archive}}
+    return {
+        "operationId": "uploadSkill",
+        "summary": "Add a skill from an archive, where the operator allows it",
+        "requestBody": {
+            "required": True,
+            "content": {"multipart/form-data": {"schema": form}},
+        },
+        "responses": {
+            "201": _json(UploadReply),
+            "400": _refusal("There is no archive in the body."),
+            "401": _refusal(_REFUSALS["401"]),
+            "403": _refusal("The caller lacks the scope `skills:upload`."),
+            "404": _refusal("The operator lets no one add skills."),
+            "409": _refusal("The folder cannot take it; what was there still is."),
+            "413": _refusal("The request is larger than `http.max_body_bytes`."),
+            "422": _refusal("The archive is unsafe, damaged, or holds no skill."),
+            "503": _refusal(_REFUSALS["503"]),
         },
     }
 

@@ -18,8 +18,9 @@ from skills_mcp.library import SkillLibrary
 from skills_mcp.library.browsing import FACETS, MAX_BROWSED, BrowseRequest
 from skills_mcp.skills.assets import FileContent
 from skills_mcp.web.open_api import derive_document
-from skills_mcp.web.page import library_of
+from skills_mcp.web.page import find_used, library_of
 from skills_mcp.web.rest_replies import derive_list, derive_preview, render_reply
+from skills_mcp.web.usage_page import send_report
 
 _DEFAULT_LIMIT = 50
 _PARAMETERS = frozenset({"q", "limit", "cursor", "scope", *FACETS})
@@ -42,6 +43,7 @@ def rest_routes() -> list[Route]:
         Route("/api/skills", _list_skills),
         Route("/api/skills/{path:path}/preview", _preview_skill),
         Route("/api/skills/{path:path}/files/{file:path}", _send_file),
+        Route("/api/report", send_report),
     ]
 
 
@@ -67,6 +69,7 @@ def _list_skills(request: Request) -> Response:
             chosen={name: asked[name] for name in FACETS if asked.get(name)},
             cursor=asked.get("cursor"),
             limit=_parse_limit(asked.get("limit", "")),
+            used_paths=find_used(request),
         )
     )
     return _reply(derive_list(page))

@@ -5,11 +5,15 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, TypeAdapter
 
+from skills_mcp.authoring.intake.uploads import AddedPackage
 from skills_mcp.library.browsing import BrowsedPage, SkillFormat
 from skills_mcp.library.preview import SkillPreview
-from skills_mcp.skills.model import Scope, Skill
+from skills_mcp.skills.model import Level, Scope, Skill
+from skills_mcp.usage import UsageReport
 
 _COMMIT = "The commit of its source; null for a folder."
+
+_OWNER = "The person or team that its author names; empty if none."
 
 Reply = TypeVar("Reply")
 
@@ -26,7 +30,8 @@ class SkillSummary:
         str, Field(description="Where its source stands in the tree; `.` for the top.")
     ]
     area: Annotated[str, Field(description="The first folder of its path, or `.`.")]
-    owner: Scope
+    owner: Annotated[str, Field(description=_OWNER)]
+    origin: Scope
     always_apply: bool
     commit: Annotated[str | None, Field(description=_COMMIT)]
     problems: Annotated[int, Field(description="How many problems its file has.")]
@@ -91,7 +96,8 @@ class PreviewReply:
     name: str
     description: str
     format: SkillFormat
-    owner: Scope
+    owner: Annotated[str, Field(description=_OWNER)]
+    origin: Scope
     keywords: list[str]
     examples: list[str]
     commit: Annotated[str | None, Field(description=_COMMIT)]
@@ -121,6 +127,50 @@ class PreviewReply:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedProblem:
+    """What a check of the package has found."""
+
+    file: str
+    line: int
+    level: Level
+    rule: str
+    reason: str
+    hint: Annotated[str, Field(description="What to write instead.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UploadReply:
+    """A skill that was added."""
+
+    skill_id: Annotated[
+        str, Field(alias="skillId", description="What its folder is called.")
+    ]
+    path: Annotated[str, Field(description="Its place in the tree.")]
+    name: str
+    description: str
+    digest: Annotated[str, Field(description="The SHA-256 of the archive.")]
+    file_inventory: Annotated[FileInventory, Field(alias="fileInventory")]
+    current_version: Annotated[
+        str,
+        Field(
+            alias="currentVersion",
+            description="When it was put in place, in UTC, such as 20260212-143000.",
+        ),
+    ]
+    replaced_version: Annotated[
+        str | None,
+        Field(
+            alias="replacedVersion",
+            description="The version before, which is kept; null if it is new.",
+        ),
+    ]
+    is_active: Annotated[
+        bool, Field(alias="isActive", description="Whether agents get it now.")
+    ]
+    problems: list[CheckedProblem]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RefusalDetail:
     """Why a request was refused, in the words of the tools."""
 
@@ -147,6 +197,7 @@ def derive_list(page: BrowsedPage) -> SkillListReply:
                 source=each.source,
                 area=each.area,
                 owner=each.owner,
+                origin=each.origin,
                 always_apply=each.always_apply,
                 commit=each.commit,
                 problems=each.problems,
@@ -162,6 +213,13 @@ def derive_list(page: BrowsedPage) -> SkillListReply:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportReply(UsageReport):
+    """What agents asked for, and what they got."""
+
+    notes: Annotated[tuple[str, ...], Field(description="What the report lacks.")]
+
+
 def derive_preview(preview: SkillPreview) -> PreviewReply:
     """Return the reply about one skill."""
     skill, place = preview.skill, preview.provenance
@@ -170,7 +228,8 @@ def derive_preview(preview: SkillPreview) -> PreviewReply:
         name=skill.name,
         description=skill.description,
         format=preview.format,
-        owner=skill.scope,
+        owner=skill.owner,
+        origin=skill.scope,
         keywords=list(skill.keywords),
         examples=list(skill.examples),
         commit=place.commit,
@@ -195,6 +254,33 @@ def derive_preview(preview: SkillPreview) -> PreviewReply:
         current_version=place.commit or preview.digest,
         is_active=True,
         also_at=list(preview.other_places),
+    )
+
+
+def derive_upload(done: AddedPackage, *, is_served: bool) -> UploadReply:
+    """Return the reply about a skill that was added."""
+    package = done.package
+    return UploadReply(
+        skill_id=package.name,
+        path=done.path,
+        name=package.skill.name,
+        description=package.description,
+        digest=package.digest,
+        file_inventory=_derive_inventory(package.skill, "package"),
+        current_version=done.version,
+        replaced_version=done.replaced,
+        is_active=is_served,
+        problems=[
+            CheckedProblem(
+                file=each.file,
+                line=each.line,
+                level=each.level,
+                rule=each.rule,
+                reason=each.reason,
+                hint=each.hint,
+            )
+            for each in package.problems
+        ],
     )
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from skills_mcp.authoring.validation.markdown import read_bytes
 from skills_mcp.authoring.validation.rules import enumerate_shortly
 from skills_mcp.errors import PackageRefusedError
 from skills_mcp.files.paths import is_safe_name
-from skills_mcp.skills.model import Problem, Skill
+from skills_mcp.skills.model import Problem, Skill, Stamp
 from skills_mcp.skills.package import derive_slug, is_main, parse_package
 from skills_mcp.text.rendering import shorten
 
@@ -30,6 +30,8 @@ class OfferedPackage:
     name: str
     """What the folder will be called."""
     description: str
+    skill: Skill
+    """As a server reads it; its path is where it lay in the archive."""
     files: tuple[tuple[str, int], ...]
     """Every path with its size in bytes, in order."""
     problems: tuple[Problem, ...]
@@ -55,14 +57,15 @@ def offered(archive: Path) -> Iterator[OfferedPackage]:
             top = _find_top([file.path for file in files])
             wanted = [file for file in files if file.path.startswith(top)]
             unpack(wanted, top, unpacked)
-        yield _look(unpacked, top.strip("/"), _read_digest(archive), wanted, top)
+        yield _look(unpacked, top.strip("/"), read_digest(archive), wanted, top)
 
 
 def _look(
     unpacked: Path, called: str, digest: str, files: Sequence[PackedFile], top: str
 ) -> OfferedPackage:
     main = next(each.name for each in unpacked.iterdir() if is_main(each.name))
-    skill = _read_skill(unpacked, main, called)
+    sizes = {each.path.removeprefix(top): each.size_bytes for each in files}
+    skill = _read_skill(unpacked, main, called, sizes)
     name = derive_slug(skill.name)
     if not is_safe_name(name) or len(name) > _MAX_NAME:
         raise PackageRefusedError(
@@ -77,19 +80,22 @@ def _look(
     missing = [p for p in problems if p.rule in _NEEDED and p.level == "error"]
     if missing:
         raise PackageRefusedError(f"{main} {missing[0].reason}: {missing[0].hint}")
-    sizes = ((each.path.removeprefix(top), each.size_bytes) for each in files)
+    listed = tuple(sorted(sizes.items()))
     return OfferedPackage(
-        name, skill.description, tuple(sorted(sizes)), problems, digest, folder
+        name, skill.description, skill, listed, problems, digest, folder
     )
 
 
-def _read_skill(folder: Path, main: str, called: str) -> Skill:
+def _read_skill(
+    folder: Path, main: str, called: str, sizes: Mapping[str, int]
+) -> Skill:
     raw = read_bytes(folder, main)
     if raw is None:
         raise PackageRefusedError(f"{main} is too large to be read. Shorten it")
     path = derive_slug(called or "skill")
     text = raw.decode("utf-8", "replace")
-    skill, problems = parse_package(text, file=main, path=path, files={})
+    stamps = {file: Stamp(size, 0, 0) for file, size in sorted(sizes.items())}
+    skill, problems = parse_package(text, file=main, path=path, files=stamps)
     if skill is None:
         said = f"{problems[0].reason}: {problems[0].hint}" if problems else "is empty"
         raise PackageRefusedError(f"{main} {said}")
@@ -111,6 +117,7 @@ def _find_top(paths: Sequence[str]) -> str:
     )
 
 
-def _read_digest(archive: Path) -> str:
+def read_digest(archive: Path) -> str:
+    """Return the SHA-256 of an archive, in hexadecimal.  Blocking."""
     with archive.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()

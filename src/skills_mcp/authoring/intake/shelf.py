@@ -92,6 +92,14 @@ class SkillShelf:
             return ()
         return tuple(sorted((n for n in found if n[:1].isdigit()), reverse=True))
 
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the skills of which earlier versions are kept."""
+        try:
+            found = sorted(each.name for each in (self._home / "versions").iterdir())
+        except OSError:
+            return ()
+        return tuple(name for name in found if self.versions(name))
+
     @contextmanager
     def _changing(self, name: str) -> Iterator[Path]:
         """Yield the folder of a skill's versions, repaired, while no other changes."""
@@ -144,6 +152,11 @@ class SkillShelf:
                     f"{each} has the same name but for case or accents. Rename it, "
                     "and add the package again"
                 )
+
+
+def name_version(moment: datetime) -> str:
+    """Return what a version is called that was put in place at a time of UTC."""
+    return moment.strftime(_STAMP)
 
 
 def _write_beside(package: Path, versions: Path, now: datetime) -> Path:
@@ -208,9 +221,9 @@ def _call_exchange(first: bytes, second: bytes) -> int:
 def _keep(folder: Path, versions: Path) -> str:
     """Name a folder by its time, and return that name."""
     moment = datetime.fromtimestamp(folder.lstat().st_mtime, UTC)
-    while (versions / moment.strftime(_STAMP)).exists():
+    while (versions / name_version(moment)).exists():
         moment += timedelta(seconds=1)
-    version = moment.strftime(_STAMP)
+    version = name_version(moment)
     folder.rename(versions / version)
     sync_folder(versions)
     return version

@@ -8,7 +8,6 @@ import pytest
 
 from skills_mcp import DISTRIBUTION, __version__
 from skills_mcp.cli.logs import shared_level
-from skills_mcp.cli.options import readable_errors
 from tests.cli.conftest import Run
 from tests.clients import ServerProcess
 from tests.packages import package_text
@@ -90,12 +89,21 @@ def test_a_name_as_on_github_is_answered_with_its_url(
     assert "Did you mean" not in there.stderr
 
 
-def test_an_interrupt_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended, readable_errors():
+def test_an_interrupt_says_what_was_stopped(
+    invoke: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(**_: object) -> None:
         raise KeyboardInterrupt
 
-    assert ended.value.code == 1
-    assert capsys.readouterr().err.strip() == "skills-mcp: interrupted"
+    monkeypatch.setattr("skills_mcp.cli.build_application", stop)
+
+    done = invoke("sync", "--repo", "https://git.invalid/skills.git")
+
+    assert done.returncode == 130
+    assert done.stderr.strip() == (
+        "skills-mcp: sync was interrupted. What was served before is unchanged; run "
+        "it again to start over."
+    )
 
 
 def test_it_says_its_version(run: Run) -> None:
@@ -144,7 +152,7 @@ def test_a_wrong_setting_is_named_with_its_file_and_what_is_allowed(
 ) -> None:
     file = write(home / ".skills-mcp/config.yaml", text)
 
-    done = invoke(SKILLS_DIR=str(SKILLS_CONTENT))
+    done = invoke("tree", SKILLS_DIR=str(SKILLS_CONTENT))
 
     assert done.returncode == 3
     assert str(file) in done.stderr
@@ -156,7 +164,7 @@ def test_every_wrong_setting_is_named_at_once(invoke: Run, tmp_path: Path) -> No
     text = "a: 1\nassets: {max_size_bytes: -1}\nsources: [{}]"
     file = write(tmp_path / "mine.yaml", text)
 
-    done = invoke("--config", str(file), SKILLS_DIR=str(SKILLS_CONTENT))
+    done = invoke("tree", "--config", str(file), SKILLS_DIR=str(SKILLS_CONTENT))
 
     assert done.returncode == 3
     assert "unknown key a" in done.stderr
@@ -169,14 +177,15 @@ def test_a_configuration_file_that_is_not_there_is_an_error(
 ) -> None:
     file = tmp_path / "nothing.yaml"
 
-    done = invoke("--config", str(file), SKILLS_DIR=str(SKILLS_CONTENT))
+    done = invoke("tree", "--config", str(file), SKILLS_DIR=str(SKILLS_CONTENT))
 
     assert done.returncode == 3
     assert str(file) in done.stderr
 
 
 def test_a_wrong_environment_variable_is_named(invoke: Run) -> None:
-    done = invoke(SKILLS_DIR=str(SKILLS_CONTENT), REFRESH_INTERVAL_MINUTES="soon")
+    environment = {"REFRESH_INTERVAL_MINUTES": "soon"}
+    done = invoke("tree", SKILLS_DIR=str(SKILLS_CONTENT), **environment)
 
     assert done.returncode == 3
     assert "REFRESH_INTERVAL_MINUTES" in done.stderr
@@ -339,7 +348,7 @@ def test_a_repository_on_the_command_line_beats_a_folder_in_the_environment(
     assert "from-git" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["serve", "sync", "test"])
+@pytest.mark.parametrize("command", ["tree", "sync", "test"])
 @pytest.mark.parametrize("address", ["ext::touch alarm", "git://x.invalid/a"])
 def test_an_address_that_is_never_fetched_is_a_wrong_setting(
     invoke: Run, command: str, address: str

@@ -264,6 +264,20 @@ def test_an_empty_folder_is_told_what_a_skill_is(invoke: Run, tmp_path: Path) ->
     assert "No skill was found" not in hidden.stdout
 
 
+def test_a_wrong_subfolder_is_the_first_thing_that_is_said(
+    invoke: Run, upstream: Upstream
+) -> None:
+    upstream.commit({"skills/one.md": skill_text()})
+    here = str(upstream.work)
+
+    fetched = invoke("tree", "--repo", upstream.url, "--subfolder", "teams/web")
+    local = invoke("tree", "--skills-dir", here, "--subfolder", "teams/web")
+
+    assert "has no folder teams/web. Correct the subfolder" in fetched.stderr
+    assert "teams/web: is not there" in local.stdout
+    assert "correct the subfolder" in local.stdout
+
+
 def test_the_summary_counts_what_visibility_hides(invoke: Run, tmp_path: Path) -> None:
     write_skill(tmp_path, "skills/a.md")
     write_skill(tmp_path, "skills/b.md")

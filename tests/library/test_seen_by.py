@@ -1,5 +1,6 @@
 """A caller's every reply is that of a server that has only what this caller sees."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,8 +26,11 @@ from skills_mcp.identity.access import EVERYTHING, Access
 from skills_mcp.identity.principal import PRINCIPAL_KEY, derive_anonymous
 from skills_mcp.library.catalog import RENDERERS
 from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.server.replies import answered, render
-from skills_mcp.server.resources import Resources
+from skills_mcp.server.known_clients import ReplyRules, answering
+from skills_mcp.server.replies import answered
+from skills_mcp.server.reply_blocks import render
+from skills_mcp.server.resources import INDEX_URI, Resources
+from skills_mcp.server.skills_extension import SkillsExtension
 from skills_mcp.skills.model import SkillPath
 from skills_mcp.snapshots.changes import SkillChanges
 from tests.clients import TOOLS
@@ -47,6 +51,8 @@ SPECS = {spec.name: spec for spec in TOOLS}
 _TEXT = """react login post mortem postmortem kubernetes k8s deploy pdf form forms fill
 invoice refund python rust a tests incident data base database"""
 WORDS = tuple(_TEXT.split())
+
+AS_JSON = ReplyRules("json", 40_000)
 
 RULES = ("_root", "_index", "login", "refund", "react")
 PACKAGES = ("pdf", "forms", "login-forms")
@@ -212,19 +218,22 @@ async def call(library: SkillLibrary, tool: str, asked: Any) -> str:
     arguments = spec.arguments.model_validate(
         {name: value for name, value in asked.items() if value is not None}
     )
-    reply = await answered(spec.handler(library, arguments))
-    return render(reply, "json", 40_000).model_dump_json()
+    with answering(AS_JSON):
+        reply = await answered(spec.handler(library, arguments))
+    return render(reply, AS_JSON).model_dump_json()
 
 
 async def read_resources(
     library: SkillLibrary, access: Access, uris: Iterable[str]
 ) -> Iterator[str]:
-    resources = Resources(library, wait_seconds=1)
+    resources = Resources(library, read_seconds=1, list_seconds=1)
     request = SimpleNamespace(scope={PRINCIPAL_KEY: derive_anonymous(access)})
     context: Any = SimpleNamespace(protocol_version="2026-07-28", request=request)
     listed = await resources.list(context, PaginatedRequestParams())
-    said = [listed.model_dump_json()]
-    for uri in uris:
+    extension = SkillsExtension(library, read_seconds=1, list_seconds=1)
+    published = await extension.list(context, PaginatedRequestParams())
+    said = [listed.model_dump_json() + json.dumps(published)]
+    for uri in [INDEX_URI, *uris]:
         try:
             asked = ReadResourceRequestParams(uri=uri)
             said.append((await resources.read(context, asked)).model_dump_json())
@@ -250,7 +259,7 @@ def replies(
         uris = [f"skill://{name.removesuffix('.md')}/SKILL.md" for name in names]
         uris += [f"skill://{name}" for name in names]
         read = await read_resources(server.library, access, uris)
-        pairs = zip(["", *uris], read, strict=True)
+        pairs = zip(["", INDEX_URI, *uris], read, strict=True)
         said |= {f"resources {uri}": text for uri, text in pairs}
         return said
 

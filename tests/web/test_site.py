@@ -85,3 +85,15 @@ def test_a_caller_finds_no_hidden_skill_on_a_page(library: SkillLibrary) -> None
 
     assert ask_site(library, "/skills/one", access).status_code == 404
     assert "There is no skill yet" in ask_site(library, "/", access).text
+
+
+def test_a_person_who_finds_no_skill_is_not_sent_to_a_tool(
+    library: SkillLibrary,
+) -> None:
+    page = ask_site(library, "/skills/ui/on").text
+    program = ask_site(library, "/api/skills/ui/on/preview").text
+
+    assert "list_skills" in program
+    assert "list_skills" not in page
+    assert "The catalogue shows what there is." in page
+    assert 'href="/?q=on"' in page

@@ -19,7 +19,7 @@ AUTH = "skills/ui/react/auth"
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize(
-    "query", ["", "?view=origin", "?file=scripts/scaffold-auth.sh"]
+    "query", ["", "?view=origin", "?view=raw", "?file=scripts/scaffold-auth.sh"]
 )
 def test_a_skill_has_no_barrier_and_fits(
     site: Site, query: str, width: int, scheme: Scheme
@@ -53,6 +53,14 @@ def test_the_lines_are_those_of_the_file(site: Site) -> None:
     file = (SKILLS_CONTENT / "skills/ui/react/auth.md").read_text()
     body = file.partition("\n---\n")[2].strip().splitlines()
     assert [line.strip() for line in shown] == [line.strip() for line in body]
+
+
+def test_the_raw_file_is_that_of_its_author(site: Site) -> None:
+    page = site.open(f"{AUTH}?view=raw")
+
+    shown = page.locator("pre.code").first.inner_text()
+
+    assert shown.strip() == (SKILLS_CONTENT / f"{AUTH}.md").read_text().strip()
 
 
 def test_the_catalogue_leads_to_a_skill_and_its_files(site: Site) -> None:

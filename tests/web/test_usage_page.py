@@ -1,13 +1,21 @@
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import yaml
 from playwright.sync_api import Browser
+from starlette.testclient import TestClient
 
 from skills_mcp.analytics.collector.event_store import open_event_store
 from skills_mcp.analytics.received_event import parse_received
+from skills_mcp.identity.access import EVERYTHING
+from skills_mcp.identity.principal import OPERATOR, READ, REPORT
+from skills_mcp.library import SkillLibrary
+from skills_mcp.web import create_site
+from tests.support import SKILLS_CONTENT, open_library, wait_for, write
 from tests.usage.happenings import event, judged, missed, served, torn
 from tests.web.conftest import (
     WIDTHS,
@@ -16,8 +24,14 @@ from tests.web.conftest import (
     measure_overflow,
     opened_site,
 )
+from tests.web.test_rest import let_in
 
 COMMIT = "c" * 40
+
+
+@pytest.fixture
+def library() -> SkillLibrary:
+    return open_library(SKILLS_CONTENT)
 
 
 @pytest.fixture(scope="module")
@@ -88,3 +102,72 @@ def test_of_hidden_skills_no_name_and_no_task_is_shown(
     assert "api/<wbr>errors" in text
     for hidden in ("react", "secrets", "haiku", "hidden plan", COMMIT):
         assert hidden not in text
+
+
+def test_a_report_without_events_says_how_to_get_some(
+    browser: Browser, tmp_path: Path
+) -> None:
+    tokens = write(tmp_path / "tokens", f"{'a' * 40}\n")
+    empty = {
+        "database": f"sqlite:///{tmp_path / 'none.db'}",
+        "ingest_token_file": str(tokens),
+    }
+    with opened_site(browser, events=empty) as site:
+        page = site.open("report", width=390, scheme="dark")
+        lines = page.locator("pre").inner_text()
+
+        assert yaml.safe_load(lines)["analytics"]["endpoint"] == f"{site.url}events"
+        assert "token_file" in lines
+        assert find_barriers(page) == []
+        assert measure_overflow(page) == 0
+
+
+def test_a_report_of_other_days_leads_to_those_with_events(
+    library: SkillLibrary, tmp_path: Path
+) -> None:
+    store = open_event_store(f"sqlite:///{tmp_path / 'events.db'}", tmp_path)
+    old = (datetime.now(UTC) - timedelta(days=40)).isoformat()
+    store.store([parse_received({**missed("x"), "timestamp": old})])
+    with TestClient(let_in(create_site(library, store), EVERYTHING)) as client:
+        page = client.get("/report?days=7").text
+    store.close()
+
+    assert "/report?days=90" in page
+    assert "config.yaml" not in page
+
+
+def test_a_skill_says_how_often_agents_got_it_and_what_they_said(
+    browser: Browser, database: str
+) -> None:
+    with opened_site(browser, events={"database": database}) as site:
+        page = site.open("skills/ui/react/auth")
+        use = page.locator("section", has=page.get_by_text("Use in 13 weeks"))
+        while use.get_by_text("Being counted").count():
+            page.reload()
+
+        chart = use.get_by_role("img")
+        assert "Given to agents per week" in (chart.get_attribute("aria-label") or "")
+        assert chart.locator("rect").count() == 13
+        text = use.inner_text()
+        assert "40, 20 of them chosen" in text or "Given\n20" in text
+        assert "Did not help\n20" in text
+        assert use.get_by_text("the hidden plan").count() == 10
+        assert find_barriers(page) == []
+        unused = site.open("skills/security/secrets").locator("aside").inner_text()
+        assert "No agent has got it" in unused
+
+
+def test_comments_are_for_callers_with_the_scope_of_the_report(
+    library: SkillLibrary, database: str, tmp_path: Path
+) -> None:
+    store = open_event_store(database, tmp_path)
+    shown = {}
+    for scopes in (frozenset({READ}), frozenset({READ, REPORT})):
+        principal = replace(OPERATOR, scopes=scopes)
+        with TestClient(let_in(create_site(library, store), principal)) as client:
+            wait_for(lambda: "Did not help" in client.get("/skills/ui/react/auth").text)
+            text = client.get("/skills/ui/react/auth").text
+            shown[REPORT in scopes] = "the hidden plan" in text
+    store.close()
+
+    assert shown == {False: False, True: True}

@@ -17,14 +17,13 @@ from skills_mcp.identity.browser_session import SessionSeal
 from skills_mcp.identity.open_id import OpenIdClient
 from skills_mcp.identity.principal import PRINCIPAL_KEY, Principal
 from skills_mcp.server.http.sign_in import signed_in
-from skills_mcp.web.notice_page import Notice
+from skills_mcp.web.notice_page import Notice, notice_route
 from skills_mcp.web.sign_in_routes import OpenIdSignIn
 from skills_mcp.web.visitors import VISITOR_KEY, BrowserSignIn, Visitor, Visitors
 from tests.identity.issuer import Clock, Issuer
 from tests.server.http.listening import listening
 
 KEY = bytes(range(32))
-REFUSED = Response("no form of ours", 403)
 
 
 def show(_: Request, notice: Notice) -> Response:
@@ -62,8 +61,8 @@ def put_behind(
     """Return the pages behind a sign-in, as the server puts its own there."""
     own = sign_in.routes if isinstance(sign_in, OpenIdSignIn) else []
     every = Route("/{path:path}", say_who, methods=["GET", "POST"])
-    pages = Starlette(routes=[*own, every])
-    return Visitors(pages, signed_in(pages, http, grants), sign_in, REFUSED)
+    pages = Starlette(routes=[*own, notice_route(show), every])
+    return Visitors(pages, signed_in(pages, http, grants), sign_in)
 
 
 @contextmanager

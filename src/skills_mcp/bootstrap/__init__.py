@@ -31,6 +31,7 @@ from skills_mcp.config import (
     load_file,
     refuses_tracking,
 )
+from skills_mcp.config.unknown_variables import find_unknown_variables
 from skills_mcp.config.values import AlgorithmSetting
 from skills_mcp.embeddings import open_embedding
 from skills_mcp.errors import ConfigError, SyncError
@@ -51,6 +52,7 @@ __all__ = [
     "Options",
     "build",
     "collect_events",
+    "find_cookie_key_file",
     "find_secret",
     "load_rules",
     "open_record",
@@ -92,6 +94,8 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
     Raises:
         ConfigError: The operator has to change something before this can run.
     """
+    for unknown in find_unknown_variables(environment):
+        logger.warning("%s", unknown)
     home = _home(environment)
     file = _operator_file(options, home)
     settings = _open_settings(file, options, environment)
@@ -253,6 +257,11 @@ def _read_token(rules: Analytics, environment: Mapping[str, str], endpoint: str)
         return ""
     remember_secret(token)
     return token
+
+
+def find_cookie_key_file(environment: Mapping[str, str]) -> Path:
+    """Return where the key of the pages' cookies is kept if no setting says so."""
+    return _home(environment) / "web.key"
 
 
 def _open_settings(

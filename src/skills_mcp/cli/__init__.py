@@ -2,7 +2,8 @@
 
 Exit codes: 0 success, 1 `validate`, `test` or `status` found something, 2 wrong usage,
 3 the settings or the content cannot be used, 4 the sync failed, and there is no
-older content to show or `sync` itself was the command.
+older content to show or `sync` itself was the command, or `status` sees that syncs
+fail, 130 Ctrl-C.
 """
 
 import os
@@ -15,19 +16,23 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from skills_mcp.about import DISTRIBUTION, __version__
+from skills_mcp.bootstrap import Application, build
 from skills_mcp.cli.options import (
+    CONFIG_EXIT,
     add_options,
     algorithm_option,
     build_application,
     content_options,
     http_options,
     json_option,
+    print_error,
     prompt_test_options,
     read_options,
     readable_errors,
     report_options,
 )
 from skills_mcp.config import TOOLSETS
+from skills_mcp.errors import ConfigError
 from skills_mcp.processes.memory import (
     freeze_garbage_collector,
     garbage_collector_paused,
@@ -38,11 +43,17 @@ from skills_mcp.skills.scoping import Scoping
 
 if TYPE_CHECKING:
     from skills_mcp.library.catalog import CatalogStyle
+    from skills_mcp.server.wire import Wire
 
 _HELLO = (
     "Waiting for an MCP client on standard input; Ctrl-C ends it. To see the skills "
     "yourself: skills-mcp tree"
 )
+
+
+_INTERRUPTED_EXIT = 130  # as shells have it: 128 and the number of the signal
+
+_KEPT = " What was served before is unchanged; run it again to start over."
 
 
 class _DefaultToServe(click.Group):
@@ -53,6 +64,15 @@ class _DefaultToServe(click.Group):
         if not args or (args[0].startswith("-") and args[0] not in own):
             args = ["serve", *args]
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; Ctrl-C says what was stopped."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            name = ctx.invoked_subcommand or "skills-mcp"
+            click.echo(f"\nskills-mcp: {name} was interrupted.{_KEPT}", err=True)
+            ctx.exit(_INTERRUPTED_EXIT)
 
 
 _EXAMPLES = """\b
@@ -121,7 +141,7 @@ def serve(context: click.Context, /, *, transport: str, **given: Any) -> None:
     is_typed_at = sys.stdin.isatty()
     with claimed_wire() as wire:
         with garbage_collector_paused():
-            application = build_application(**given)
+            application = _build_for(wire, is_typed_at=is_typed_at, **given)
             import anyio
 
             from skills_mcp.server.app import create_server
@@ -134,6 +154,29 @@ def serve(context: click.Context, /, *, transport: str, **given: Any) -> None:
             click.echo(_HELLO, err=True)
         telemetry = find_telemetry(os.environ)
         anyio.run(serve_stdio, server, library, application.publisher, wire, telemetry)
+
+
+def _build_for(wire: "Wire", *, is_typed_at: bool, **given: Any) -> Application:
+    """Build the application, or tell a client what is wrong until it goes.
+
+    A host shows nothing of a server that ends at once; a person reads standard error.
+    """
+    with readable_errors():
+        try:
+            options, environment = read_options(**given)
+            return build(options, environment)
+        except ConfigError as error:
+            if is_typed_at:
+                raise
+            import anyio
+
+            from skills_mcp.server.stdio import serve_unconfigured
+            from skills_mcp.server.unconfigured import create_unconfigured_server
+
+            print_error(error)
+            server = create_unconfigured_server(error)
+            anyio.run(serve_unconfigured, server, wire, CONFIG_EXIT)
+            raise
 
 
 @program.command()
@@ -193,6 +236,21 @@ def catalog(
         print_catalog(application, wanted)
 
 
+@program.command("open")
+@click.option(
+    "--browser/--no-browser",
+    "is_shown",
+    default=True,
+    help="Open a browser, or only print the address.",
+)
+@content_options(log_level="error")
+def run_open(*, is_shown: bool, **given: Any) -> None:
+    """Look at your skills in a browser, on this machine alone."""
+    from skills_mcp.cli.open_pages import open_pages
+
+    open_pages(is_shown=is_shown, **given)
+
+
 @program.command()
 @json_option
 @click.option(
@@ -229,19 +287,31 @@ def status(*, as_json: bool, **given: Any) -> None:
     metavar="PLACE",
     help="The mount of the repository, if there are several.",
 )
+@click.option(
+    "--to",
+    metavar="COMMIT",
+    default="",
+    help="Go back to this commit instead of the previous one.",
+)
 @click.option("--resume", is_flag=True, help="Follow the repository again.")
+@json_option
 @content_options(log_level="error")
-def rollback(*, mount: str | None, resume: bool, **given: Any) -> None:
+def rollback(
+    *, mount: str | None, to: str, resume: bool, as_json: bool, **given: Any
+) -> None:
     """Go back to the previous commit (undo with --resume).
 
     Every server on this machine switches within seconds, and does not fetch this
     repository until you --resume.
     """
-    from skills_mcp.cli.rollback import print_rollback
+    from skills_mcp.cli.rollback import RollbackOptions, print_rollback
 
+    if to and resume:
+        raise click.UsageError("--to and --resume exclude each other.")
     application = build_application(**given)
+    wanted = RollbackOptions(mount=mount, to=to, is_resumed=resume)
     with readable_errors():
-        print_rollback(application, mount=mount, is_resumed=resume)
+        print_rollback(application, wanted, as_json=as_json)
 
 
 @program.command()

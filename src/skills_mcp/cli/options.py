@@ -288,6 +288,12 @@ _DATABASE_OPTIONS = (
 )
 """Of `report`: the events of all machines."""
 
+_by_option = click.option(
+    "--by",
+    type=click.Choice(["group", "source"]),
+    help="Print the main figures of each group of people, or of each source.",
+)
+
 
 def report_options(command: Command) -> Command:
     """Add what only `report` has."""
@@ -315,6 +321,7 @@ def report_options(command: Command) -> Command:
             "a folder; may be repeated.",
         ),
         *_DATABASE_OPTIONS,
+        _by_option,
         click.option(
             "--html",
             metavar="FILE",
@@ -327,8 +334,7 @@ def report_options(command: Command) -> Command:
     return command
 
 
-_INTERRUPTED_EXIT = 1
-_CONFIG_EXIT = 3
+CONFIG_EXIT = 3
 _SYNC_EXIT = 4
 
 _OWNER_AND_NAME = re.compile(r"[A-Za-z0-9][\w-]*/[A-Za-z0-9][\w.-]*")
@@ -423,17 +429,19 @@ def readable_errors() -> Iterator[None]:
     try:
         yield
     except SkillsError as error:
-        click.echo(f"skills-mcp: {error}", err=True)
+        print_error(error)
         sys.exit(_exit_code(error))
-    except KeyboardInterrupt:
-        click.echo("\nskills-mcp: interrupted", err=True)
-        sys.exit(_INTERRUPTED_EXIT)
+
+
+def print_error(error: SkillsError) -> None:
+    """Print what is wrong on standard error."""
+    click.echo(f"skills-mcp: {error}", err=True)
 
 
 def _exit_code(error: SkillsError) -> int:
     match error:
         case ConfigError():
-            return _CONFIG_EXIT
+            return CONFIG_EXIT
         case ContentError():
             return _SYNC_EXIT
         case _:

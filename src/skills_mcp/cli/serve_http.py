@@ -1,13 +1,14 @@
 """`skills-mcp --transport http`: one server for many callers."""
 
 import os
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 
 import anyio
 
 from skills_mcp.about import DISTRIBUTION
-from skills_mcp.bootstrap import Application, collect_events
+from skills_mcp.bootstrap import Application, collect_events, find_cookie_key_file
 from skills_mcp.cli.options import readable_errors
 from skills_mcp.config import Config
 from skills_mcp.errors import ConfigError
@@ -16,23 +17,36 @@ from skills_mcp.processes.memory import (
     garbage_collector_paused,
 )
 
-_NEEDED = ("alembic", "jwt", "prometheus_client", "sqlalchemy", "uvicorn")
+_NEEDED = ("alembic", "authlib", "jwt", "prometheus_client", "sqlalchemy", "uvicorn")
 
 
-def run_http(application: Application) -> None:
-    """Serve until a signal comes; the process ends here."""
+def run_http(
+    application: Application,
+    command: str = "--transport http",
+    on_open: Callable[[str], None] | None = None,
+) -> None:
+    """Serve until a signal comes; the process ends here.
+
+    Args:
+        application: What serves.
+        command: What was typed, for messages.
+        on_open: Called with the URL of the server as soon as it has skills; then it
+            is for the person who has started it alone.
+    """
     with readable_errors():
-        _require_extra()
+        _require_extra(command)
         from skills_mcp.server.app import create_server
         from skills_mcp.server.http.serving import serve_http
         from skills_mcp.server.telemetry import find_telemetry
-        from skills_mcp.web import create_site
+        from skills_mcp.web import open_web
 
         library = application.library
-        _refuse_discovery(library.config)
+        if on_open is None:
+            _refuse_discovery(library.config)
         with garbage_collector_paused():
             server = create_server(library, is_shared=True)
         collection = collect_events(application, os.environ)
+        web = open_web(library, collection.store, find_cookie_key_file(os.environ))
         freeze_garbage_collector()
         anyio.run(
             partial(
@@ -41,8 +55,9 @@ def run_http(application: Application) -> None:
                 library,
                 collection.publisher,
                 telemetry=find_telemetry(os.environ),
-                web=create_site(library, collection.store),
+                web=web,
                 store=collection.store,
+                on_open=on_open,
             )
         )
 
@@ -61,7 +76,7 @@ def _refuse_discovery(config: Config) -> None:
         )
 
 
-def _require_extra() -> None:
+def _require_extra(command: str) -> None:
     """Refuse to start without the packages that only HTTP needs.
 
     Raises:
@@ -69,6 +84,6 @@ def _require_extra() -> None:
     """
     if missing := [name for name in _NEEDED if find_spec(name) is None]:
         raise ConfigError(
-            f"--transport http needs {' and '.join(missing)}, which is not installed: "
+            f"{command} needs {' and '.join(missing)}, which is not installed: "
             f"pip install '{DISTRIBUTION}[http]'"
         )

@@ -84,8 +84,9 @@ def _summary(snapshot: Snapshot, states: Sequence[SourceState], *, hint: bool) -
     lines = [f"{served} served {where}{aside}, {found}{more}"]
     if len(states) > 1:
         lines += map(_line, states)
-    if not (snapshot.index or hidden or snapshot.problems):
-        lines.append(_NO_SKILL)
+    if not (snapshot.index or hidden):
+        first = next(iter(snapshot.problems), None)
+        lines.append(f"{first}." if first else _NO_SKILL)
     return escape("\n".join(lines))
 
 

@@ -15,7 +15,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skills_mcp.content.source import Content, Part, SourceState
+from skills_mcp.content.source import Content, ContentSource, Part, SourceState
 from skills_mcp.errors import SkillsError
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.skills.assets import FileContent, FilePart
@@ -69,6 +69,12 @@ def derive_place(content: Content, skill: Skill, file: str | None = None) -> Pro
         return Provenance(None, file or skill.file)
     inside = place.relative_to(part.checkout.directory)
     return Provenance(part.checkout.revision, inside.as_posix())
+
+
+def find_source(content: Content, skill: Skill) -> ContentSource | None:
+    """Return the source that a skill's Markdown comes from."""
+    part = _find_part(content, skill, skill.location) if skill.location else None
+    return part.mount.source if part else None
 
 
 def derive_sha256(content: str | bytes) -> str:
@@ -296,6 +302,8 @@ def render_state(state: SourceState) -> dict[str, Any]:
         data["error"] = render_error(state.error)
     moments = {"failed_at": state.failed_at, "next_attempt_at": state.next_attempt_at}
     data |= {name: render_time(moment) for name, moment in moments.items() if moment}
+    if state.refused_commit:
+        data["refused_commit"] = state.refused_commit
     if state.not_served:
         data["not_served"] = state.not_served
     if state.default_branch:

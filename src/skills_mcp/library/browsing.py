@@ -27,7 +27,7 @@ from skills_mcp.snapshots.snapshot import Snapshot
 SkillFormat = Literal["package", "rule"]
 """A folder with a `SKILL.md`, or a Markdown file in a tree of rules."""
 
-FacetName = Literal["source", "area", "format", "owner", "problems", "used"]
+FacetName = Literal["source", "area", "format", "owner", "origin", "problems", "used"]
 
 FACETS: tuple[FacetName, ...] = get_args(FacetName)
 
@@ -39,6 +39,9 @@ MAX_FOUND = 100
 
 TOP = "."
 """The value of a facet for what lies at the top: a source, or a skill in no folder."""
+
+UNOWNED = "."
+"""The value of the owner where an author names none."""
 
 _DIGEST_BYTES = 6  # it tells one request from another, and guards nothing
 
@@ -55,7 +58,10 @@ class BrowsedSkill:
     """Where its source stands in the tree; `.` for the top."""
     area: str
     """The first folder of its path; `.` if it lies in none."""
-    owner: Scope
+    owner: str
+    """The person or team that its author names; empty if none."""
+    origin: Scope
+    """Whether it is the organisation's, a project's, or one person's."""
     always_apply: bool
     commit: str | None
     """Of its source; None for a folder."""
@@ -116,6 +122,7 @@ class Shelf:
         listed = index.listed
         numbers = index.offered.numbers
         self.files = [table.file(number) for number in numbers]
+        owners = table.column("owners")
         homes: list[int] = table.arrays["homes"].tolist()
         sources = [_find_source(snapshot.content, home) for home in table.homes]
         found = Counter(problem.file for problem in snapshot.problems)
@@ -126,7 +133,8 @@ class Shelf:
             "source": [sources[homes[number]] for number in numbers],
             "area": [derive_area(row.path) for row in listed],
             "format": [derive_format(file) for file in self.files],
-            "owner": [row.scope for row in listed],
+            "owner": [owners[number] or UNOWNED for number in numbers],
+            "origin": [row.scope for row in listed],
             "problems": ["yes" if count else "no" for count in self.problems],
         }
 
@@ -255,7 +263,8 @@ def _show(
         format=derive_format(skill.file),
         source=facets["source"][place],
         area=facets["area"][place],
-        owner=skill.scope,
+        owner=skill.owner,
+        origin=skill.scope,
         always_apply=skill.always_apply,
         commit=derive_place(snapshot.content, skill).commit,
         problems=shelf.problems[place],

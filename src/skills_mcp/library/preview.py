@@ -6,12 +6,17 @@ Rule: nothing here is an event, and the text is the one that an agent gets.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.git.forge import derive_page_url
+from skills_mcp.errors import FileTooLargeError, MissingFileError
+from skills_mcp.files.opening import open_inside
 from skills_mcp.library.answers import (
     Provenance,
     compose_instructions,
     derive_digest,
     derive_place,
     derive_provenance,
+    find_source,
 )
 from skills_mcp.library.browsing import SkillFormat, derive_format
 from skills_mcp.skills.inheritance import escape_headers, find_owners
@@ -33,6 +38,8 @@ class TextSection:
     """As an agent gets it, without the header above it."""
     is_own: bool
     """Whether it is the skill's own text, and no rule above it."""
+    page_url: str = ""
+    """The page of the file at its forge; empty if there is none that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,4 +114,30 @@ def _show_section(snapshot: Snapshot, member: Skill, skill: Skill) -> TextSectio
         commit=place.commit,
         body=escape_headers(member.body),
         is_own=member.path == skill.path,
+        page_url=_derive_page_url(snapshot, member, place),
     )
+
+
+def _derive_page_url(snapshot: Snapshot, skill: Skill, place: Provenance) -> str:
+    source = find_source(snapshot.content, skill)
+    if place.commit is None or not isinstance(source, RemoteBranch):
+        return ""
+    forges = snapshot.config.web.forges
+    return derive_page_url(source.url, place.commit, place.path, forges)
+
+
+def read_raw(skill: Skill, *, max_bytes: int) -> str:
+    """Return the Markdown file of a skill as its author wrote it.  Blocking.
+
+    Raises:
+        MissingFileError: It is not there any more.
+        FileTooLargeError: It has more than `max_bytes` bytes.
+    """
+    if skill.root is None or skill.location is None:
+        raise MissingFileError(f"{skill.file} is not there any more")
+    parts = skill.location.relative_to(skill.root).parts
+    with open_inside(skill.root, parts) as handle:
+        data = handle.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise FileTooLargeError(f"{skill.file} has more than {max_bytes:,} bytes")
+    return data.decode("utf-8", "replace")

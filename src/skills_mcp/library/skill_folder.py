@@ -29,6 +29,10 @@ _MAX_KEY = 100  # YAML takes no key beyond 1,024 characters, and none has so man
 
 _MAX_DESCRIPTION = 1024  # what the Agent Skills standard allows
 
+_RESERVED = "io.modelcontextprotocol/"  # keys that a host may set
+
+_PLAIN_KEY = re.compile("[A-Za-z_][A-Za-z_-]*")
+
 # What YAML cannot hold, not even in quotes, or takes for the end of a line.
 _UNFIT = re.compile(
     "[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]+"
@@ -107,16 +111,55 @@ def render_main(
         text: What `compose` or `load_skill` returns.
         fields: What `read_fields` returns; what the standard knows of it is passed on.
     """
-    known = fields or {}
-    description = cut_text(skill.description, _MAX_DESCRIPTION)
-    told = {"description": description} | {
-        k: known[k] for k in _PASSED_ON if k in known
+    known = {key: value for key, value in (fields or {}).items() if key in _PASSED_ON}
+    metadata = mapping_of(fields or {}, "metadata").items()
+    known["metadata"] = {k: v for k, v in metadata if isinstance(v, str)}
+    return render_document(derive_frontmatter(skill, name, known), text)
+
+
+def derive_frontmatter(
+    skill: Skill, name: str, fields: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the frontmatter of a skill: its author's, with a legal name.
+
+    The path is in the metadata, and so are the keywords of a rule.
+
+    Args:
+        skill: Whose description it is.
+        name: In the characters that the standard allows.
+        fields: What `read_fields` returns.
+    """
+    description = cut_text(skill.description.strip(), _MAX_DESCRIPTION)
+    metadata = {
+        key: value
+        for key, value in mapping_of(fields, "metadata").items()
+        if not key.startswith(_RESERVED)
     }
-    texts = mapping_of(known, "metadata").items()
-    kept = {k: v for k, v in texts if isinstance(v, str) and len(k) <= _MAX_KEY}
-    told["metadata"] = kept | {"path": skill.path}
-    lines = "".join(f"{key}: {_quote(value)}\n" for key, value in told.items())
-    return f"---\nname: {name}\n{lines}---\n\n{text}\n"
+    if not fields and skill.keywords:
+        metadata["keywords"] = ", ".join(skill.keywords)
+    told: dict[str, Any] = {"name": name}
+    told |= {"description": description or f"The skill {skill.path}"}
+    told |= {key: value for key, value in fields.items() if key not in told}
+    told["metadata"] = metadata | {"path": skill.path}
+    cleaned: dict[str, Any] = json.loads(_quote(_without_long_keys(told)))
+    return cleaned
+
+
+def render_document(frontmatter: Mapping[str, Any], text: str) -> str:
+    """Return a text below its frontmatter, as `SKILL.md` has it."""
+    lines = (f"{_render_key(k)}: {_quote(value)}\n" for k, value in frontmatter.items())
+    return f"---\n{''.join(lines)}---\n\n{text}\n"
+
+
+def _without_long_keys(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        known = ((k, v) for k, v in value.items() if len(k) <= _MAX_KEY)
+        return {k: _without_long_keys(v) for k, v in known}
+    return list(map(_without_long_keys, value)) if isinstance(value, list) else value
+
+
+def _render_key(key: str) -> str:
+    return key if _PLAIN_KEY.fullmatch(key) else _quote(key)
 
 
 def _quote(value: object) -> str:

@@ -8,6 +8,7 @@ two commits.
 import logging
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -21,6 +22,7 @@ from skills_mcp.content.progress import Progress
 from skills_mcp.content.push import Push
 from skills_mcp.content.source import ContentSource, SourceState
 from skills_mcp.errors import (
+    ConfigError,
     InvalidArgumentsError,
     SkillDisabledError,
     SyncError,
@@ -64,7 +66,7 @@ from skills_mcp.skills.assets import (
 )
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.inheritance import files_in_chain, find_in_chain
-from skills_mcp.skills.model import Asset, Scope, Skill, SkillPath
+from skills_mcp.skills.model import Asset, Level, Scope, Skill, SkillPath
 from skills_mcp.skills.scoping import EVERYWHERE, Scoping
 from skills_mcp.skills.tree import TreeNode, find_node
 from skills_mcp.snapshots.changes import Refreshed, SkillChanges, derive_changes
@@ -75,9 +77,12 @@ from skills_mcp.text.rendering import name_some
 if TYPE_CHECKING:  # imported when they are used, after the first answer
     from skills_mcp.library.browsing import BrowsedPage, BrowseRequest, Shelf
     from skills_mcp.library.catalog import CatalogStyle, SkillCatalog
+    from skills_mcp.library.content_problems import FoundProblems
     from skills_mcp.library.preview import SkillPreview
+    from skills_mcp.library.published_skills import PublishedNames, PublishedSkills
     from skills_mcp.library.runs import Runs
     from skills_mcp.library.skill_folder import SkillFolder
+    from skills_mcp.library.skill_target import SkillTarget
     from skills_mcp.routing.explanation import Explanation
     from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
     from skills_mcp.scripts.sandbox import Choice
@@ -119,6 +124,7 @@ class SkillLibrary:
         self._access = EVERYTHING
         # Of each set of skills that is in use; those who see less share it, too.
         self._shelves: WeakKeyDictionary[SkillIndex, Shelf] = WeakKeyDictionary()
+        self._names: WeakKeyDictionary[SkillIndex, PublishedNames] = WeakKeyDictionary()
 
     def seen_by(self, access: Access) -> "SkillLibrary":
         """Return the same library as one caller sees it: with no other skills.
@@ -209,6 +215,30 @@ class SkillLibrary:
         """Return what is served of each source, and how new it is.  Blocking."""
         return self._current.states(self._access)
 
+    def find_problems(
+        self, *, mount: str | None = None, level: Level | None = None, most: int = 500
+    ) -> "FoundProblems":
+        """Return the problems of the content; none to a caller who sees a part of it.
+
+        They name files, which such a caller may not know of.  Blocking.
+
+        Args:
+            mount: Only those of the source that stands there; empty for the top.
+            level: Only those of this level.
+            most: How many are shown.
+        """
+        from skills_mcp.library.content_problems import list_problems
+
+        mounted = [(each.mount, each.name) for each in self.states()]
+        is_told = self._access.is_unlimited and self.is_ready
+        problems = self._current.snapshot.problems if is_told else ()
+        return list_problems(problems, mounted, mount=mount, level=level, most=most)
+
+    @property
+    def sees_everything(self) -> bool:
+        """Whether no skill can be hidden from this caller."""
+        return self._access.is_unlimited
+
     def stored_states(self) -> tuple[SourceState, ...]:
         """Return the same of what is on the disk, without loading it.  Blocking.
 
@@ -244,17 +274,19 @@ class SkillLibrary:
                 self._current.load(kept)
             return error
 
-    def roll_back(self, mount: str) -> SourceState:
-        """Go back to the commit before, and hold it until `resume`.  Blocking.
+    def roll_back(self, mount: str, to: str = "") -> SourceState:
+        """Go back to an earlier commit, and hold it until `resume`.  Blocking.
 
         Args:
             mount: Where the source stands; empty for the top.
+            to: The commit, or its first digits if its files are on this machine;
+                empty for the commit before.
 
         Returns:
             The commit that every server on this machine serves now.
 
         Raises:
-            SyncError: There is no such repository, or no commit before.
+            SyncError: There is no such repository, or no such commit.
         """
         source = self._find_source(mount)
         if not isinstance(source, RemoteBranch):
@@ -262,8 +294,32 @@ class SkillLibrary:
                 f"{source.name} is a folder, which has no earlier commit. Change its "
                 "files, or serve it from a Git repository"
             )
-        source.go_back()
+        source.go_back(to, self._current.inspect)
         return self._read_state(mount)
+
+    def find_target(self, mount: str) -> "SkillTarget":
+        """Return the folder that takes skills which are added to a source.  Blocking.
+
+        Raises:
+            ConfigError: No source stands there, or it is no folder.
+        """
+        from skills_mcp.library.skill_target import find_skill_target
+
+        for each in self._mounts.mounts:
+            if each.at == mount:
+                return find_skill_target(each)
+        known = ", ".join(repr(each.at) for each in self._mounts.mounts)
+        raise ConfigError(
+            f"upload.source: no source stands at {mount!r}. Write one of: {known}"
+        )
+
+    def sees(self, skill: Skill) -> bool:
+        """Whether this caller would see a skill at its path, and sees what is there.
+
+        The operator's `visibility` does not count: it hides from every caller.
+        """
+        standing = self._current.snapshot.index.get(skill.path)
+        return all(self._access.sees(each) for each in (skill, standing) if each)
 
     def resume(self, mount: str) -> SourceState:
         """End what `roll_back` has begun: follow the repository again.  Blocking.
@@ -327,6 +383,13 @@ class SkillLibrary:
             ContentUnavailableError: There is none in time, or the sync failed.
         """
         await self._current.wait_until_ready(timeout_seconds)
+
+    async def wait_for_stored(self, timeout_seconds: float) -> None:
+        """Return when what is on this machine is served, or there is nothing on it.
+
+        It waits for no network; `is_ready` says whether there is content then.
+        """
+        await self._current.wait_for_stored(timeout_seconds)
 
     def wait_for_vectors(self) -> None:
         """Return when embeddings are complete or have failed.  Blocking, for long."""
@@ -595,6 +658,21 @@ class SkillLibrary:
         snapshot = self.snapshot
         return compose_preview(snapshot, snapshot.index.resolve(name))
 
+    def read_raw(self, name: str) -> str:
+        """Return the Markdown file of a skill as its author wrote it.  Blocking.
+
+        It is no event.
+
+        Raises:
+            SkillsError: No skill, several, or a hidden one; the subclass says which.
+            FileError: The file is gone or too large; the subclass says which.
+        """
+        from skills_mcp.library.preview import read_raw
+
+        snapshot = self.snapshot
+        limit = snapshot.config.assets.max_size_bytes
+        return read_raw(snapshot.index.resolve(name), max_bytes=limit)
+
     def preview_file(self, name: str, file: str) -> FileContent:
         """Return the whole of a file of a skill, for a person.  Blocking.
 
@@ -624,18 +702,29 @@ class SkillLibrary:
         snapshot = self.snapshot
         skill = snapshot.index.resolve(name)
         loaded = load_answer(snapshot.content, snapshot.index, skill, known_digest)
-        self._tracker.track(
-            "skill_served",
-            context="",
-            skill_path=skill.path,
-            score=1.0,
-            matched_keywords=(),
-            was_ambiguous=False,
-            unchanged=loaded.is_known,
-            was_picked=True,
-            content_commit=loaded.provenance.commit,
-        )
-        return loaded
+        return self._track_load(loaded)
+
+    def load_main(self, path: str) -> LoadedSkill:
+        """Return the `SKILL.md` of a skill as it is published.  Blocking.
+
+        It is the same event as `load_skill`.
+
+        Raises:
+            SkillDisabledError: The operator does not offer it.
+            SkillNotFoundError: There is no such skill.
+        """
+        snapshot = self.snapshot
+        skill = snapshot.index.require(path)
+        loaded = load_answer(snapshot.content, snapshot.index, skill, None)
+        main = self._publish(snapshot).compose(skill)
+        return self._track_load(replace(loaded, instructions=main.text))
+
+    def publish(self) -> "PublishedSkills":
+        """Return the skills of one state as folders with unique names.  Blocking.
+
+        It is no event: nothing is given to an agent.
+        """
+        return self._publish(self.snapshot)
 
     def open_folder(self, name: str) -> "SkillFolder":
         """Return a skill's text and files, for a list or a search.
@@ -675,7 +764,9 @@ class SkillLibrary:
             provenance=derive_place(snapshot.content, skill),
         )
 
-    def load_examples(self, name: str, query: str, top_k: int) -> ServedExamples:
+    def load_examples(
+        self, name: str, query: str, top_k: int, *, max_characters: int | None = None
+    ) -> ServedExamples:
         """Return the examples of a skill that fit a query best.  Blocking.
 
         A file that cannot be read costs the caller none of the others.
@@ -684,6 +775,7 @@ class SkillLibrary:
             name: A path, or a name that only one skill has.
             query: The task; where nothing fits it, the first examples are returned.
             top_k: How many, 1 to `MAX_EXAMPLES`; what is beyond counts as the nearest.
+            max_characters: Of the reply; without it, `responses.max_characters`.
 
         Raises:
             SkillsError: No skill, several, or a hidden one; the subclass says which.
@@ -703,7 +795,8 @@ class SkillLibrary:
         examples = (*read, *derive_examples(skill.examples))
         most = max(1, min(top_k, MAX_EXAMPLES))
         chosen = choose_examples(examples, query, tokenize, most=most)
-        room = snapshot.config.responses.max_characters * 3 // 4  # titles need some
+        most_characters = max_characters or snapshot.config.responses.max_characters
+        room = most_characters * 3 // 4  # titles need some
         shown = tuple(cut_examples(chosen, max_bytes=min(limit, room)))
         place = derive_place(snapshot.content, skill)
         for each in shown:
@@ -711,13 +804,21 @@ class SkillLibrary:
         loaded = LoadedExamples(skill, shown, len(examples), notes)
         return ServedExamples(loaded, place)
 
-    def read_file(self, name: str, file: str, lines: Lines | None = None) -> ReadFile:
+    def read_file(
+        self,
+        name: str,
+        file: str,
+        lines: Lines | None = None,
+        *,
+        max_bytes: int | None = None,
+    ) -> ReadFile:
         """Return a file of a skill, or of a skill that it inherits from.  Blocking.
 
         Args:
             name: A path, or a name that only one skill has.
             file: As the skill lists it.
             lines: Only these; without them, the beginning.
+            max_bytes: The most to return, where it is less than `files.max_bytes`.
 
         Raises:
             SkillsError: No skill, several, or a hidden one; the subclass says which.
@@ -727,7 +828,9 @@ class SkillLibrary:
         snapshot = self.snapshot
         skill = snapshot.index.resolve(name)
         owner, source, file = _find_owner(snapshot, skill, file)
-        part = _read_part(owner, file, lines, snapshot.config)
+        config = snapshot.config
+        limit = min(config.files.max_bytes, max_bytes or config.files.max_bytes)
+        part = _read_part(owner, file, lines, limit, config.assets.max_size_bytes)
         place = derive_place(snapshot.content, owner, file)
         self._tracker.track(
             "asset_served",
@@ -897,6 +1000,28 @@ class SkillLibrary:
         )
         return match
 
+    def _track_load(self, loaded: LoadedSkill) -> LoadedSkill:
+        self._tracker.track(
+            "skill_served",
+            context="",
+            skill_path=loaded.skill.path,
+            score=1.0,
+            matched_keywords=(),
+            was_ambiguous=False,
+            unchanged=loaded.is_known,
+            was_picked=True,
+            content_commit=loaded.provenance.commit,
+        )
+        return loaded
+
+    def _publish(self, snapshot: Snapshot) -> "PublishedSkills":
+        from skills_mcp.library.published_skills import PublishedNames, PublishedSkills
+
+        known = self._names.get(snapshot.index)
+        if known is None:
+            known = self._names[snapshot.index] = PublishedNames(snapshot.index)
+        return PublishedSkills(snapshot, known)
+
     def _track_example(
         self, skill: Skill, example: "Example", commit: str | None
     ) -> None:
@@ -944,12 +1069,10 @@ def _refuse_hidden(snapshot: Snapshot, skill_path: str) -> None:
 
 
 def _read_part(
-    owner: Skill, file: str, lines: Lines | None, config: Config
+    owner: Skill, file: str, lines: Lines | None, limit: int, longest: int
 ) -> FilePart:
-    limit = config.files.max_bytes
     if lines is None:
         return read_beginning(owner, file, max_bytes=limit)
-    longest = config.assets.max_size_bytes
     return read_lines(owner, file, lines, max_bytes=limit, max_file_bytes=longest)
 
 

@@ -9,11 +9,12 @@ from starlette.responses import Response
 from skills_mcp.library.browsing import (
     FACETS,
     TOP,
+    UNOWNED,
     BrowsedPage,
     BrowseRequest,
     FacetName,
 )
-from skills_mcp.web.page import library_of, render_page
+from skills_mcp.web.page import find_used, library_of, render_page
 
 _PAGE = 50
 
@@ -25,6 +26,7 @@ _TITLES: Mapping[FacetName, str] = {
     "area": "Area",
     "format": "Format",
     "owner": "Owner",
+    "origin": "Origin",
     "problems": "Problems",
     "used": "Used",
 }
@@ -34,9 +36,10 @@ _LABELS: Mapping[tuple[FacetName, str], str] = {
     ("area", TOP): "In no folder",
     ("format", "package"): "Package",
     ("format", "rule"): "Rule",
-    ("owner", "org"): "Organisation",
-    ("owner", "repo"): "Project",
-    ("owner", "user"): "Person",
+    ("owner", UNOWNED): "Not named",
+    ("origin", "org"): "Organisation",
+    ("origin", "repo"): "Project",
+    ("origin", "user"): "Person",
     ("problems", "yes"): "With problems",
     ("problems", "no"): "Without problems",
     ("used", "yes"): "By agents",
@@ -72,7 +75,13 @@ def show_catalogue(request: Request) -> Response:
     chosen = {name: value for name, value in given.items() if value}
     cursor = request.query_params.get("cursor")
     page = library.browse(
-        BrowseRequest(query=query, chosen=chosen, cursor=cursor, limit=_PAGE)
+        BrowseRequest(
+            query=query,
+            chosen=chosen,
+            cursor=cursor,
+            limit=_PAGE,
+            used_paths=find_used(request),
+        )
     )
     state: dict[str, str] = {"q": query, **_plain(chosen)}
     return render_page(

@@ -11,8 +11,12 @@ from starlette.responses import HTMLResponse
 
 from skills_mcp.about import __version__
 from skills_mcp.analytics.collector.event_store import EventStore
+from skills_mcp.analytics.collector.skill_counts import CatalogueCounts
 from skills_mcp.identity.principal import PRINCIPAL_KEY, Principal
 from skills_mcp.library import SkillLibrary
+from skills_mcp.processes.remembered import Remembered
+from skills_mcp.text.rendering import describe_age
+from skills_mcp.web.upload_desk import UploadDesk
 from skills_mcp.web.visitors import VISITOR_KEY, Visitor
 
 _STRANGER = Visitor(principal=None)
@@ -24,6 +28,8 @@ class NavigationLink:
 
     title: str
     path: str
+    needed: str = ""
+    """The scope without which the page refuses; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +42,10 @@ class SiteState:
     """What stands in front of every path, where a proxy serves other things, too."""
     events: EventStore | None
     """The events of all machines; None if none are kept."""
+    counts: Remembered[CatalogueCounts] | None
+    """How often agents got each skill; None if no events are kept."""
+    desk: UploadDesk | None = None
+    """Where archives come in; None if no skills are added."""
 
 
 def state_of(request: Request) -> SiteState:
@@ -52,6 +62,18 @@ def library_of(request: Request) -> SkillLibrary:
     """
     principal: Principal = request.scope[PRINCIPAL_KEY]
     return state_of(request).library.seen_by(principal.access)
+
+
+def find_counts(request: Request) -> CatalogueCounts | None:
+    """Return how often agents got each skill; None as long as that is not known."""
+    counts = state_of(request).counts
+    return counts.look() if counts else None
+
+
+def find_used(request: Request) -> frozenset[str] | None:
+    """Return the paths of the skills that agents got; None if that is not known."""
+    counts = find_counts(request)
+    return counts.used_paths if counts else None
 
 
 def render_page(
@@ -73,8 +95,12 @@ def _frame(request: Request) -> dict[str, Any]:
     """Return what `layout.html` shows."""
     state = state_of(request)
     visitor: Visitor = request.scope.get(VISITOR_KEY, _STRANGER)
+    principal: Principal | None = request.scope.get(PRINCIPAL_KEY)
+    scopes = principal.scopes if principal else frozenset()
     return {
-        "navigation": state.navigation,
+        "navigation": [
+            each for each in state.navigation if each.needed in {"", *scopes}
+        ],
         "here": request.url.path,
         "root": state.prefix,
         "visitor": visitor,
@@ -92,7 +118,9 @@ def _open_templates() -> Environment:
         lstrip_blocks=True,
     )
     templates.filters["query"] = _render_query
+    templates.filters["age"] = describe_age
     templates.filters["title_of"] = derive_title
+    templates.filters["stopped"] = end_sentence
     return templates
 
 
@@ -107,6 +135,15 @@ def derive_title(skill: _Titled) -> str:
     """Return what a page calls a skill: the rules of a folder have no other name."""
     is_plain = skill.name not in {"_index", "_root"}
     return skill.name if is_plain else skill.path
+
+
+def end_sentence(text: str) -> str:
+    """Return a sentence with a full stop, unless it ends with a sign already.
+
+    >>> end_sentence("save it as UTF-8"), end_sentence("write description: …")
+    ('save it as UTF-8.', 'write description: …')
+    """
+    return text if text.endswith((".", "…", "!", "?")) else f"{text}."
 
 
 def _render_query(given: Mapping[str, str | None]) -> str:

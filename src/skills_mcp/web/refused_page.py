@@ -2,6 +2,7 @@
 
 import logging
 from http import HTTPStatus
+from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -14,6 +15,8 @@ from skills_mcp.errors import (
     InvalidArgumentsError,
     InvalidPathError,
     MissingFileError,
+    PackageNotAddedError,
+    PackageRefusedError,
     SkillDisabledError,
     SkillNotFoundError,
     SkillsError,
@@ -28,6 +31,10 @@ logger = logging.getLogger(__name__)
 API = "/api"
 """Below it, programs are answered: in JSON, and an error with its code."""
 
+_SKILLS = "/skills/"
+
+_MAX_WORDS = 100
+
 _STATUSES: tuple[tuple[type[SkillsError], int], ...] = (
     (InvalidArgumentsError, 400),
     (InvalidPathError, 400),
@@ -36,11 +43,13 @@ _STATUSES: tuple[tuple[type[SkillsError], int], ...] = (
     (UndeclaredFileError, 404),
     (MissingFileError, 404),
     (AmbiguousNameError, 409),
+    (PackageNotAddedError, 409),
     (FileTooLargeError, 413),
+    (PackageRefusedError, 422),
     (ContentUnavailableError, 503),
 )
 
-_CODES = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}
+_CODES = {403: "INSUFFICIENT_SCOPE", 404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}
 
 _TITLES = {
     400: "This address cannot be read",
@@ -51,6 +60,7 @@ _TITLES = {
 }
 
 _NOT_FOUND = "Nothing is at this address. Look for the skill in the catalogue."
+_AGENTS_HINT = "list_skills or search_skills shows what there is."
 _FAILED = (
     "The server has failed to make this page. Try again; if it stays so, tell the "
     "operator, who finds the reason in the log of the server."
@@ -63,6 +73,12 @@ def derive_status(error: SkillsError) -> int:
     return next(found, 500)
 
 
+def tell_person(error: SkillsError) -> str:
+    """Return the message of an error with what a person does next, not an agent."""
+    told = render_error(error)["message"]
+    return told.replace(_AGENTS_HINT, "The catalogue shows what there is.")
+
+
 def show_notice(request: Request, notice: Notice) -> Response:
     """Return a page with one message and one link."""
     return render_page(request, "notice.html", status=notice.status, notice=notice)
@@ -72,8 +88,11 @@ def refuse_skills_error(request: Request, error: Exception) -> Response:
     """Answer with an error of the library, in the words of the tools."""
     if not isinstance(error, SkillsError):
         raise error
-    told = render_error(error)
-    return _refuse(request, derive_status(error), told["code"], told["message"])
+    status = derive_status(error)
+    if _is_for_programs(request):
+        told = render_error(error)
+        return _answer_program(status, told["code"], told["message"])
+    return _show_refusal(request, status, tell_person(error))
 
 
 def refuse_address(request: Request, error: Exception) -> Response:
@@ -83,27 +102,39 @@ def refuse_address(request: Request, error: Exception) -> Response:
     status = error.status_code
     code = _CODES.get(status, "INVALID_REQUEST")
     said = _NOT_FOUND if status == HTTPStatus.NOT_FOUND else f"{error.detail}."
-    return _refuse(request, status, code, said)
+    if _is_for_programs(request):
+        return _answer_program(status, code, said)
+    return _show_refusal(request, status, said)
 
 
 def refuse_after_failure(request: Request, _: Exception) -> Response:
     """Answer where this program has failed; the log has the reason."""
-    return _refuse(request, 500, "INTERNAL_ERROR", _FAILED)
+    if _is_for_programs(request):
+        return _answer_program(500, "INTERNAL_ERROR", _FAILED)
+    return _show_refusal(request, 500, _FAILED)
 
 
-def _refuse(request: Request, status: int, code: str, message: str) -> Response:
+def _is_for_programs(request: Request) -> bool:
     path = request.url.path
-    if path == API or path.startswith(f"{API}/"):
-        error = {"code": code, "message": message}
-        return JSONResponse({"error": error}, status)
+    return path == API or path.startswith(f"{API}/")
+
+
+def _answer_program(status: int, code: str, message: str) -> Response:
+    return JSONResponse({"error": {"code": code, "message": message}}, status)
+
+
+def _show_refusal(request: Request, status: int, message: str) -> Response:
+    link, link_text = "/", "To the catalogue"
+    path = request.url.path
+    if status == HTTPStatus.NOT_FOUND and path.startswith(_SKILLS):
+        # A skill that has moved often keeps its name.
+        words = path.rstrip("/").rpartition("/")[2][:_MAX_WORDS]
+        link = f"/?{urlencode({'q': words})}"
+        link_text = "Look for it in the catalogue"
     title = _TITLES.get(status, "This did not work")
     return show_notice(
         request,
         Notice(
-            title=title,
-            message=message,
-            link="/",
-            link_text="To the catalogue",
-            status=status,
+            title=title, message=message, link=link, link_text=link_text, status=status
         ),
     )

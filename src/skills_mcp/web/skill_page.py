@@ -15,8 +15,14 @@ from skills_mcp.skills.model import Skill
 from skills_mcp.web.page import derive_title, library_of, render_page, state_of
 from skills_mcp.web.rendered_markdown import quote_path, render_markdown
 from skills_mcp.web.rest import derive_type
+from skills_mcp.web.skill_use import find_use, is_counted
 
-_VIEWS = {"": "Rendered", "origin": "By line", "agent": "As an agent gets it"}
+_VIEWS = {
+    "": "Rendered",
+    "origin": "By line",
+    "agent": "As an agent gets it",
+    "raw": "Raw file",
+}
 
 _NEAR = 4  # as many as `get_skill` offers to choose from
 
@@ -53,6 +59,7 @@ def show_skill(request: Request) -> Response:
     library = library_of(request)
     preview = library.preview(request.path_params["path"])
     asked = request.query_params.get("view", "")
+    view = asked if asked in _VIEWS else ""
     file = request.query_params.get("file", "")
     prefix = state_of(request).prefix
     here = f"{prefix}/skills/{quote_path(preview.skill.path)}"
@@ -65,7 +72,11 @@ def show_skill(request: Request) -> Response:
         address=here,
         api=f"{prefix}/api/skills/{quote_path(preview.skill.path)}",
         views=_VIEWS,
-        view=asked if asked in _VIEWS else "",
+        view=view,
+        raw=_read_raw(library, preview.skill) if view == "raw" else "",
+        page_url=preview.sections[-1].page_url,
+        use=find_use(request, preview.skill.path),
+        is_counted=is_counted(request),
         sections=_render_sections(preview, here),
         shown=_read_shown(library, preview.skill, file) if file else None,
         near=_find_near(library, preview),
@@ -83,6 +94,14 @@ def _render_sections(preview: SkillPreview, here: str) -> list[RenderedSection]:
         html = render_markdown(each.body, link)
         sections.append(RenderedSection(each, html, numbered))
     return sections
+
+
+def _read_raw(library: SkillLibrary, skill: Skill) -> str:
+    """Return the file of a skill, or why it cannot be read."""
+    try:
+        return library.read_raw(skill.path)
+    except SkillsError as error:
+        return str(error)
 
 
 def _link_file(here: str, file: str) -> str:

@@ -1,5 +1,8 @@
 """What answers at the port of MCP: the endpoint of the SDK, and its guards."""
 
+from collections.abc import Callable
+from typing import Protocol
+
 import anyio
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -18,13 +21,30 @@ from skills_mcp.server.http.webhook import Webhook
 _CHECKED_BEFORE = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 
 
+class WebPart(Protocol):
+    """What answers people, beside MCP."""
+
+    @property
+    def site(self) -> ASGIApp:
+        """The pages; they find the caller in the scope of a request, as MCP does."""
+        ...
+
+    @property
+    def visitors(self) -> Callable[[ASGIApp], ASGIApp] | None:
+        """What lets people in who use a browser, in front of the sign-in of programs.
+
+        Without it a browser needs a token, as a program does.
+        """
+        ...
+
+
 def create_application(  # noqa: PLR0913 - each of them is a part of the port
     server: SkillsServer,
     config: Config,
     *,
     ending: anyio.Event,
     webhook: Webhook | None = None,
-    web: ASGIApp | None = None,
+    web: WebPart | None = None,
     intake: EventIntake | None = None,
 ) -> ASGIApp:
     """Return the application of the port of MCP.
@@ -34,8 +54,8 @@ def create_application(  # noqa: PLR0913 - each of them is a part of the port
         config: The settings.
         ending: Is set when the server ends.
         webhook: Has a route of its own; without one there is no such route.
-        web: Answers at every path that is not one of MCP; it finds the caller in the
-            scope of a request, as MCP does. Without it there are no such paths.
+        web: Answers at every path that is not one of MCP. Without it there are no such
+            paths.
         intake: Takes the events of other servers, in the same way.
 
     Raises:
@@ -52,10 +72,12 @@ def create_application(  # noqa: PLR0913 - each of them is a part of the port
     )
     app = Streams(app, ending=ending)
     if web:
-        app = _beside(app, web)
+        app = _beside(app, web.site)
     if intake:
         app = intake.behind_sign_in(app)
     app = signed_in(app, http, config.access or None)
+    if web and web.visitors:
+        app = web.visitors(app)
     if intake:
         app = intake.in_front_of(app)
     if webhook:

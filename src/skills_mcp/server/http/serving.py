@@ -7,7 +7,7 @@ first; then the port is closed, and what was accepted has some seconds to end.
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TypeAlias
 
@@ -19,11 +19,11 @@ from skills_mcp.analytics.collector.event_store import EventStore
 from skills_mcp.analytics.collector.upkeep import Upkeep
 from skills_mcp.analytics.publisher import Publisher
 from skills_mcp.config import Http
-from skills_mcp.errors import ConfigError
+from skills_mcp.errors import ConfigError, SkillsError
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.app import SkillsServer
 from skills_mcp.server.ending import leave, run_or_end, watch_signals
-from skills_mcp.server.http.application import create_application
+from skills_mcp.server.http.application import WebPart, create_application
 from skills_mcp.server.http.closing import Closing
 from skills_mcp.server.http.connections import Connection, bounded, open_files_for
 from skills_mcp.server.http.event_intake import open_intake
@@ -34,11 +34,15 @@ from skills_mcp.server.http.protected_resource import PATH
 from skills_mcp.server.http.webhook import Webhook, open_webhook
 from skills_mcp.server.measurements import Measurements, read_condition
 from skills_mcp.server.telemetry import Telemetry
+from skills_mcp.usage.database_report import keep_days
 
 logger = logging.getLogger(__name__)
 
 _BACKLOG = 2048  # connections that wait to be accepted; the kernel may allow fewer
 _LAST_PUBLISH_SECONDS = 1.0
+
+# A person who waits longer wants to see what the pages say of it.
+_FIRST_CONTENT_SECONDS = 30.0
 
 # Longer than proxies keep a connection (nginx: 60): the side that sends requests has to
 # be the one that closes, or a request meets a connection that is being closed.
@@ -78,8 +82,9 @@ async def serve_http(  # noqa: PLR0913 - each of them is something that bootstra
     publisher: Publisher,
     *,
     telemetry: Telemetry | None = None,
-    web: ASGIApp | None = None,
+    web: WebPart | None = None,
     store: EventStore | None = None,
+    on_open: Callable[[str], None] | None = None,
 ) -> None:
     """Serve until a signal comes, then end everything that was started.
 
@@ -91,8 +96,7 @@ async def serve_http(  # noqa: PLR0913 - each of them is something that bootstra
     Raises:
         ConfigError: A port cannot be opened, or the webhook has no secret.
     """
-    http = library.config.http
-    webhook = open_webhook(library, http)
+    http, webhook = library.config.http, open_webhook(library, library.config.http)
     ending, draining, failed = anyio.Event(), anyio.Event(), anyio.Event()
     connections = bounded(http.request_timeout_seconds, open_files_for(http))
     (listening, operating), health = _listen(http), Health(library)
@@ -108,8 +112,7 @@ async def serve_http(  # noqa: PLR0913 - each of them is something that bootstra
     measured = RequestMetrics(Closing(application, ending=ending), metrics=metrics)
     port = _Port(_configure(measured, http, connections), health.begin)
     # It answers until the process ends: a load balancer asks until then.
-    answers = create_operations(http, health, metrics)
-    operations = _Port(_configure(answers, http, connections))
+    answers = _configure(create_operations(http, health, metrics), http, connections)
 
     def close() -> None:
         draining.set()
@@ -119,10 +122,11 @@ async def serve_http(  # noqa: PLR0913 - each of them is something that bootstra
     library.wake()
     async with anyio.create_task_group() as tasks:
         await tasks.start(watch_signals, ending)
-        operate = partial(operations.serve, [operating])
+        operate = partial(_Port(answers).serve, [operating])
         for work in _works(library, publisher, webhook, store, operate):
             tasks.start_soon(run_or_end, work, ending, failed)
         _announce(operating, listening, has_pages=web is not None)
+        tasks.start_soon(_tell, on_open, _derive_url(listening, ""), library)
         tasks.start_soon(_drain, ending, health, http.drain_seconds, close)
         await run_or_end(partial(port.serve, [listening]), ending, failed)
         await _end(library, publisher, telemetry, ending)
@@ -138,6 +142,16 @@ def _announce(
     logger.info("Serving MCP at %s", _derive_url(listening, PATH))
 
 
+async def _tell(
+    on_open: Callable[[str], None] | None, url: str, library: SkillLibrary
+) -> None:
+    """Say where the server is as soon as it has skills to show, or has none."""
+    if on_open:
+        with suppress(SkillsError):
+            await library.wait_until_ready(_FIRST_CONTENT_SECONDS)
+        on_open(url)
+
+
 def _works(
     library: SkillLibrary,
     publisher: Publisher,
@@ -151,7 +165,7 @@ def _works(
         yield webhook.run
     if store:
         logger.info("Events are kept in %s", store.address)
-        yield Upkeep(store, lambda: library.config.events.retention_days).run
+        yield Upkeep(store, lambda: library.config.events.retention_days, keep_days).run
 
 
 async def _measure(

@@ -1,0 +1,67 @@
+"""`skills-mcp open`: the pages of local skills, in the browser of this machine."""
+
+import sys
+import webbrowser
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from threading import Thread
+from typing import Any
+
+import click
+
+from skills_mcp.bootstrap import build
+from skills_mcp.cli.options import read_options, readable_errors
+from skills_mcp.cli.serve_http import run_http
+
+# Settings of a server for an organisation are for another address than this one.
+_HTTP: Mapping[str, object] = {
+    "host": "127.0.0.1",
+    "port": 0,
+    "operations_host": "127.0.0.1",
+    "operations_port": 0,
+    "base_url": "",
+    "stateless": False,
+    "trust_proxy_headers": False,
+    "allow_anonymous": False,
+    "auth": {"issuer": "", "audience": ""},
+    "webhook_secret_file": "",
+}
+_SETTINGS: Mapping[str, object] = {
+    "access": (),
+    "web": {
+        "enabled": True,
+        "client_id": "",
+        "client_secret_file": "",
+        "trusted_header": {"user": "", "groups": "", "proxies": ()},
+    },
+}
+
+
+def open_pages(*, is_shown: bool, **given: Any) -> None:
+    """Serve the pages on this machine until Ctrl-C, and show them in a browser.
+
+    Args:
+        is_shown: Whether to open a browser.
+        given: The values of `content_options`.
+    """
+    with readable_errors():
+        options, environment = read_options(**given)
+        local = replace(options, http=_HTTP, settings=_SETTINGS)
+        application = build(local, environment)
+    announce = partial(_announce, is_shown=is_shown and _has_browser(environment))
+    run_http(application, "skills-mcp open", on_open=announce)
+
+
+def _announce(url: str, *, is_shown: bool) -> None:
+    click.echo(f"The pages are at {url}/ (Ctrl-C ends them)")
+    if is_shown:
+        # Some browsers keep the caller until they are closed.
+        Thread(target=webbrowser.open, args=(f"{url}/",), daemon=True).start()
+
+
+def _has_browser(environment: Mapping[str, str]) -> bool:
+    """Whether there is a screen; a browser in the terminal would take Ctrl-C away."""
+    if sys.platform in {"win32", "darwin"} or environment.get("BROWSER"):
+        return True
+    return bool(environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY"))

@@ -72,6 +72,17 @@ _CALL = Budget("at most", 2)
 _CPU_SECONDS = Budget("at most", 1)
 _SKILLS_PER_SECOND = Budget("at least", 3_000)
 _MIB = Budget("at most", 60)
+_OPEN_MS = Budget("at most", 300)
+_SEARCH_MS = Budget("at most", 100)
+
+
+def _in_process() -> Iterable[Figure]:
+    where = f"Python API, {SKILLS:,} skills, warm cache"
+    yield Figure("python_import", "import skills_mcp", "ms")
+    yield Figure("python_import_memory", "import skills_mcp: memory", "MiB")
+    yield Figure("python_open", f"{where}: import and open", "ms", _OPEN_MS)
+    yield Figure("python_open_ratio", f"{where}: against importing its libraries", "x")
+    yield Figure("python_open_memory", f"{where}: memory above them", "MiB")
 
 
 def _routing(kind: str) -> Iterable[Figure]:
@@ -135,6 +146,7 @@ def _serving() -> Iterable[Figure]:
             f"start_{key}", f"first answer, {where}: against the floor", "x", _START
         )
     yield Figure("first_call", "first get_skill, kept index: against the floor", "x")
+    yield from _in_process()
     for kind in KINDS:
         yield Figure(
             f"{kind}_call", f"get_skill, {kind} content: against an echo", "x", _CALL
@@ -160,6 +172,12 @@ def _http() -> Iterable[Figure]:
         yield from _over_http(
             f"{kind}_http", f"{SKILLS:,} {kind} skills, {many} clients", many
         )
+    for kind in KINDS:
+        for view, called in (("page", "the catalogue's page"), ("rest", "/api/skills")):
+            where = f"{called} with a search, {SKILLS:,} {kind} skills"
+            key = f"{kind}_{view}"
+            yield Figure(f"{key}_p95", f"{where}: p95", "ms", _SEARCH_MS)
+            yield Figure(key, f"{where}: CPU against a call of the floor", "x")
     for key, where in (("http", "sample content"), ("signed_http", "signed in")):
         meaning = f"get_skill over HTTP, {where}: resident memory above the floor"
         yield Figure(f"{key}_rss", meaning, "MiB")

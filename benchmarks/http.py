@@ -14,13 +14,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
+from urllib.parse import urlencode
 
 import yaml
 
 from benchmarks.building import Repository
 from benchmarks.content import Text, make_skill
 from benchmarks.figures import CLIENTS, CONNECTIONS, SKILLS, Measured, Results
-from benchmarks.http_client import HttpClient, Load, ask_together, call
+from benchmarks.http_client import HttpClient, Load, ask_together, call, get
 from benchmarks.report import describe_load, describe_machine, print_table
 from benchmarks.serving import environment_of
 from tests.identity.issuer import AUDIENCE, running_issuer
@@ -116,7 +117,31 @@ def measure_http_of_many(
     environment = _environment(repository.home, environment_of(repository))
     with _started(FLOOR, os.environ) as floor, _started(OURS, environment) as ours:
         only = CLIENTS[-1:]
-        return _compare(f"{kind}_http", tasks, ours, floor, calls=calls, clients=only)
+        key = f"{kind}_http"
+        results = _compare(key, tasks, ours, floor, calls=calls, clients=only)
+        return results | _measure_searches(kind, tasks, ours, floor, calls=calls)
+
+
+def _measure_searches(
+    kind: str, tasks: Sequence[str], ours: _Server, floor: _Server, *, calls: int
+) -> Results:
+    """Search the catalogue as a person and as a program, in turns with the floor."""
+    results: Results = {}
+    writes = [call(floor.url, "write", {"characters": 1000}) for _ in range(calls)]
+    for view, place in (("page", "/"), ("rest", "/api/skills")):
+        searches = [
+            get(ours.url, f"{place}?{urlencode({'q': task[:200]})}")
+            for task in islice(cycle(tasks), calls)
+        ]
+        ratios, p95 = [], []
+        for _ in range(_ROUNDS):
+            base, _floor_load = _cpu(floor, writes, 1)
+            cpu, load = _cpu(ours, searches, 1)
+            ratios.append(cpu / base)
+            p95.append(load.milliseconds(0.95))
+        results[f"{kind}_{view}"] = Measured.of(ratios)
+        results[f"{kind}_{view}_p95"] = Measured.of(p95)
+    return results
 
 
 def _describe_sample() -> list[str]:

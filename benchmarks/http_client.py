@@ -97,6 +97,17 @@ def call(
     return request(url, "tools/call", params, headers)
 
 
+def get(url: str, target: str) -> bytes:
+    """Return the request of a page.
+
+    Args:
+        url: Any address of the server.
+        target: The path and the query.
+    """
+    host = urlsplit(url).netloc
+    return f"GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+
+
 class HttpClient:
     """One connection, which is kept."""
 

@@ -19,6 +19,7 @@ from benchmarks.content import Text, invent_text, read_text
 from benchmarks.engines import COMPARED, measure_engines
 from benchmarks.figures import KINDS, SIZES, Results
 from benchmarks.http import measure_http, measure_http_of_many
+from benchmarks.in_process import measure_in_process
 from benchmarks.report import (
     describe_load,
     describe_machine,
@@ -140,7 +141,8 @@ def _measure_own(
 ) -> Results:
     """Measure the figures that need one kind of content only."""
     if kind == "keyword":
-        return measure_start(repository, text.prompts[0], rounds=effort.starts)
+        started = measure_start(repository, text.prompts[0], rounds=effort.starts)
+        return started | measure_in_process(repository, rounds=effort.starts)
     more = environment_of(repository, SKILLS_MCP_TOOLSETS="core,packages")
     ratio, _ = measure_calls(text, more, "search_skills", "query", calls=effort.calls)
     return {"search_call": ratio}

@@ -63,7 +63,22 @@ _FENCED = re.compile(
 
 def blocks(page: Path, *kind: str) -> list[Block]:
     """Return the fenced blocks of a page whose info string begins with `kind`."""
-    found = _FENCED.finditer(page.read_text(encoding="utf-8"))
+    return _parse_blocks(page.read_text(encoding="utf-8"), kind)
+
+
+def blocks_below(page: Path, heading: str) -> list[Block]:
+    """Return the fenced blocks below a heading, down to the next one of its level."""
+    level, _, _ = heading.partition(" ")
+    _, _, rest = f"\n{page.read_text(encoding='utf-8')}".partition(f"\n{heading}\n")
+    assert rest, f"{page.name} has no heading {heading!r}"
+    below = re.split(
+        rf"^#{{1,{len(level)}}} [A-Z]", rest, maxsplit=1, flags=re.MULTILINE
+    )
+    return _parse_blocks(below[0], ())
+
+
+def _parse_blocks(text: str, kind: tuple[str, ...]) -> list[Block]:
+    found = _FENCED.finditer(text)
     infos = [(m["info"].split() or [""], m["text"]) for m in found]
     every = [Block(info[0], tuple(info[1:]), text) for info, text in infos]
     return [b for b in every if (b.language, *b.words)[: len(kind)] == kind]

@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-report test check format-check lint types arrows fix bench soak repositories test-integrations test-lowest clean
+.PHONY: help demo demo-report test check format-check lint types arrows fix bench soak repositories conformance test-integrations test-lowest clean
 
 help: ## Show what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -21,9 +21,12 @@ demo-report: $(READY) ## A made-up month of use, and the page that a report make
 	@$(BIN)/python -m demo.month $(ARGUMENTS)
 
 test: $(READY) ## All tests, on all cores
-	$(BIN)/pytest --numprocesses auto --dist worksteal
+	$(BIN)/pytest --numprocesses auto --dist worksteal -m "not conformance"
 
-check: format-check lint types arrows test test-integrations ## Everything that CI runs
+conformance: $(READY) ## The protocol's conformance suite and its Inspector, where npm is
+	$(BIN)/pytest -m conformance tests/e2e/test_conformance.py
+
+check: format-check lint types arrows test conformance test-integrations ## Everything that CI runs
 
 format-check: $(READY)
 	$(BIN)/ruff format --check

@@ -1,7 +1,6 @@
 """A real identity provider in a process of its own: oidc-provider on Node.js."""
 
 import json
-import shutil
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ import httpx2
 import jwt
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from soak.scenario import Unavailable
+from soak.http.node_packages import install_packages
 from tests.support import wait_for
 
 ROBOT, SECRET = "robot", "only-for-this-test"
@@ -28,19 +27,7 @@ def install(folder: Path) -> Path:
     Raises:
         Unavailable: There is no Node.js, or the package cannot be had.
     """
-    if not shutil.which("npm") or not shutil.which("node"):
-        raise Unavailable("there is no npm")
-    folder.mkdir()
-    (folder / "package.json").write_text("{}")
-    # Without a registry it gives up at once, and what was fetched before is used.
-    command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts"]
-    command += ["--prefer-offline", "--fetch-retries=0", "--fetch-timeout=20000"]
-    done = subprocess.run(
-        [*command, _PACKAGE], cwd=folder, capture_output=True, check=False
-    )
-    if done.returncode:
-        raise Unavailable("npm cannot install oidc-provider")
-    return folder
+    return install_packages(folder, _PACKAGE)
 
 
 def make_key(name: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Timer
 from typing import IO, cast
 
+from soak.http.node_packages import install_packages
 from soak.scenario import Figure, Scale, Scenario, Unavailable
 from tests.http_server import HttpServer, served
 from tests.identity.issuer import AUDIENCE, running_issuer
@@ -157,7 +158,7 @@ def connect(folder: Path, scale: Scale) -> Iterator[Figure]:
     """Connect each host: to an open server, with a token, and with a wrong one."""
     if not scale.is_full:
         raise Unavailable("the hosts are 800 MB, too much for a quick run")
-    packages = _install(folder / "packages")
+    packages = install_packages(folder / "packages", *_PACKAGES, with_scripts=True)
     count = len(_HOSTS)
     with served() as server:
         connected = sum(_try(folder, packages, "open", server))
@@ -180,25 +181,6 @@ def _try(
         home = folder / f"{kind}-{number}"
         home.mkdir()
         yield host(_Installed(packages, home, token), server.url)
-
-
-def _install(folder: Path) -> Path:
-    """Install the hosts and return their folder.
-
-    Raises:
-        Unavailable: There is no Node.js, or they cannot be had.
-    """
-    if not shutil.which("npm") or not shutil.which("node"):
-        raise Unavailable("there is no npm")
-    folder.mkdir()
-    (folder / "package.json").write_text("{}")
-    command = ["npm", "install", "--no-audit", "--no-fund"]
-    done = subprocess.run(
-        [*command, *_PACKAGES], cwd=folder, capture_output=True, check=False
-    )
-    if done.returncode:
-        raise Unavailable("npm cannot install the hosts")
-    return folder
 
 
 SCENARIOS: tuple[tuple[str, Scenario], ...] = (("real-clients", connect),)

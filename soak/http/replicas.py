@@ -88,12 +88,37 @@ class Replica:
         """Whether a load balancer would send requests to it."""
         if self._require_process().poll() is not None:
             raise RuntimeError(self.log.read_text())
-        connection = HTTPConnection("127.0.0.1", self.operations_port, timeout=10)
         try:
-            connection.request("GET", "/readyz")
-            return connection.getresponse().status == HTTPStatus.OK
+            status, _ = self._get("/readyz")
         except (OSError, HTTPException):
             return False
+        return status == HTTPStatus.OK
+
+    def wait_until_asked(self) -> None:
+        """Return when the load balancer has noticed that it is ready."""
+        wait_for(self._is_asked, seconds=PATIENCE_SECONDS)
+
+    def _is_asked(self) -> bool:
+        """Whether it was sent a message of MCP since it started."""
+        _, metrics = self._get("/metrics")
+        return any(
+            line.startswith("http_server_request_duration_seconds_count")
+            and 'http_route="/mcp"' in line
+            for line in metrics.splitlines()
+        )
+
+    def _get(self, path: str) -> tuple[int, str]:
+        """Return what its operations port answers: the status and the text.
+
+        Raises:
+            OSError: It does not listen.
+            HTTPException: The answer is none of HTTP.
+        """
+        connection = HTTPConnection("127.0.0.1", self.operations_port, timeout=10)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
         finally:
             connection.close()
 

@@ -52,6 +52,7 @@ def _restart(
             replica = each[restarts % len(each)]
             slowest = max(slowest, replica.stop())
             replica.start()
+            replica.wait_until_asked()
             restarts += 1
         wait_for(lambda: traffic.asked >= wanted, seconds=600)
     what = f"requests lost in {restarts} restarts, {proxy.__name__}"

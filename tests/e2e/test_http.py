@@ -80,7 +80,8 @@ async def test_progress_arrives_while_a_call_waits(
     async with Client(server.url, mode=era) as client:
         await client.call_tool("refresh_skills", {}, progress_callback=reports)
 
-    assert reports.messages[0] == "Fetch the newest skills: 0 s"
+    # On a busy machine a step, such as reading skills, has begun before the first one.
+    assert str(reports.messages[0]).startswith("Fetch the newest skills: ")
 
 
 async def test_a_session_of_the_older_era_ends_when_its_client_deletes_it(

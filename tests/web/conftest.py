@@ -131,10 +131,13 @@ def site(browser: Browser) -> Iterator[Site]:
 
 @contextmanager
 def opened_site(
-    browser: Browser, content: Path = SKILLS_CONTENT, **settings: object
+    browser: Browser,
+    content: Path = SKILLS_CONTENT,
+    options: tuple[str, ...] = (),
+    **settings: object,
 ) -> Iterator[Site]:
     """Serve a folder, and open its pages; settings are those of `config.yaml`."""
-    with served(settings, content=content) as server:
+    with served(settings, content=content, options=options) as server:
         server.wait_for_log(" skills at ")
         opened = Site(server, browser)
         try:

@@ -48,7 +48,7 @@ ToolScope = Literal[
 # YAML reads a bare `off` as false.
 _BARE_OFF = BeforeValidator(lambda value: "off" if value is False else value)
 SandboxDemand = Annotated[Literal["required", "best_effort", "off"], _BARE_OFF]
-UploadMode = Annotated[Literal["off", "folder"], _BARE_OFF]
+UploadMode = Annotated[Literal["off", "folder", "branch"], _BARE_OFF]
 ForgeKind = Literal["github", "gitlab", "gitea", "bitbucket", "azure"]
 ConfirmDemand = Literal["never", "if_possible", "always"]
 Disclosure = Literal["full", "redacted", "hashed", "none"]

@@ -32,6 +32,7 @@ from skills_mcp.text.rendering import shorten
 
 if TYPE_CHECKING:  # more modules than the first answer may wait for
     from skills_mcp.content.delivery import Delivery
+    from skills_mcp.content.git.proposal import FolderChange, Proposal
     from skills_mcp.content.git.repository import GitRepository
     from skills_mcp.content.store.pointer import Current
     from skills_mcp.content.store.snapshot_store import SnapshotStore
@@ -291,6 +292,28 @@ class RemoteBranch:
             entry.file: f"{entry.blob}+x" if entry.is_executable else entry.blob
             for entry in entries
         }
+
+    def propose(self, change: "FolderChange") -> "Proposal":
+        """Push a change to a branch of its own; what is served stays as it is.
+
+        Raises:
+            SyncError: The remote does not answer or refuses it, or nothing would
+                change.
+        """
+        from skills_mcp.content.git.proposal import push_change
+
+        if self._policy.is_offline:
+            raise SyncError(f"{self.name}: sync.offline is on. Switch it off to push")
+        current = self._store.current()
+        default = current.default_branch if current else ""
+        base = f"refs/heads/{default}" if default else self._remote.wanted
+        git = self._parts.repository.git
+        return push_change(git, self._remote, base, change, self._policy)
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether a tag or a commit is served, and no branch."""
+        return bool(self._remote.pin)
 
     def close(self) -> None:
         """End a fetch that is running."""

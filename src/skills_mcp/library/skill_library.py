@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -20,7 +21,7 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.progress import Progress
 from skills_mcp.content.push import Push
-from skills_mcp.content.source import ContentSource, SourceState
+from skills_mcp.content.source import ContentSource, Mount, SourceState
 from skills_mcp.errors import (
     ConfigError,
     InvalidArgumentsError,
@@ -82,7 +83,7 @@ if TYPE_CHECKING:  # imported when they are used, after the first answer
     from skills_mcp.library.published_skills import PublishedNames, PublishedSkills
     from skills_mcp.library.runs import Runs
     from skills_mcp.library.skill_folder import SkillFolder
-    from skills_mcp.library.skill_target import SkillTarget
+    from skills_mcp.library.skill_target import SkillReview, SkillTarget
     from skills_mcp.routing.explanation import Explanation
     from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
     from skills_mcp.scripts.sandbox import Choice
@@ -297,20 +298,59 @@ class SkillLibrary:
         source.go_back(to, self._current.inspect)
         return self._read_state(mount)
 
-    def find_target(self, mount: str) -> "SkillTarget":
-        """Return the folder that takes skills which are added to a source.  Blocking.
+    def require_target(self, mount: str) -> None:
+        """Refuse settings by which no skill can be added.
 
         Raises:
-            ConfigError: No source stands there, or it is no folder.
+            ConfigError: No source stands there, or `upload.mode` does not fit it.
+        """
+        from skills_mcp.library.skill_target import require_takes_skills
+
+        require_takes_skills(self._find_mount(mount), self.config.upload.mode)
+
+    def find_target(self, mount: str) -> "SkillTarget":
+        """Return where skills go that are added to a source.  Blocking.
+
+        Raises:
+            ConfigError: No source stands there.
+            SyncError: It is a repository, and nothing of it was fetched yet.
         """
         from skills_mcp.library.skill_target import find_skill_target
 
+        return find_skill_target(self._find_mount(mount))
+
+    def propose_skill(
+        self, target: "SkillTarget", package: Path, branch: str, message: str
+    ) -> "SkillReview":
+        """Push a package to a branch of its own for review.  Blocking.
+
+        Args:
+            target: Where it goes, in a repository.
+            package: Its folder, whose name becomes that of the skill's folder.
+            branch: What the branch is called.
+            message: That of the commit.
+
+        Raises:
+            SyncError: The repository cannot be reached, or refuses it; the message
+                says what to do.
+        """
+        from skills_mcp.content.git.proposal import FolderChange
+        from skills_mcp.library.skill_target import SkillReview
+
+        if target.repository is None:
+            raise ValueError(f"{target.folder} belongs to no repository")
+        place = f"{target.place}/{package.name}".lstrip("/")
+        change = FolderChange(package, place, branch, message)
+        proposal = target.repository.propose(change)
+        return SkillReview.of(proposal, target.repository, self.config.web.forges)
+
+    def _find_mount(self, at: str) -> Mount:
         for each in self._mounts.mounts:
-            if each.at == mount:
-                return find_skill_target(each)
+            if each.at == at:
+                return each
         known = ", ".join(repr(each.at) for each in self._mounts.mounts)
         raise ConfigError(
-            f"upload.source: no source stands at {mount!r}. Write one of: {known}"
+            f"upload.source: no source stands at {at!r}. Write one of: {known}"
         )
 
     def sees(self, skill: Skill) -> bool:

@@ -110,6 +110,7 @@ async def _render(
         most_files=_SHOWN_FILES,
         most_problems=_SHOWN_PROBLEMS,
         versions=versions,
+        is_reviewed=_is_reviewed(request),
         **shown,
     )
 
@@ -125,6 +126,11 @@ async def _read_field(request: Request, name: str) -> str:
     if isinstance(value, str):
         return value
     raise InvalidArgumentsError(f"{name}: is missing in the form.")
+
+
+def _is_reviewed(request: Request) -> bool:
+    desk = state_of(request).desk
+    return desk is not None and desk.uploads.is_reviewed
 
 
 def _find_desk(request: Request) -> UploadDesk:

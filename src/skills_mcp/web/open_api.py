@@ -147,7 +147,9 @@ def _upload_operation() -> Mapping[str, Any]:
             "401": _refusal(_REFUSALS["401"]),
             "403": _refusal("The caller lacks the scope `skills:upload`."),
             "404": _refusal("The operator lets no one add skills."),
-            "409": _refusal("The folder cannot take it; what was there still is."),
+            "409": _refusal(
+                "The folder or the repository cannot take it; what was there still is."
+            ),
             "413": _refusal("The request is larger than `http.max_body_bytes`."),
             "422": _refusal("The archive is unsafe, damaged, or holds no skill."),
             "503": _refusal(_REFUSALS["503"]),

@@ -154,7 +154,8 @@ class UploadReply:
         str,
         Field(
             alias="currentVersion",
-            description="When it was put in place, in UTC, such as 20260212-143000.",
+            description="When it was put in place, in UTC, such as 20260212-143000; "
+            "empty if it waits for a review.",
         ),
     ]
     replaced_version: Annotated[
@@ -166,6 +167,17 @@ class UploadReply:
     ]
     is_active: Annotated[
         bool, Field(alias="isActive", description="Whether agents get it now.")
+    ]
+    branch: Annotated[
+        str | None,
+        Field(description="Where it waits for a review; null if it is in its folder."),
+    ]
+    review_url: Annotated[
+        str | None,
+        Field(
+            alias="reviewUrl",
+            description="The page that opens the review; null if the forge is unknown.",
+        ),
     ]
     problems: list[CheckedProblem]
 
@@ -270,6 +282,8 @@ def derive_upload(done: AddedPackage, *, is_served: bool) -> UploadReply:
         current_version=done.version,
         replaced_version=done.replaced,
         is_active=is_served,
+        branch=done.review.branch if done.review else None,
+        review_url=(done.review.url or None) if done.review else None,
         problems=[
             CheckedProblem(
                 file=each.file,

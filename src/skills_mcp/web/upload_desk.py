@@ -105,6 +105,8 @@ class UploadDesk:
                 return self.uploads.take(archive, uploader)
 
         done = await self.run(take)
+        if done.review:
+            return done, False
         return done, await self.refresh(done.path, uploader)
 
     async def refresh(self, path: str, uploader: Uploader) -> bool:

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from skills_mcp.authoring.intake.offer import OfferedPackage, offered, read_digest
 from skills_mcp.authoring.intake.shelf import SkillShelf, name_version
-from skills_mcp.errors import PackageNotAddedError, PackageRefusedError
+from skills_mcp.errors import PackageNotAddedError, PackageRefusedError, SyncError
+from skills_mcp.files.paths import fold_name
 from skills_mcp.library import SkillLibrary
-from skills_mcp.library.skill_target import SkillTarget
+from skills_mcp.library.skill_target import SkillReview, SkillTarget
 from skills_mcp.skills.model import SkillPath, printable
 from skills_mcp.skills.package import is_main
 from skills_mcp.text.rendering import shorten
@@ -23,6 +24,9 @@ from skills_mcp.text.rendering import shorten
 logger = logging.getLogger(__name__)
 
 _MAX_SHOWN = 200
+
+_BRANCHES = "skills-mcp/"
+_BRANCH_DIGITS = 12  # of the archive, so that the same one is one branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +58,11 @@ class AddedPackage:
     """Its folder is gone."""
     path: str
     version: str
+    """When it was put in place; empty if it waits for a review."""
     replaced: str | None
     """The version before, which is kept; None if there was none."""
+    review: SkillReview | None = None
+    """The branch with it; None if it is in its folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +76,7 @@ class EarlierVersions:
 
 
 class Uploads:
-    """Takes packages into a folder that is served.  Blocking.
+    """Takes packages into a folder that is served, or onto a branch.  Blocking.
 
     Args:
         library: All skills.
@@ -102,25 +109,54 @@ class Uploads:
             raise
 
     def take(self, archive: Path, uploader: Uploader) -> AddedPackage:
-        """Put the package of an archive into the folder.
+        """Put the package of an archive into the folder, or onto a branch.
 
         Raises:
             PackageRefusedError: The archive is unsafe, damaged, or holds no skill.
-            PackageNotAddedError: The caller may not add it, or the folder cannot
-                take it.
+            PackageNotAddedError: The caller may not add it, or the folder or the
+                repository cannot take it.
         """
         now = datetime.now(UTC)
         with self.looked_at(archive, uploader) as offer:
-            package, shelf = offer.package, SkillShelf(self.find_target().folder)
-            replaced = shelf.put(package.folder, package.name, now)
+            package, target = offer.package, self.find_target()
+            if target.repository:
+                return self._propose(offer, target, uploader)
+            replaced = SkillShelf(target.folder).put(package.folder, package.name, now)
         logger.info(
             "%s has added %s, SHA-256 %s; the version before: %s",
             *(_show(uploader.name), offer.path, package.digest, replaced or "none"),
         )
         return AddedPackage(package, offer.path, name_version(now), replaced)
 
+    def _propose(
+        self, offer: UploadOffer, target: SkillTarget, uploader: Uploader
+    ) -> AddedPackage:
+        package = offer.package
+        branch = f"{_BRANCHES}{package.name}-{package.digest[:_BRANCH_DIGITS]}"
+        message = (
+            f"{'Add' if offer.is_new else 'Replace'} {offer.path}\n\n"
+            f"SHA-256 of the archive: {package.digest}\n"
+            f"Suggested-by: {_show(uploader.name)}\n"
+        )
+        folder = package.folder
+        try:
+            review = self._library.propose_skill(target, folder, branch, message)
+        except SyncError as error:
+            said = f"It was not sent for review: {error}"
+            raise PackageNotAddedError(said) from error
+        logger.info(
+            "%s has sent %s for review, SHA-256 %s; the branch: %s",
+            *(_show(uploader.name), offer.path, package.digest, branch),
+        )
+        return AddedPackage(package, offer.path, "", None, review)
+
     def find_versions(self, uploader: Uploader) -> tuple[EarlierVersions, ...]:
-        """Return the earlier versions that are kept of skills that the caller sees."""
+        """Return the earlier versions that are kept of skills that the caller sees.
+
+        A repository keeps its own.
+        """
+        if self.is_reviewed:
+            return ()
         target = self.find_target()
         shelf, library = SkillShelf(target.folder), uploader.library
         return tuple(
@@ -135,6 +171,8 @@ class Uploads:
         Raises:
             PackageNotAddedError: No such version is kept, or the folder cannot take it.
         """
+        if self.is_reviewed:
+            raise PackageNotAddedError("Earlier versions are in the repository")
         target = self.find_target()
         path = f"{target.prefix}{name}"
         try:
@@ -154,27 +192,34 @@ class Uploads:
         )
         return path
 
+    @property
+    def is_reviewed(self) -> bool:
+        """Whether people review a skill before it is served."""
+        return self._library.config.upload.mode == "branch"
+
     def find_target(self) -> SkillTarget:
         """Return where packages go.
 
         Raises:
-            ConfigError: `upload.source` names no folder.
+            PackageNotAddedError: Nothing of the repository was fetched yet.
         """
-        return self._library.find_target(self._mount)
+        try:
+            return self._library.find_target(self._mount)
+        except SyncError as error:
+            raise PackageNotAddedError(str(error)) from error
 
 
 def open_uploads(library: SkillLibrary) -> Uploads | None:
     """Return what takes packages as the settings have it; None if nothing does.
 
     Raises:
-        ConfigError: `upload.source` names no folder.
+        ConfigError: `upload.source` names no source that fits `upload.mode`.
     """
     rules = library.config.upload
     if rules.mode == "off":
         return None
-    uploads = Uploads(library, rules.source)
-    uploads.find_target()
-    return uploads
+    library.require_target(rules.source)
+    return Uploads(library, rules.source)
 
 
 def _show(name: str) -> str:
@@ -207,6 +252,7 @@ def _is_free(target: SkillTarget, name: str) -> bool:
         PackageNotAddedError: What lies there is no package.
     """
     place = target.folder / name
+    _require_one_spelling(target, name)
     if not place.is_dir() or place.is_symlink():
         return True  # the shelf refuses what is no folder
     if any(is_main(each.name) for each in place.iterdir()):
@@ -215,3 +261,15 @@ def _is_free(target: SkillTarget, name: str) -> bool:
         f"{name} is the name of a folder with other skills. Choose another name for "
         "the skill"
     )
+
+
+def _require_one_spelling(target: SkillTarget, name: str) -> None:
+    """Refuse a name that differs from another only in case or accents."""
+    if target.repository is None or not target.folder.is_dir():
+        return  # a folder is looked at when it takes the package
+    for each in target.folder.iterdir():
+        if fold_name(each.name) == fold_name(name) and each.name != name:
+            raise PackageNotAddedError(
+                f"{each.name} has the same name but for case or accents. Choose "
+                "another name for the skill"
+            )

@@ -17,6 +17,15 @@ _PAGES: Mapping[ForgeKind, str] = {
     "azure": "{repository}?path=/{path}&version=GC{commit}",
 }
 
+_REVIEWS: Mapping[ForgeKind, str] = {
+    "github": "{repository}/compare/{base}...{branch}?expand=1",
+    "gitlab": "{repository}/-/merge_requests/new?"
+    "merge_request%5Bsource_branch%5D={branch}",
+    "gitea": "{repository}/compare/{base}...{branch}",
+    "bitbucket": "{repository}/pull-requests/new?source={branch}",
+    "azure": "{repository}/pullrequestcreate?sourceRef={branch}",
+}
+
 _HOSTS: Mapping[str, ForgeKind] = {
     "bitbucket.org": "bitbucket",
     "codeberg.org": "gitea",
@@ -52,17 +61,44 @@ def derive_page_url(
     >>> derive_page_url("git@github.com:acme/skills.git", "c0ffee", "a b.md", {})
     'https://github.com/acme/skills/blob/c0ffee/a%20b.md'
     """
+    if not commit:
+        return ""
+    return _fill(_PAGES, remote_url, forges, commit=commit, path=path)
+
+
+def derive_review_url(
+    remote_url: str, base: str, branch: str, forges: Mapping[str, ForgeKind]
+) -> str:
+    """Return where a review of a branch is opened; empty if the forge is unknown.
+
+    Args:
+        remote_url: Of the repository, as Git takes it, without any secret.
+        base: The branch that it is for.
+        branch: The branch to review.
+        forges: The kind of forge by host, where the name does not tell.
+
+    >>> derive_review_url("git@github.com:acme/skills.git", "main", "add/pdf", {})
+    'https://github.com/acme/skills/compare/main...add/pdf?expand=1'
+    """
+    return _fill(_REVIEWS, remote_url, forges, base=base, branch=branch)
+
+
+def _fill(
+    pages: Mapping[ForgeKind, str],
+    remote_url: str,
+    forges: Mapping[str, ForgeKind],
+    **parts: str,
+) -> str:
     scheme, host, place = _split(remote_url)
     name = host.partition(":")[0].lower()
     kind = (
         forges.get(name) or _HOSTS.get(name) or _FIRST_NAMES.get(name.partition(".")[0])
     )
-    if not (kind and place and commit):
+    if not (kind and place):
         return ""
-    page = _PAGES[kind].format(
+    page = pages[kind].format(
         repository=quote(place.strip("/").removesuffix(".git"), safe="/~%"),
-        commit=quote(commit),
-        path=quote(path),
+        **{part: quote(value) for part, value in parts.items()},
     )
     return f"{scheme}://{host}/{page}"
 

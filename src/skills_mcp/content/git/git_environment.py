@@ -109,6 +109,13 @@ class RemoteAccess:
     starts_helpers: bool = False
     """Whether credential helpers of the user may run."""
 
+    @property
+    def push_options(self) -> tuple[str, ...]:
+        """Options of `git push`."""
+        return tuple(
+            option.replace("upload-pack", "receive-pack") for option in self.options
+        )
+
 
 def open_access(remote: Remote, user_settings: Iterable[Setting]) -> RemoteAccess:
     """Return the credentials of a command that asks the remote.

@@ -1,0 +1,163 @@
+"""A change that is pushed to a branch of its own, where people review it.
+
+Rule: it builds on the newest commit of the branch that is followed, in a store of its
+own. Neither that branch nor what is served changes.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from skills_mcp.content.git.git_environment import RemoteAccess
+from skills_mcp.content.git.git_runner import Git
+from skills_mcp.content.git.remote import Remote, is_ref_name
+from skills_mcp.content.source import EndingError
+from skills_mcp.content.sync_policy import SyncPolicy
+from skills_mcp.errors import SyncError
+from skills_mcp.text.redaction import redact
+
+_BASE_REF = "refs/skills/base"
+_CHANGE_REF = "refs/skills/change"
+
+_IDENTITY = "skills-mcp <skills-mcp@localhost>"
+
+_THERE_ALREADY = ("stale info", "already exists", "fetch first", "non-fast-forward")
+
+
+@dataclass(frozen=True, slots=True)
+class FolderChange:
+    """A folder that takes the place of what lies there in a repository."""
+
+    folder: Path
+    """The files; all of them are regular ones."""
+    place: str
+    """Where they go, such as `skills/pdf-forms`."""
+    branch: str
+    """The branch to make."""
+    message: str
+    """That of the commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A branch that waits for a review."""
+
+    branch: str
+    base: str
+    """The branch that it is for."""
+    is_new: bool
+    """False if there was a branch of this name already: it stays as it is."""
+
+
+def push_change(
+    git: Git, remote: Remote, base: str, change: FolderChange, policy: SyncPolicy
+) -> Proposal:
+    """Push a change to a new branch of the remote.  Blocking.
+
+    Args:
+        git: Git for this remote.
+        remote: Where the branch is made.
+        base: The ref that the change is for, such as `refs/heads/main`, or `HEAD`.
+        change: What is changed.
+        policy: Limits of the download and of the time.
+
+    Raises:
+        SyncError: The remote does not answer or refuses the branch, or nothing would
+            change. The message says what to do.
+    """
+    if not is_ref_name(change.branch):
+        raise SyncError(f"{change.branch} can be no branch. Rename the skill")
+    access = git.open_access()
+    deadline = time.monotonic() + policy.timeout_seconds
+    with tempfile.TemporaryDirectory(prefix="skills-mcp-change-") as folder:
+        store = git.beside(Path(folder))
+        store.run("init", "--quiet", "--bare", "--template=")
+        store.run(
+            *("fetch", "--quiet", "--no-tags", "--depth=1", *access.options),
+            *("--end-of-options", remote.url, f"+{base}:{_BASE_REF}"),
+            access=access,
+            timeout_seconds=policy.timeout_seconds,
+            max_growth_bytes=policy.max_download_bytes,
+        )
+        _commit(store, change)
+        left = max(deadline - time.monotonic(), 1.0)
+        is_new = _push(store, remote, change.branch, access, left)
+    return Proposal(change.branch, base.removeprefix("refs/heads/"), is_new)
+
+
+def _commit(store: Git, change: FolderChange) -> None:
+    """Make the commit, by a stream in which each file follows its name."""
+    stream = b"".join(_render(change))
+    store.run("fast-import", "--quiet", "--done", stdin=stream)
+    words = ("rev-parse", f"{_BASE_REF}^{{tree}}", f"{_CHANGE_REF}^{{tree}}")
+    before, after = store.run(*words).text.split()
+    if before == after:
+        raise SyncError(
+            f"{change.place} is the same in the repository already, so there is "
+            "nothing to review"
+        )
+
+
+def _render(change: FolderChange) -> Iterator[bytes]:
+    """Yield the stream of `git fast-import`, see its manual."""
+    message, place = change.message.encode(), _quote(change.place)
+    yield b"commit %s\n" % _CHANGE_REF.encode()
+    yield b"committer %s %d +0000\n" % (_IDENTITY.encode(), time.time())
+    yield b"data %d\n%s\n" % (len(message), message)
+    yield b"from %s^0\nD %s\n" % (_BASE_REF.encode(), place)
+    for path in sorted(change.folder.rglob("*")):
+        if path.is_dir():
+            continue
+        data = path.read_bytes()
+        mode = b"100755" if os.access(path, os.X_OK) else b"100644"
+        file = path.relative_to(change.folder).as_posix()
+        yield b"M %s inline %s\n" % (mode, _quote(f"{change.place}/{file}"))
+        yield b"data %d\n%s\n" % (len(data), data)
+    yield b"done\n"
+
+
+def _quote(path: str) -> bytes:
+    r"""Quote a path as in C.
+
+    >>> _quote('a "b".md')
+    b'"a \\"b\\".md"'
+    """
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return b'"%s"' % escaped.encode()
+
+
+def _push(
+    store: Git, remote: Remote, branch: str, access: RemoteAccess, seconds: float
+) -> bool:
+    """Push the commit; return whether the branch is new."""
+    ref = f"refs/heads/{branch}"
+    try:
+        done = store.run(
+            *("push", "--porcelain", "--no-verify", "--no-follow-tags"),
+            # An empty expectation: the branch must not be there.
+            *(f"--force-with-lease={ref}:", *access.push_options),
+            *("--end-of-options", remote.url, f"{_CHANGE_REF}:{ref}"),
+            access=access,
+            timeout_seconds=seconds,
+            is_ok=(0, 1),
+        )
+    except EndingError:
+        raise
+    except SyncError as error:
+        raise SyncError(
+            f"the branch {branch} cannot be pushed. Reading works, so see whether the "
+            f"credentials of this source may also write: {error}"
+        ) from error
+    refused = [line for line in done.text.splitlines() if line.startswith("!")]
+    if done.returncode == 0 and not refused:
+        return True
+    reason = redact(refused[0].rpartition("\t")[2] if refused else done.stderr.strip())
+    if any(sign in reason for sign in _THERE_ALREADY):
+        return False
+    raise SyncError(
+        f"{remote.url} refuses the branch {branch}: {reason}. Let its rules permit "
+        "branches that begin with skills-mcp/"
+    )

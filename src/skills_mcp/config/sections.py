@@ -721,6 +721,13 @@ class Web(Section):
         description="The kind of forge by host, where the name of the host does not "
         "tell: the pages link each file to its source.",
     )
+    history: int = Field(
+        default=20,
+        ge=0,
+        le=200,
+        description="How many commits of a branch the page of a skill looks through "
+        "for changes; they are fetched when a person looks. 0 for none.",
+    )
     trusted_header: TrustedHeader = TrustedHeader.model_construct()
 
 

@@ -6,7 +6,7 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,6 +32,7 @@ from skills_mcp.text.rendering import shorten
 
 if TYPE_CHECKING:  # more modules than the first answer may wait for
     from skills_mcp.content.delivery import Delivery
+    from skills_mcp.content.git.history import CommitHistory, PastCommit
     from skills_mcp.content.git.proposal import FolderChange, Proposal
     from skills_mcp.content.git.repository import GitRepository
     from skills_mcp.content.store.pointer import Current
@@ -54,17 +55,21 @@ class _Parts:
     store: "SnapshotStore"
     repository: "GitRepository"
     delivery: "Delivery"
+    history: "CommitHistory"
 
     @classmethod
     def open(cls, directory: Path, remote: Remote, policy: SyncPolicy) -> "_Parts":
         """Open the store of a remote in a folder."""
         from skills_mcp.content.delivery import Delivery
+        from skills_mcp.content.git.history import CommitHistory
         from skills_mcp.content.git.repository import GitRepository
         from skills_mcp.content.store.snapshot_store import SnapshotStore
 
         store = SnapshotStore(directory)
         repository = GitRepository(store.objects, remote, policy)
-        return cls(store, repository, Delivery(remote, store, repository, policy))
+        delivery = Delivery(remote, store, repository, policy)
+        beside = repository.git.beside(directory / "history.git")
+        return cls(store, repository, delivery, CommitHistory(beside, remote, policy))
 
 
 class RemoteBranch:
@@ -304,11 +309,27 @@ class RemoteBranch:
 
         if self._policy.is_offline:
             raise SyncError(f"{self.name}: sync.offline is on. Switch it off to push")
+        git = self._parts.repository.git
+        return push_change(git, self._remote, self._base, change, self._policy)
+
+    def read_history(
+        self, commit: str, files: Sequence[str], most: int
+    ) -> "tuple[PastCommit, ...]":
+        """Return the newest commits that changed one of these files.
+
+        The history is fetched when it is asked for, and kept beside what is served.
+
+        Raises:
+            SyncError: It cannot be fetched, or the commit is not in it.
+        """
+        return self._parts.history.read(self._base, commit, files, most)
+
+    @property
+    def _base(self) -> str:
+        """The ref that is followed, with the remote's default branch by its name."""
         current = self._store.current()
         default = current.default_branch if current else ""
-        base = f"refs/heads/{default}" if default else self._remote.wanted
-        git = self._parts.repository.git
-        return push_change(git, self._remote, base, change, self._policy)
+        return f"refs/heads/{default}" if default else self._remote.wanted
 
     @property
     def is_pinned(self) -> bool:

@@ -83,6 +83,7 @@ if TYPE_CHECKING:  # imported when they are used, after the first answer
     from skills_mcp.library.published_skills import PublishedNames, PublishedSkills
     from skills_mcp.library.runs import Runs
     from skills_mcp.library.skill_folder import SkillFolder
+    from skills_mcp.library.skill_history import SkillHistory
     from skills_mcp.library.skill_target import SkillReview, SkillTarget
     from skills_mcp.routing.explanation import Explanation
     from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
@@ -697,6 +698,19 @@ class SkillLibrary:
 
         snapshot = self.snapshot
         return compose_preview(snapshot, snapshot.index.resolve(name))
+
+    def read_history(self, name: str) -> "SkillHistory":
+        """Return the commits that changed a skill or a rule above it.  Blocking.
+
+        It is no event. The first call after a new commit asks the remote.
+
+        Raises:
+            SkillsError: No skill, several, or a hidden one; the subclass says which.
+        """
+        from skills_mcp.library.skill_history import read_history
+
+        snapshot = self.snapshot
+        return read_history(snapshot, snapshot.index.resolve(name))
 
     def read_raw(self, name: str) -> str:
         """Return the Markdown file of a skill as its author wrote it.  Blocking.

@@ -121,7 +121,15 @@ def _open_templates() -> Environment:
     templates.filters["age"] = describe_age
     templates.filters["title_of"] = derive_title
     templates.filters["stopped"] = end_sentence
+    templates.filters["diff_kind"] = _name_diff_line
     return templates
+
+
+def _name_diff_line(line: str) -> str:
+    """Return the class of a line of a unified diff."""
+    if line.startswith(("diff ", "index ", "--- ", "+++ ", "@@", "new ", "deleted ")):
+        return "place"
+    return {"+": "added", "-": "removed"}.get(line[:1], "same")
 
 
 class _Titled(Protocol):

@@ -22,6 +22,7 @@ _VIEWS = {
     "origin": "By line",
     "agent": "As an agent gets it",
     "raw": "Raw file",
+    "history": "History",
 }
 
 _NEAR = 4  # as many as `get_skill` offers to choose from
@@ -74,6 +75,7 @@ def show_skill(request: Request) -> Response:
         views=_VIEWS,
         view=view,
         raw=_read_raw(library, preview.skill) if view == "raw" else "",
+        history=library.read_history(preview.skill.path) if view == "history" else None,
         page_url=preview.sections[-1].page_url,
         use=find_use(request, preview.skill.path),
         is_counted=is_counted(request),

@@ -17,6 +17,14 @@ _PAGES: Mapping[ForgeKind, str] = {
     "azure": "{repository}?path=/{path}&version=GC{commit}",
 }
 
+_COMMITS: Mapping[ForgeKind, str] = {
+    "github": "{repository}/commit/{commit}",
+    "gitlab": "{repository}/-/commit/{commit}",
+    "gitea": "{repository}/commit/{commit}",
+    "bitbucket": "{repository}/commits/{commit}",
+    "azure": "{repository}/commit/{commit}",
+}
+
 _REVIEWS: Mapping[ForgeKind, str] = {
     "github": "{repository}/compare/{base}...{branch}?expand=1",
     "gitlab": "{repository}/-/merge_requests/new?"
@@ -64,6 +72,17 @@ def derive_page_url(
     if not commit:
         return ""
     return _fill(_PAGES, remote_url, forges, commit=commit, path=path)
+
+
+def derive_commit_url(
+    remote_url: str, commit: str, forges: Mapping[str, ForgeKind]
+) -> str:
+    """Return the address of the page of a commit; empty if the forge is unknown.
+
+    >>> derive_commit_url("https://gitlab.com/acme/skills.git", "c0ffee", {})
+    'https://gitlab.com/acme/skills/-/commit/c0ffee'
+    """
+    return _fill(_COMMITS, remote_url, forges, commit=commit)
 
 
 def derive_review_url(

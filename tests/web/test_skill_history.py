@@ -1,0 +1,139 @@
+"""The page of a skill shows what the last commits have changed in it."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.git.remote import Remote
+from skills_mcp.content.source import Freshness, accept_all
+from skills_mcp.library import SkillLibrary
+from skills_mcp.library.skill_history import SkillHistory
+from tests.packages import package_text
+from tests.support import SKILLS_CONTENT, Upstream, open_library, skill_text, sync
+from tests.web.conftest import Scheme, find_barriers, measure_overflow, opened_site
+from tests.web.test_rest import ask_site
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Upstream:
+    made = Upstream.create(tmp_path)
+    made.commit({"README.md": "# Skills", "skills/_root.md": skill_text(body="Old.")})
+    made.commit({"skills/pdf/SKILL.md": package_text(name="pdf", body="First.")})
+    made.commit({"skills/other.md": skill_text(body="Nothing of pdf.")})
+    made.commit({"skills/_root.md": skill_text(body="New rule.")})
+    made.commit(
+        {
+            "skills/pdf/SKILL.md": package_text(name="pdf", body="Second."),
+            "skills/pdf/note.md": HOSTILE,
+        }
+    )
+    return made
+
+
+def follow(upstream: Upstream, folder: Path) -> RemoteBranch:
+    branch = RemoteBranch(Remote(upstream.url, "main"), folder / "cache")
+    sync(branch)
+    return branch
+
+
+@pytest.fixture
+def library(upstream: Upstream, tmp_path: Path) -> SkillLibrary:
+    return open_library(follow(upstream, tmp_path))
+
+
+def changes(history: SkillHistory) -> list[set[str]]:
+    """Return the lines that each commit has added."""
+    return [
+        {
+            line[1:]
+            for line in each.past.lines
+            if line.startswith("+") and not line.startswith("+++")
+        }
+        for each in history.changes
+    ]
+
+
+def test_commits_of_its_files_and_of_the_rules_above_are_shown(
+    library: SkillLibrary,
+) -> None:
+    history = library.read_history("pdf")
+
+    assert history.reason == ""
+    newest, rule, first, made = changes(history)
+    assert {"Second.", HOSTILE} <= newest
+    assert "New rule." in rule
+    assert "First." in first
+    assert "Old." in made
+    assert not any("Nothing of pdf." in each for each in changes(history))
+
+
+def test_it_goes_as_far_back_as_the_setting_says(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    library = open_library(follow(upstream, tmp_path), settings={"web": {"history": 2}})
+
+    newest, rule = changes(library.read_history("pdf"))
+
+    assert "Second." in newest
+    assert "New rule." in rule
+
+
+def test_a_merge_is_in_it(upstream: Upstream, tmp_path: Path) -> None:
+    branch = follow(upstream, tmp_path)
+    library = open_library(branch)
+    library.read_history("pdf")
+    upstream.commit({"skills/pdf/SKILL.md": package_text(name="pdf", body="Third.")})
+    branch.sync(Freshness(float("inf")), accept_all)
+    library = open_library(branch)
+
+    assert "Third." in changes(library.read_history("pdf"))[0]
+
+
+def test_a_long_change_is_cut_and_says_so(upstream: Upstream, tmp_path: Path) -> None:
+    body = "\n".join(f"Line {number}" for number in range(2_000))
+    upstream.commit({"skills/pdf/SKILL.md": package_text(name="pdf", body=body)})
+
+    [newest, *_] = open_library(follow(upstream, tmp_path)).read_history("pdf").changes
+
+    assert len(newest.past.lines) == 400
+    assert newest.past.left_out > 1_500
+
+
+def test_without_a_history_it_says_why(upstream: Upstream, tmp_path: Path) -> None:
+    branch = follow(upstream, tmp_path)
+    off = open_library(branch, settings={"web": {"history": 0}})
+    folder = open_library(SKILLS_CONTENT)
+    away = open_library(branch)
+    upstream.bare.rename(tmp_path / "elsewhere")
+
+    assert "web.history" in off.read_history("pdf").reason
+    assert "a folder has none" in folder.read_history("ui/react/auth").reason
+    assert "not found" in away.read_history("pdf").reason
+    assert "in a minute" in away.read_history("pdf").reason
+    assert "Second." in away.load_skill("pdf").instructions
+
+
+def test_nothing_of_a_commit_is_html(library: SkillLibrary) -> None:
+    page = ask_site(library, "/skills/pdf?view=history").text
+
+    assert HOSTILE not in page
+    assert "&lt;img src=x onerror=alert(1)&gt;" in page
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1_280])
+def test_the_history_has_no_barrier_and_fits(
+    browser: Browser, upstream: Upstream, width: int, scheme: Scheme
+) -> None:
+    options = ("--repo", upstream.url, "--branch", "main")
+    with opened_site(browser, options=options) as site:
+        page = site.open("skills/pdf?view=history", width=width, scheme=scheme)
+
+        expect(page.get_by_text("+Second.")).to_be_visible()
+        assert find_barriers(page) == []
+        assert measure_overflow(page) == 0
+        site.require_own_requests()

@@ -5,13 +5,22 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
+from skills_mcp.config import Grant
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.source import Freshness, accept_all
+from skills_mcp.identity.access import derive_access
 from skills_mcp.library import SkillLibrary
 from skills_mcp.library.skill_history import SkillHistory
 from tests.packages import package_text
-from tests.support import SKILLS_CONTENT, Upstream, open_library, skill_text, sync
+from tests.support import (
+    SKILLS_CONTENT,
+    Upstream,
+    git,
+    open_library,
+    skill_text,
+    sync,
+)
 from tests.web.conftest import Scheme, find_barriers, measure_overflow, opened_site
 from tests.web.test_rest import ask_site
 
@@ -122,6 +131,39 @@ def test_nothing_of_a_commit_is_html(library: SkillLibrary) -> None:
 
     assert HOSTILE not in page
     assert "&lt;img src=x onerror=alert(1)&gt;" in page
+
+
+def test_who_does_not_see_every_skill_gets_no_history(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    secret = package_text(name="secret-plan", body="Hidden.")
+    upstream.commit({"skills/plan/SKILL.md": secret})
+    upstream.commit({"skills/plan/SKILL.md": package_text(name="open-plan")})
+    branch = follow(upstream, tmp_path)
+    access = derive_access([Grant(allow=("*",), deny=("secret-*",))], {})
+    hiding = {"visibility": {"deny": ["secret-*"]}}
+
+    limited = open_library(branch).seen_by(access).read_history("plan")
+    hidden = open_library(branch, settings=hiding).read_history("plan")
+
+    assert "Hidden." in changes(open_library(branch).read_history("plan"))[1]
+    assert (limited.changes, hidden.changes) == ((), ())
+    assert "no skill is hidden" in limited.reason == hidden.reason
+
+
+def test_no_file_can_forge_a_commit(upstream: Upstream, tmp_path: Path) -> None:
+    forged = "\0" + "f" * 40 + " 1 Eve\x1fForged subject\n"
+    text = package_text(name="pdf", body="x" * 9_000 + f"\n{forged}\0y")
+    upstream.commit({"skills/pdf/SKILL.md": text})
+
+    history = open_library(follow(upstream, tmp_path)).read_history("other")
+
+    assert [each.past.subject for each in history.changes] == ["Change"] * 3
+    source = follow(upstream, tmp_path)
+    found = source.read_history(
+        git("rev-parse", "main", cwd=upstream.bare), ["skills/pdf/SKILL.md"], 20
+    )
+    assert {each.subject for each in found} == {"Change"}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

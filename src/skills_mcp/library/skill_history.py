@@ -1,10 +1,12 @@
 """How a skill, and the rules above it, came to be what they are.
 
-Rule: only files that the caller gets anyway are looked at, by their paths of today.
+Rule: an older version may have had another name or place, by which it was hidden. So
+the history is for callers from whom nothing is hidden.
 """
 
 from dataclasses import dataclass
 
+from skills_mcp.config.sections import Visibility
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.forge import derive_commit_url
 from skills_mcp.content.git.history import PastCommit
@@ -36,8 +38,15 @@ class SkillHistory:
     """Why there is no history; empty if there is."""
 
 
-def read_history(snapshot: Snapshot, skill: Skill) -> SkillHistory:
+def read_history(
+    snapshot: Snapshot, skill: Skill, *, sees_everything: bool
+) -> SkillHistory:
     """Return the commits that changed what an agent gets of a skill.  Blocking."""
+    if not sees_everything or snapshot.config.visibility != Visibility():
+        return SkillHistory(
+            reason="The history is shown where no skill is hidden: an older version "
+            "may have had a name by which it was."
+        )
     most = snapshot.config.web.history
     source = find_source(snapshot.content, skill)
     commit = derive_place(snapshot.content, skill).commit

@@ -710,7 +710,8 @@ class SkillLibrary:
         from skills_mcp.library.skill_history import read_history
 
         snapshot = self.snapshot
-        return read_history(snapshot, snapshot.index.resolve(name))
+        skill = snapshot.index.resolve(name)
+        return read_history(snapshot, skill, sees_everything=self.sees_everything)
 
     def read_raw(self, name: str) -> str:
         """Return the Markdown file of a skill as its author wrote it.  Blocking.

@@ -127,7 +127,9 @@ def _open_templates() -> Environment:
 
 def _name_diff_line(line: str) -> str:
     """Return the class of a line of a unified diff."""
-    if line.startswith(("diff ", "index ", "--- ", "+++ ", "@@", "new ", "deleted ")):
+    if line.startswith(
+        ("diff ", "index ", "--- a/", "--- /dev/null", "+++ b/", "+++ /dev/null", "@@")
+    ):
         return "place"
     return {"+": "added", "-": "removed"}.get(line[:1], "same")
 

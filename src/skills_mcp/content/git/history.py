@@ -4,13 +4,16 @@ Rule: it has a store of its own, which is fetched when people look, and which no
 that is served depends on.
 """
 
+import secrets
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import IO
 
 from skills_mcp.content.git.failures import DamagedStoreError
+from skills_mcp.content.git.garbage import delete_leftovers
 from skills_mcp.content.git.git_runner import Git
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.sync_policy import SyncPolicy
@@ -36,8 +39,10 @@ _MAX_PACKS = 8
 
 _SHOW = (
     *("--no-merges", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv"),
-    *("--patch", "--unified=3", "--format=%x00%H %ct %an%x1f%s"),
+    *("--patch", "--unified=3"),
 )
+
+_LAST_SECOND = 253_402_300_799  # of the year 9999, where dates of Python end
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +95,15 @@ class CommitHistory:
             raise SyncError(
                 f"the commit {commit[:12]} is not among the last {most} of its branch"
             )
+        # No content can hold the mark, so none can write a commit of its own.
+        mark = secrets.token_hex(16)
+        form = f"--format={mark} %H %ct %an%x1f%s"
         printed = self._git.run(
-            *("log", f"--max-count={most}", *_SHOW, commit, "--"),
+            *("log", f"--max-count={most}", *_SHOW, form, commit, "--"),
             *(f":(top,literal){file}" for file in files),
         )
         cut = self._read_cut()
-        found = _parse(printed.stdout.decode("utf-8", "replace"))
+        found = _parse(printed.stdout.decode("utf-8", "replace"), mark)
         # Git takes the oldest commit for one that has made every file.
         return tuple(each for each in found if each.commit not in cut)
 
@@ -112,8 +120,8 @@ class CommitHistory:
             raise SyncError("the history could not be fetched. Try again in a minute")
         directory = self._git.directory
         try:
-            with acquire_lock(directory.with_suffix(".lock")):
-                self._fetch_alone(base, most)
+            with acquire_lock(directory.with_suffix(".lock")) as lock:
+                self._fetch_alone(base, most, lock)
         except BlockingIOError as error:
             raise SyncError(
                 "the history is being fetched. Look again in a moment"
@@ -124,23 +132,28 @@ class CommitHistory:
             self._rests_until = time.monotonic() + _PAUSE_SECONDS
             if isinstance(error, DamagedStoreError):
                 delete(directory)
+                raise SyncError(
+                    "its store was damaged, and is made anew. Look again in a minute"
+                ) from error
             raise
 
-    def _fetch_alone(self, base: str, most: int) -> None:
+    def _fetch_alone(self, base: str, most: int, lock: IO[bytes]) -> None:
         access = self._git.open_access()
         self._git.directory.mkdir(parents=True, exist_ok=True)
+        delete_leftovers(self._git.directory, _REF)
         if not (self._git.directory / "HEAD").is_file():
-            self._git.run("init", "--quiet", "--bare", "--template=")
+            self._git.run("init", "--quiet", "--bare", "--template=", lock=lock)
         self._git.run(
             *("fetch", "--quiet", "--no-tags", f"--depth={most + 1}", *access.options),
             *("--end-of-options", self._remote.url, f"+{base}:{_REF}"),
+            lock=lock,
             access=access,
             timeout_seconds=min(_FETCH_SECONDS, self._policy.timeout_seconds),
             max_growth_bytes=self._policy.max_download_bytes,
         )
         packs = (self._git.directory / "objects" / "pack").glob("*.pack")
         if sum(1 for _ in packs) > _MAX_PACKS:
-            self._git.run("repack", "-a", "-d", "-q")
+            self._git.run("repack", "-a", "-d", "-q", lock=lock)
 
     def _read_cut(self) -> frozenset[str]:
         file: Path = self._git.directory / "shallow"
@@ -150,17 +163,21 @@ class CommitHistory:
             return frozenset()
 
 
-def _parse(printed: str) -> Iterator[PastCommit]:
-    for record in printed.split("\0")[1:]:
+def _parse(printed: str, mark: str) -> Iterator[PastCommit]:
+    for record in printed.split(f"{mark} ")[1:]:
         head, _, patch = record.partition("\n")
         commit, seconds, said = head.split(" ", 2)
         author, _, subject = said.partition("\x1f")
         lines = patch.strip("\n").split("\n") if patch.strip("\n") else []
         yield PastCommit(
             commit,
-            datetime.fromtimestamp(int(seconds), UTC),
+            datetime.fromtimestamp(min(int(seconds), _LAST_SECOND), UTC),
             printable(author),
             printable(subject),
-            tuple(line[:_MAX_CHARACTERS] for line in lines[:_MAX_LINES]),
+            tuple(_show(line) for line in lines[:_MAX_LINES]),
             max(len(lines) - _MAX_LINES, 0),
         )
+
+
+def _show(line: str) -> str:
+    return printable(line.replace("\t", "    ")[:_MAX_CHARACTERS])

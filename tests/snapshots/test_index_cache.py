@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 from skills_mcp.config import Config, Layer, Limits, Settings, Visibility
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.source import Checkout, Content, Mount, Part
+from skills_mcp.errors import ContentUnavailableError
 from skills_mcp.snapshots import index_cache
 from skills_mcp.snapshots.current import CurrentSnapshot
 from skills_mcp.snapshots.index_cache import IndexCache
@@ -325,6 +327,9 @@ def test_a_single_wrong_byte_in_a_skill_is_noticed(
     assert server.snapshot.index.require("pdf").body == "The body of pdf."
 
 
+_DAMAGED = "damaged and built anew"
+
+
 def test_any_wrong_byte_of_any_file_is_noticed_told_and_repaired(
     folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -341,9 +346,73 @@ def test_any_wrong_byte_of_any_file_is_noticed_told_and_repaired(
         server = server_of_loaded(folder, tmp_path)
 
         assert ranked(server.snapshot, "doc form") == expected
+        assert bodies(server) == ["The body of doc.", *BODIES]
         assert only_folder(tmp_path) != damaged
-        told = [each for each in caplog.messages if "damaged and built anew" in each]
-        assert len(told) == 1
+        assert sum(_DAMAGED in each for each in caplog.messages) == 1
+
+
+BODIES = ["The body of pdf.", "The body of xls."]
+
+
+def bodies(server: CurrentSnapshot) -> list[str]:
+    return [skill.body for skill in server.snapshot.index.offered]
+
+
+def cut(file: Path) -> None:
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def fill(file: Path) -> None:
+    with file.open("r+b") as handle:
+        handle.write(b"x" * file.stat().st_size)
+
+
+@pytest.mark.parametrize("harm", [cut, fill])
+def test_what_happens_to_its_files_harms_no_server_that_has_opened_them(
+    harm: Callable[[Path], None],
+    folder: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    found = ranked(server_of_loaded(folder, tmp_path).snapshot, "doc form")
+    server = server_of_loaded(folder, tmp_path)
+    served = server.snapshot
+    for file in only_folder(tmp_path).iterdir():
+        harm(file)
+
+    assert bodies(server) == ["The body of doc.", *BODIES]
+    assert [served.index.require(path).body for path in ("pdf", "xls")] == BODIES
+    assert ranked(server.snapshot, "doc form") == found
+    assert sum(_DAMAGED in each for each in caplog.messages) == 1
+    assert bodies(server_of_loaded(folder, tmp_path))[1:] == BODIES
+    assert sum(_DAMAGED in each for each in caplog.messages) == 1
+
+
+def test_a_damaged_text_of_a_skill_that_was_edited_since_is_told(
+    folder: Path, tmp_path: Path
+) -> None:
+    server_of(folder, tmp_path).load(content_of(folder))
+    server = server_of_loaded(folder, tmp_path)
+    cut(only_folder(tmp_path) / "text.bin")
+    write(folder / "xls" / "SKILL.md", PACKAGE.format("xls") + "More.\n")
+
+    with pytest.raises(ContentUnavailableError, match="repeat the call"):
+        server.snapshot.index.require("xls")
+
+    assert server.snapshot.index.require("xls").body.endswith("More.")
+
+
+def test_a_state_with_a_damaged_text_is_not_built_upon(
+    folder: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server_of(folder, tmp_path).load(content_of(folder))
+    fill(only_folder(tmp_path) / "text.bin")
+    write(folder / "new" / "SKILL.md", PACKAGE.format("new"))
+
+    server = server_of_loaded(folder, tmp_path)
+
+    assert bodies(server)[0] == "The body of doc."
+    assert sum(_DAMAGED in each for each in caplog.messages) == 1
 
 
 def server_of_loaded(folder: Path, tmp_path: Path) -> CurrentSnapshot:

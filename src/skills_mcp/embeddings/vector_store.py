@@ -7,7 +7,8 @@
 ```
 
 A file never changes once it has its name, and its name says which texts it is for. It
-is mapped into memory, so that all processes on the machine share its pages.
+ends with the CRC-32 of all before, and is read into memory: a process that maps a file
+is killed (SIGBUS) when another one shortens it.
 """
 
 import logging
@@ -15,17 +16,20 @@ import math
 import os
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
+from numpy.lib.format import read_array
 from numpy.typing import NDArray
 
 from skills_mcp.embeddings.client import MAX_DIMENSIONS, Matrix, Vector
 from skills_mcp.files.durable import NEW_PREFIX, replacing
-from skills_mcp.files.locks import FileLock, acquire_lock
+from skills_mcp.files.locks import FileLock, LifeSigns, acquire_lock, showing_life
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +37,7 @@ Table = NDArray[np.void]
 """Records of a `key` and a `vector`."""
 
 _KEY_BYTES = 32
+_CHECKSUM_BYTES = 4
 
 # Some 80,000 vectors of the commonest length, 1,536: more than any library has skills.
 MAX_CACHE_BYTES = 512 * 1024 * 1024
@@ -119,22 +124,28 @@ class VectorStore:
     def exclusive(self, wait: Callable[[float], bool]) -> Iterator[bool]:
         """Hold the lock for asking the provider; yields whether it is held.
 
-        It is not held if `wait` returned true while another process held it. If the
-        disk has no locks, it counts as held: at worst a text is sent twice.
+        It is not held if `wait` returned true while another process held it. If that
+        process was stopped, or the disk has no locks, it counts as held: at worst a
+        text is sent twice.
         """
         is_held = True
         lock: FileLock | None = None
+        path = self._directory / "lock"
+        signs = LifeSigns(path)
         try:
             lock = acquire_lock(
-                self._directory / "lock",
+                path,
                 timeout_seconds=math.inf,
-                wait=lambda _: wait(_POLL_SECONDS),
+                wait=lambda _: wait(_POLL_SECONDS) or signs.look(),
             )
         except BlockingIOError:
-            is_held = False
+            is_held = signs.are_missing
         except OSError as error:
             logger.debug("Asking for vectors without a lock: %s", error)
-        with lock or nullcontext():
+        if lock is None:
+            yield is_held
+            return
+        with lock, showing_life(lock):
             yield is_held
 
     def _file(self, keys: Sequence[bytes]) -> Path:
@@ -177,24 +188,29 @@ def _listing(folder: Path) -> list[tuple[float, int, Path]]:
 
 
 def _open(path: Path) -> Table | None:
-    """Map a file into memory; one that is damaged is deleted."""
+    """Read a file; one that is damaged is deleted."""
     try:
-        table = np.load(path, mmap_mode="r", allow_pickle=False)
+        return _read(path)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, EOFError):
+    except (OSError, ValueError):
         _discard(path)
         return None
-    if not _is_whole(table):
-        _discard(path)
-        return None
-    # Not a `memmap`: that class makes each of its slices slowly.
-    plain: Table = table.view(np.ndarray)
-    return plain
 
 
-def _is_whole(table: Any) -> bool:
-    """Whether it holds vectors of length 1, as no damage leaves them."""
+def _read(path: Path) -> Table:
+    data = path.read_bytes()
+    whole, checksum = data[:-_CHECKSUM_BYTES], data[-_CHECKSUM_BYTES:]
+    if crc32(whole).to_bytes(_CHECKSUM_BYTES) != checksum:
+        raise ValueError(f"{path} changed since it was written")
+    table: Table = read_array(BytesIO(whole), allow_pickle=False)
+    if not _is_usable(table):
+        raise ValueError(f"{path} holds no vectors")
+    return table
+
+
+def _is_usable(table: Any) -> bool:
+    """Whether it holds vectors of length 1."""
     names = getattr(table, "dtype", np.dtype(bool)).names
     if names != ("key", "vector") or table.ndim != 1 or not len(table):
         return False
@@ -202,7 +218,7 @@ def _is_whole(table: Any) -> bool:
     if not 0 < length <= MAX_DIMENSIONS or table.dtype != _record(length):
         return False
     vectors = table["vector"]
-    with np.errstate(all="ignore"):  # damaged numbers may be anything
+    with np.errstate(all="ignore"):  # the numbers of another version may be anything
         squares = np.einsum("nd,nd->n", vectors, vectors)
         return bool((np.abs(squares - 1) < _ROUNDING).all())
 
@@ -210,8 +226,11 @@ def _is_whole(table: Any) -> bool:
 def _write(path: Path, table: Table) -> None:
     """Write a file that is whole as soon as it has its name."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    whole = BytesIO()
+    np.save(whole, table, allow_pickle=False)
     with replacing(path) as handle:
-        np.save(handle, table, allow_pickle=False)
+        handle.write(whole.getbuffer())
+        handle.write(crc32(whole.getbuffer()).to_bytes(_CHECKSUM_BYTES))
 
 
 def _discard(path: Path) -> None:

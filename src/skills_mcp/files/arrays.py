@@ -1,15 +1,17 @@
-"""Arrays and a text in a folder: written whole or not at all, and mapped, not loaded.
+"""Arrays and a text in a folder: written whole or not at all, and checked when read.
 
-Arrays are mapped, so that processes share their pages. A file holds numbers in NumPy's
-own format and is never unpickled, so a forged file runs no code. The text is read in
-parts; if it were mapped, it would soon be in memory as a whole.
+Arrays are read into memory and not mapped: a process that maps a file is killed
+(SIGBUS) when another one shortens it. A file holds numbers in NumPy's own format and is
+never unpickled, so a forged file runs no code. The text is larger than all the rest
+and is read in parts, each of which its reader has to check.
 """
 
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from io import BytesIO
 from pathlib import Path
 from threading import Lock
 from tokenize import TokenError
@@ -18,7 +20,7 @@ from weakref import finalize
 from zlib import crc32
 
 import numpy as np
-from numpy.lib.format import open_memmap, read_array
+from numpy.lib.format import read_array
 from numpy.typing import NDArray
 
 from skills_mcp.files.durable import GUARDED_FLAGS
@@ -29,11 +31,6 @@ STAGING = ".staging-"
 _ABOUT = "about.json"
 _TEXT = "text.bin"
 _CHECKSUMS = "checksums.json"
-
-_CHUNK_BYTES = 1024 * 1024
-
-_PAGE_BYTES = 4096
-"""A smaller file is not worth a mapping, and an empty one cannot have one."""
 
 
 class Sliceable(Protocol):
@@ -46,6 +43,9 @@ class Sliceable(Protocol):
 
 class TextFile:
     """A long text on the disk that is read in parts.
+
+    A part may come back shorter, or changed, if another process has written to the
+    file: its reader has to check it.
 
     Args:
         file: It may be deleted afterwards, where the system allows that.
@@ -96,54 +96,39 @@ def write_arrays(
             handle.write(text[:])
             _settle(handle.fileno())
         _write_json(staging / _ABOUT, about)
-        _write_json(staging / _CHECKSUMS, _compute_checksums(staging))
+        sums = {file.name: crc32(file.read_bytes()) for file in _find_files(staging)}
+        _write_json(staging / _CHECKSUMS, sums)
         staging.rename(folder)
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
 
-def verify(folder: Path) -> None:
-    """Make sure that each file of a folder is as it was written.
+def read_arrays(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return the description and the arrays of a folder, if they are as written.
 
-    The files are read in pieces and not mapped: that costs time, and no memory.
+    Each file is read once and compared with its checksum before it is parsed.
 
     Raises:
         OSError: There is no such folder, or it cannot be read.
         ValueError: A file is damaged, missing or too many.
     """
-    expected = json.loads((folder / _CHECKSUMS).read_bytes())
-    found = _compute_checksums(folder)
-    if found != expected:
-        names = sorted(set(found) | set(expected))
-        wrong = [name for name in names if found.get(name) != expected.get(name)]
-        raise ValueError(f"{', '.join(wrong)} in {folder} changed since it was written")
-
-
-def read_about(folder: Path) -> dict[str, Any]:
-    """Return the description of the arrays of a folder.
-
-    Raises:
-        OSError: There is no such folder.
-        ValueError: It was not written by `write_arrays`.
-    """
-    about = json.loads((folder / _ABOUT).read_bytes())
-    if not isinstance(about, dict):
-        raise ValueError(f"{folder / _ABOUT} is no mapping")  # noqa: TRY004 - it is a file
-    return about
-
-
-def map_arrays(folder: Path) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a folder without reading them.
-
-    Raises:
-        OSError: There is no such folder, or it cannot be read.
-        ValueError: A file in it is damaged.
-    """
-    return {file.stem: _map(file) for file in sorted(folder.glob("*.npy"))}
+    expected = _read_mapping(folder / _CHECKSUMS)
+    wrong = {*expected} - {file.name for file in _find_files(folder)}
+    arrays = {}
+    for file in _find_files(folder):
+        data = file.read_bytes()
+        if crc32(data) != expected.get(file.name):
+            wrong.add(file.name)
+        elif file.name != _ABOUT:
+            arrays[file.stem] = _parse(data)
+    if wrong:
+        names = ", ".join(sorted(wrong))
+        raise ValueError(f"{names} in {folder} changed since it was written")
+    return _read_mapping(folder / _ABOUT), arrays
 
 
 def open_text(folder: Path) -> TextFile:
-    """Open the text of a folder.
+    """Open the text of a folder; it has no checksum, see `TextFile`.
 
     Raises:
         OSError: There is no such folder, or it cannot be read.
@@ -151,33 +136,33 @@ def open_text(folder: Path) -> TextFile:
     return TextFile(folder / _TEXT)
 
 
-def _map(file: Path) -> NDArray[Any]:
-    is_large = file.stat().st_size > _PAGE_BYTES
+def _find_files(folder: Path) -> Iterator[Path]:
+    """Yield the files that have a checksum: all but the text."""
+    return (
+        each
+        for each in sorted(folder.iterdir())
+        if each.name not in {_CHECKSUMS, _TEXT}
+    )
+
+
+def _read_mapping(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_bytes())
+    except RecursionError:
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError(f"{file} is no mapping")  # noqa: TRY004 - it is a file
+    return found
+
+
+def _parse(data: bytes) -> NDArray[Any]:
     try:
         # Not `load`, which takes an archive for several arrays.
-        if is_large:
-            array: NDArray[Any] = open_memmap(file, mode="r")
-        else:
-            with file.open("rb") as handle:
-                array = read_array(handle, allow_pickle=False)
+        array: NDArray[Any] = read_array(BytesIO(data), allow_pickle=False)
     except (EOFError, TokenError) as error:
-        raise ValueError(f"{file} is no array") from error
-    # A plain view, because slices of the class of mapped arrays are slow.
-    return np.asarray(array).view(np.ndarray)
-
-
-def _compute_checksums(folder: Path) -> dict[str, int]:
-    """Return the CRC-32 of each file of a folder, by its name."""
-    files = (each for each in folder.iterdir() if each.name != _CHECKSUMS)
-    return {file.name: _compute_checksum(file) for file in sorted(files)}
-
-
-def _compute_checksum(file: Path) -> int:
-    checksum, piece = 0, bytearray(_CHUNK_BYTES)
-    with file.open("rb", buffering=0) as handle:
-        while size := handle.readinto(piece):
-            checksum = crc32(memoryview(piece)[:size], checksum)
-    return checksum
+        raise ValueError("a file is no array") from error
+    array.flags.writeable = False
+    return array
 
 
 def _write_json(file: Path, value: object) -> None:

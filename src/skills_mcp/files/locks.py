@@ -133,20 +133,31 @@ class LifeSigns:
 
     Args:
         path: The file of the lock.
+        silent_seconds: How long a process that works may show no life.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, silent_seconds: float = _SILENT_SECONDS) -> None:
         self._path = path
+        self._silent_seconds = silent_seconds
         self._seen: int | None = None
         self._moved_at = time.monotonic()
 
+        self.are_missing = False
+        """Whether the holder had shown no life for too long at the last look."""
+
     def __call__(self, seconds: float) -> bool:
-        """Wait; return whether the holder has shown no life for too long."""
+        """Wait, and `look`."""
         time.sleep(seconds)
+        return self.look()
+
+    def look(self) -> bool:
+        """Return whether the holder has shown no life for too long."""
+        now = time.monotonic()
         with suppress(OSError):
             if (changed := self._path.stat().st_mtime_ns) != self._seen:
-                self._seen, self._moved_at = changed, time.monotonic()
-        return time.monotonic() - self._moved_at > _SILENT_SECONDS
+                self._seen, self._moved_at = changed, now
+        self.are_missing = now - self._moved_at > self._silent_seconds
+        return self.are_missing
 
 
 def lock_file(

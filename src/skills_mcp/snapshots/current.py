@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from threading import Thread
+from threading import RLock, Thread
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
@@ -56,6 +56,7 @@ if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
     from skills_mcp.snapshots.collection import Collection
     from skills_mcp.snapshots.index_cache import IndexCache
     from skills_mcp.snapshots.indexes import IndexState
+    from skills_mcp.snapshots.skill_table import SkillTable
 
 logger = logging.getLogger(__name__)
 
@@ -85,6 +86,7 @@ class CurrentSnapshot:
         self._cache = cache
         self._embedder = embedder
         self._embedding = Thread()
+        self._loading = RLock()  # a load may find the damage that it has to repair
         self._state: IndexState | None = None
         self._index_cache: IndexCache | None = None
         self._inspected: dict[ContentSource, Collection] = {}
@@ -234,12 +236,44 @@ class CurrentSnapshot:
         Commits that are served already are not read again, unless their files were
         edited in place.
         """
+        with self._loading:
+            served = self._snapshot
+            is_known = served and served.state.collection.is_of(content)
+            self._load(served if is_known else None, content)
+
+    def _rebuild(self) -> "SkillTable":
+        """Read the skills that are served again, because the kept index is damaged.
+
+        Raises:
+            DamagedTextError: Nothing is served yet; `_open_or_build` repairs that.
+        """
+        from skills_mcp.snapshots.records import DamagedTextError
+
+        reason = "a text is not what was written"
+        with self._loading:
+            served = self._snapshot
+            if served is None:
+                raise DamagedTextError(reason)
+            self._forget_kept(reason)
+            self._load(None, served.content)
+            return self.snapshot.state.collection.table
+
+    def _forget_kept(self, reason: object) -> None:
+        """Build the next state from the files alone."""
+        self._state = None
+        self._inspected.clear()  # most of it was taken from that state
+        if self._index_cache:
+            self._index_cache.condemn(reason)
+
+    def _load(self, known: Snapshot | None, content: Content) -> None:
+        """Serve content; `known` is what is served, if it is of the same commits."""
         served = self._snapshot
         try:
-            if served and served.state.collection.is_of(content):
-                snapshot = self._look_again(served, content)
-            else:
-                snapshot = self._open_or_build(content)
+            snapshot = (
+                self._look_again(known, content)
+                if known
+                else self._open_or_build(content)
+            )
         finally:
             self._mounts.progress.end()
         self._inspected.clear()
@@ -263,15 +297,21 @@ class CurrentSnapshot:
         """Return the snapshot of commits that are served, read anew where edited.
 
         The result is not kept on the disk: other processes would take the edited files
-        for those of the commit.
+        for those of the commit. But if the kept index is damaged, it is built anew.
         """
-        snapshot = take_snapshot(
-            content,
-            self._settings,
-            served.state,
-            looks_again=True,
-            progress=self._mounts.progress,
-        )
+        from skills_mcp.snapshots.records import DamagedTextError
+
+        try:
+            snapshot = take_snapshot(
+                content,
+                self._settings,
+                served.state,
+                looks_again=True,
+                progress=self._mounts.progress,
+            )
+        except DamagedTextError as error:
+            self._forget_kept(error)
+            return self._open_or_build(content)
         return snapshot if snapshot.reuses_all_of(served.state) else _prepared(snapshot)
 
     @property
@@ -303,9 +343,7 @@ class CurrentSnapshot:
         except (OSError, ValueError, IndexError, KeyError, TypeError) as error:
             if self._state is None:
                 raise
-            logger.warning("The index that was kept is damaged: %r", error)
-            self._state = None
-            self._inspected.clear()  # most of it was taken from that state
+            self._forget_kept(repr(error))
             return self._reuse_or_build(content)
 
     def _reuse_or_build(self, content: Content) -> Snapshot:
@@ -349,7 +387,7 @@ class CurrentSnapshot:
 
         if self._cache is None:
             return None
-        cache = IndexCache(self._cache, content, self._operator)
+        cache = IndexCache(self._cache, content, self._operator, self._rebuild)
         if self._index_cache is None or self._index_cache.folder != cache.folder:
             self._index_cache, self._state = cache, None
         return self._index_cache

@@ -6,8 +6,8 @@
   <number>/                   the arrays of one state, the newest has the largest
 ```
 
-The arrays are mapped, so ten servers on one machine share one copy. A folder that is
-damaged counts as absent: everything in it can be built again.
+A folder that is damaged counts as absent: everything in it can be built again. Nothing
+that happens to the files later harms a process that has opened them.
 """
 
 import hashlib
@@ -29,10 +29,8 @@ from skills_mcp.config import Config
 from skills_mcp.content.source import Content
 from skills_mcp.files.arrays import (
     STAGING,
-    map_arrays,
     open_text,
-    read_about,
-    verify,
+    read_arrays,
     write_arrays,
 )
 from skills_mcp.files.locks import LifeSigns, acquire_lock, showing_life
@@ -43,11 +41,11 @@ from skills_mcp.skills.homes import Selection
 from skills_mcp.skills.model import Problem
 from skills_mcp.snapshots.collection import Collection, KeyedProblem, Origin
 from skills_mcp.snapshots.indexes import IndexState
-from skills_mcp.snapshots.skill_table import SkillTable
+from skills_mcp.snapshots.skill_table import Rebuild, SkillTable
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 7
+FORMAT = 8
 """Increased with each change of what the arrays mean."""
 
 # Longer than the largest library takes to build. A process that has waited so long
@@ -72,10 +70,18 @@ class IndexCache:
         folder: The folder of all sets of sources.
         content: The content of these sources.
         operator: Its limits and visibility decide which skills are read and served.
+        rebuild: Called if a text of an opened state turns out to be damaged.
     """
 
-    def __init__(self, folder: Path, content: Content, operator: Config) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        content: Content,
+        operator: Config,
+        rebuild: Rebuild | None = None,
+    ) -> None:
         self._every = folder
+        self._rebuild = rebuild
         self.folder = folder / _derive_layout(content, operator)
         """The folder with the states of these sources."""
         self._known = ""
@@ -94,19 +100,28 @@ class IndexCache:
             with suppress(OSError):  # a read-only disk can still be read
                 os.utime(self.folder)  # or `_collect` takes it for unused
             try:
-                state = _open(folder)
+                state = _open(folder, self._rebuild)
             except FileNotFoundError:
                 continue  # another process has replaced it
             except _DAMAGE as error:
-                self._damaged.add(folder.name)
-                logger.warning("The kept index is damaged and built anew: %s", error)
+                self._condemn(folder.name, error)
             else:
                 self._known = folder.name
                 return state
         return None
 
+    def condemn(self, reason: object) -> None:
+        """Never open again the state that was opened or saved last: it is damaged."""
+        if self._known:
+            self._condemn(self._known, reason)
+            self._known = ""
+
+    def _condemn(self, name: str, reason: object) -> None:
+        self._damaged.add(name)
+        logger.warning("The kept index is damaged and built anew: %s", reason)
+
     def save(self, state: IndexState) -> IndexState:
-        """Write a state, and return it over the mapped files.
+        """Write a state, and return it as the next process will open it.
 
         If it cannot be written, the given state is returned: it works as well.
         """
@@ -117,7 +132,7 @@ class IndexCache:
             write_arrays(
                 folder, _arrays_of(state), _about(state), state.collection.table.text
             )
-            saved = _open(folder)
+            saved = _open(folder, self._rebuild)
             self._known = folder.name
         except (OSError, ValueError) as error:
             logger.debug("The index cannot be kept in %s: %s", folder, error)
@@ -219,9 +234,9 @@ def _parse_origin(origin: dict[str, Any]) -> Origin:
     )
 
 
-def _open(folder: Path) -> IndexState:
-    verify(folder)
-    about, arrays, text = read_about(folder), map_arrays(folder), open_text(folder)
+def _open(folder: Path, rebuild: Rebuild | None) -> IndexState:
+    about, arrays = read_arrays(folder)
+    text = open_text(folder)
     kinds: dict[str, dict[str, Any]] = {"skills": {}, "keywords": {}, "texts": {}}
     for name, array in arrays.items():
         kind, _, inner = name.partition(".")
@@ -229,7 +244,7 @@ def _open(folder: Path) -> IndexState:
             kinds[kind][inner] = array
     collection = Collection(
         origins=tuple(map(_parse_origin, about["origins"])),
-        table=SkillTable(kinds["skills"], text),
+        table=SkillTable(kinds["skills"], text, rebuild),
         findings=tuple(
             KeyedProblem(Problem(**problem), bytes.fromhex(key), part)
             for problem, key, part in about["findings"]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain, starmap
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from skills_mcp.files.arrays import Sliceable
 from skills_mcp.routing.ranked import SkillText
@@ -55,6 +56,10 @@ class ListedSkill(NamedTuple):
     always_apply: bool = False
 
 
+class DamagedTextError(ValueError):
+    """A text on the disk is not what was written there."""
+
+
 class StoredText(NamedTuple):
     """A part of a longer text that may lie on the disk; it is read when it is needed.
 
@@ -64,6 +69,13 @@ class StoredText(NamedTuple):
     source: Sliceable
     start: int
     end: int
+    checksum: int
+    """The CRC-32 of the part."""
+
+    @classmethod
+    def of(cls, text: bytes) -> "StoredText":
+        """Return a text that is in memory."""
+        return cls(text, 0, len(text), crc32(text))
 
     @property
     def size_bytes(self) -> int:
@@ -71,8 +83,18 @@ class StoredText(NamedTuple):
         return self.end - self.start
 
     def read(self) -> bytes:
-        """Return the text."""
-        return self.source[self.start : self.end]
+        """Return the text.
+
+        Raises:
+            DamagedTextError: Its file was changed, cut off, or cannot be read.
+        """
+        try:
+            text = self.source[self.start : self.end]
+        except OSError as error:
+            raise DamagedTextError(f"a text cannot be read: {error}") from error
+        if crc32(text) != self.checksum:
+            raise DamagedTextError("a text changed since it was written")
+        return text
 
 
 class RecordedSkill(NamedTuple):
@@ -153,7 +175,7 @@ def _record_skill(skill: Skill, home: Home) -> RecordedSkill:
         characters=len(skill.body),
         always_apply=skill.always_apply,
         owner=skill.owner,
-        text=StoredText(text, 0, len(text)),
+        text=StoredText.of(text),
     )
 
 

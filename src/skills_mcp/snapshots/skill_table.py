@@ -1,21 +1,24 @@
 """Many skills in little memory: each is decoded when it is asked for.
 
 Ten thousand skills as objects are larger than all the rest of the server. Here they
-are records in a few arrays, which a file can hold and every process on the machine can
-share; a skill is a slice of them. What all skills are asked for at once (paths, names,
-categories) is beside the records.
+are records in a few arrays, which a file can hold; a skill is a slice of them. What all
+skills are asked for at once (paths, names, categories) is beside the records.
+
+The texts of the records may lie on a disk, where other processes can reach them. So
+each has a checksum, and one that is damaged is taken from a table that is built anew.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache, partial
-from itertools import accumulate, chain, pairwise, starmap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, lru_cache
+from itertools import accumulate, chain, starmap
 from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skills_mcp.errors import ContentUnavailableError
 from skills_mcp.files.arrays import Sliceable
 from skills_mcp.routing.ranked import SkillText
 from skills_mcp.skills.homes import Home
@@ -24,6 +27,7 @@ from skills_mcp.snapshots.records import (
     KEY_BYTES,
     NO_KEY,
     ContentRecord,
+    DamagedTextError,
     ListedSkill,
     RecordedSkill,
     StoredText,
@@ -32,6 +36,12 @@ from skills_mcp.snapshots.records import (
 )
 
 Arrays = Mapping[str, NDArray[Any]]
+
+Rebuild = Callable[[], "SkillTable"]
+"""Reads the skills of the same content again.
+
+It raises a `DamagedTextError` if the table is not served yet.
+"""
 
 # More than one reply needs, so that the rules of a folder are decoded once for all of
 # its skills.
@@ -44,16 +54,19 @@ class SkillTable(Sequence[Skill]):
     Args:
         arrays: As `pack` made them, here or in another process.
         text: The texts of the records, one after the other; the same.
+        rebuild: Called once if a text is damaged; None if that cannot be.
 
     Raises:
         ValueError: The arrays do not belong together.
     """
 
-    def __init__(self, arrays: Arrays, text: Sliceable) -> None:
+    def __init__(
+        self, arrays: Arrays, text: Sliceable, rebuild: Rebuild | None = None
+    ) -> None:
         _check(arrays, text)
         self.arrays = arrays
         self.text = text
-        self._lines = _Lines(arrays, text)
+        self._lines = _Lines(arrays, text, rebuild)
         # Not of ourselves: a cycle is freed by nothing but the garbage collector.
         self._get = lru_cache(maxsize=_REMEMBERED)(self._lines.decode)
 
@@ -93,6 +106,7 @@ class SkillTable(Sequence[Skill]):
             "keys": np.frombuffer(keys, np.uint8).reshape(-1, KEY_BYTES),
             "homes": np.array(numbers, np.uint16),
             "record_ends": _ends((s.text.size_bytes for s in skills), np.uint64),
+            "record_sums": np.array([s.text.checksum for s in skills], np.uint32),
             "stamps": np.array(stamps, np.int64).reshape(-1, 3),
             "stamp_ends": _ends((len(s.stamps) for s in skills), np.uint32),
             "characters": np.array([s.characters for s in skills], np.uint32),
@@ -112,7 +126,7 @@ class SkillTable(Sequence[Skill]):
         )
 
     def __len__(self) -> int:
-        return len(self._lines.ends) - 1
+        return len(self._lines)
 
     @overload
     def __getitem__(self, number: int) -> Skill: ...
@@ -147,12 +161,10 @@ class SkillTable(Sequence[Skill]):
         """The folders that the skills lie in."""
         return self._lines.homes
 
-    @cached_property
+    @property
     def keys(self) -> list[bytes]:
         """The keys of the records."""
-        whole = self.arrays["keys"].tobytes()
-        starts = range(0, len(whole), KEY_BYTES)
-        return [whole[start : start + KEY_BYTES] for start in starts]
+        return self._lines.keys
 
     def file(self, number: int) -> str:
         """Return a skill's Markdown file, relative to the content's root."""
@@ -163,6 +175,12 @@ class SkillTable(Sequence[Skill]):
         """Return what routing reads of a skill; the rest is not decoded."""
         return decode_text(self._lines.record(number))
 
+    def record_of(self, key: bytes) -> bytes | None:
+        """Return the text of the record with a key; None if there is none."""
+        if key == NO_KEY or key not in self.keys:
+            return None
+        return self._lines.record(self.keys.index(key))
+
     def records(self) -> Iterator[ContentRecord]:
         """Iterate over the records as they were packed, but for their problems."""
         columns = (
@@ -172,7 +190,7 @@ class SkillTable(Sequence[Skill]):
             self.arrays["characters"].tolist(),
             self.column("always_apply"),
             self.column("owners"),
-            starmap(partial(StoredText, self.text), pairwise(self._lines.ends)),
+            map(self._lines.stored, range(len(self))),
         )
         skills = starmap(RecordedSkill, zip(*columns, strict=True))
         for number, (key, skill) in enumerate(zip(self.keys, skills, strict=True)):
@@ -191,17 +209,53 @@ class SkillTable(Sequence[Skill]):
 class _Lines:
     """The texts of the records, and the stamps of each skill's files."""
 
-    def __init__(self, arrays: Arrays, text: Sliceable) -> None:
-        self.ends: list[int] = arrays["record_ends"].tolist()
+    def __init__(
+        self, arrays: Arrays, text: Sliceable, rebuild: Rebuild | None
+    ) -> None:
+        self._ends: list[int] = arrays["record_ends"].tolist()
+        self._sums: list[int] = arrays["record_sums"].tolist()
+        self._keys = arrays["keys"]
         self._text = text
+        self._rebuild = rebuild
+        self._rebuilt: SkillTable | None = None
         self._stamps = arrays["stamps"]
         self._stamp_ends: list[int] = arrays["stamp_ends"].tolist()
         self._homes = arrays["homes"]
         homes = json.loads(bytes(arrays["places"]))
         self.homes = tuple(Home(Path(at), *others) for at, *others in homes)
 
+    def __len__(self) -> int:
+        return len(self._sums)
+
+    @cached_property
+    def keys(self) -> list[bytes]:
+        whole = self._keys.tobytes()
+        starts = range(0, len(whole), KEY_BYTES)
+        return [whole[start : start + KEY_BYTES] for start in starts]
+
+    def stored(self, number: int) -> StoredText:
+        start, end = self._ends[number : number + 2]
+        return StoredText(self._text, start, end, self._sums[number])
+
     def record(self, number: int) -> bytes:
-        return self._text[slice(*self.ends[number : number + 2])]
+        try:
+            return self.stored(number).read()
+        except DamagedTextError:
+            if self._rebuild is None:
+                raise
+            return self._restore(number, self._rebuild)
+
+    def _restore(self, number: int, rebuild: Rebuild) -> bytes:
+        """Return a text that is damaged, from a table that is built anew."""
+        # No lock: who rebuilds may wait for another thread that needs this record, too.
+        self._rebuilt = self._rebuilt or rebuild()
+        found = self._rebuilt.record_of(self.keys[number])
+        if found is None:
+            raise ContentUnavailableError(
+                "The index that is kept on this machine was damaged, and this skill "
+                "has changed meanwhile. All skills were read again: repeat the call."
+            )
+        return found
 
     def stamps(self, number: int) -> list[Stamp]:
         its = slice(*self._stamp_ends[number : number + 2])
@@ -235,7 +289,8 @@ def _check(arrays: Arrays, text: Sliceable) -> None:
         and bool((each[1:] >= each[:-1]).all())
         for each, whole in ends
     )
-    lengths = {len(arrays[name]) for name in ("homes", "characters", "keys")}
+    whole = ("homes", "characters", "keys", "record_sums")
+    lengths = {len(arrays[name]) for name in whole}
     widths = arrays["stamps"].shape[1:], arrays["keys"].shape[1:]
     if not fits or lengths != {count} or widths != ((3,), (KEY_BYTES,)):
         raise ValueError("the arrays of a table do not fit together")

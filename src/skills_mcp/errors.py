@@ -20,6 +20,7 @@ SkillsError                     code                  whose turn it is
 ├── EventStoreError             EVENTS_UNAVAILABLE    server: senders come again
 ├── PackageRefusedError         PACKAGE_REFUSED       author: repair the archive
 ├── PackageNotAddedError        PACKAGE_NOT_ADDED     operator: the folder
+├── HostFileError               HOST_FILE_REFUSED     operator: the file of a host
 ├── FileError
 │   ├── InvalidPathError        INVALID_PATH          model
 │   ├── UndeclaredFileError     FILE_NOT_FOUND        model
@@ -176,6 +177,12 @@ class PackageNotAddedError(SkillsError):
     """A package cannot be put where it was to go; what was there still is."""
 
     code = "PACKAGE_NOT_ADDED"
+
+
+class HostFileError(SkillsError):
+    """A file of a host cannot be read or changed; it is as it was."""
+
+    code = "HOST_FILE_REFUSED"
 
 
 class FileError(SkillsError):

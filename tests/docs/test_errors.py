@@ -67,7 +67,7 @@ def test_every_tool_names_only_errors_that_exist_and_every_error_has_a_tool() ->
     named = {word for word in codes("".join(map(prose, TOOLS_PAGES))) if word.isupper()}
 
     untold = {"CONFIG_INVALID", "EVENTS_UNAVAILABLE"}  # of no tool
-    untold |= {"PACKAGE_REFUSED", "PACKAGE_NOT_ADDED"}
+    untold |= {"PACKAGE_REFUSED", "PACKAGE_NOT_ADDED", "HOST_FILE_REFUSED"}
     assert named - NOT_OURS - variables() == raised - untold
 
 
@@ -101,6 +101,9 @@ def test_names_in_capitals_are_codes_or_variables_that_exist(page: Path) -> None
     known |= {*ENVIRONMENT_ALLOWED, "SSH_AUTH_SOCK", "SKILL_DIR"}
     # Named as what a script never sees, or as what an operator may let through.
     known |= {"LD_PRELOAD", "BASH_ENV", "NODE_OPTIONS"}
+    # Where hosts keep their files.
+    known |= {"CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "XDG_CONFIG_HOME"}
+    known |= {"GEMINI_CLI_HOME"}
     known |= {"EXTRA_TOOLS", "HAYSTACK_DESERIALIZATION_ALLOWLIST"}  # of frameworks
     known |= {"REMOTE_SECTIONS", "OPERATOR_ONLY", "OPERATOR_ONLY_KEYS"}
     used = [

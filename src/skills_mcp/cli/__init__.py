@@ -24,6 +24,7 @@ from skills_mcp.cli.options import (
     build_application,
     content_options,
     http_options,
+    install_options,
     json_option,
     print_error,
     prompt_test_options,
@@ -81,6 +82,7 @@ Examples:
   skills-mcp explain "add a login page" --skills-dir skills
   skills-mcp validate skills --strict
   skills-mcp sync --repo https://github.com/acme/skills.git
+  skills-mcp install --repo https://github.com/acme/skills.git
 """
 
 
@@ -366,6 +368,25 @@ def add(**given: Any) -> None:
 
     with readable_errors():
         run_add(AddOptions(**given))
+
+
+@program.command()
+@install_options
+@content_options(log_level="error")
+def install(**given: Any) -> None:
+    """Connect your coding agent: add this server to the file that it reads.
+
+    What changes is shown, and you are asked first. The options that say where the
+    skills are become part of the entry.
+    """
+    from skills_mcp.cli.install import InstallOptions, run_install
+
+    wanted = InstallOptions(
+        **{each.name: given.pop(each.name) for each in fields(InstallOptions)}
+    )
+    with readable_errors():
+        options, environment = read_options(**given)
+        run_install(options, environment, wanted)
 
 
 @program.command("test")

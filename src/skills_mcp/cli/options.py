@@ -26,6 +26,8 @@ from skills_mcp.errors import (
     SkillsError,
 )
 from skills_mcp.files.paths import parse_relative
+from skills_mcp.hosts.host import HostName, HostScope
+from skills_mcp.hosts.server_entry import DEFAULT_NAME
 from skills_mcp.skills.homes import TOP, Selection
 from skills_mcp.text.rendering import shorten
 
@@ -225,6 +227,46 @@ def add_options(command: Command) -> Command:
             metavar="VERSION",
             help="The version to restore.  [default: the newest]",
         ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def install_options(command: Command) -> Command:
+    """Add what only `install` has."""
+    options = (
+        click.option(
+            "--client",
+            "clients",
+            type=click.Choice(get_args(HostName)),
+            multiple=True,
+            help="Which host; may be repeated.  [default: all that are found here]",
+        ),
+        click.option(
+            "--scope",
+            type=click.Choice(get_args(HostScope)),
+            default="user",
+            show_default=True,
+            help="For you, or for everyone who works in this folder.",
+        ),
+        click.option(
+            "--print", "is_printed", is_flag=True, help="Only show what to add."
+        ),
+        click.option(
+            "--remove", "is_removed", is_flag=True, help="Take the entry out again."
+        ),
+        click.option(
+            "--http", "url", metavar="URL", help="Connect to a server at this URL."
+        ),
+        click.option(
+            "--name",
+            metavar="NAME",
+            default=DEFAULT_NAME,
+            show_default=True,
+            help="What the server is called there.",
+        ),
+        click.option("--yes", "is_confirmed", is_flag=True, help="Do not ask."),
     )
     for option in reversed(options):
         command = option(command)

@@ -1,0 +1,229 @@
+"""`skills-mcp install`: put an entry into the files of hosts, and take it out again."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+
+from skills_mcp.about import DISTRIBUTION, __version__
+from skills_mcp.bootstrap import Options, build, find_secret
+from skills_mcp.errors import ConfigError, HostFileError
+from skills_mcp.hosts.host import HOSTS, Host, HostName, HostScope, find_host
+from skills_mcp.hosts.installation import (
+    HostChange,
+    HostFile,
+    plan_installation,
+    plan_removal,
+    render_snippet,
+)
+from skills_mcp.hosts.server_entry import (
+    RemoteServer,
+    Server,
+    StartedServer,
+    find_forwarded,
+)
+
+_PROGRAM = "skills-mcp"
+
+# Where uv keeps what `uvx` runs; the next start may find another folder.
+_PASSING = ("archive-v0", "environments-v2")
+
+_COLOURS = {"+": "green", "-": "red"}
+
+
+@dataclass(frozen=True, slots=True)
+class InstallOptions:
+    """What `install` was asked for."""
+
+    clients: tuple[HostName, ...]
+    scope: HostScope
+    is_printed: bool
+    is_removed: bool
+    url: str | None
+    name: str
+    is_confirmed: bool
+
+
+def run_install(
+    options: Options, environment: Mapping[str, str], wanted: InstallOptions
+) -> None:
+    """Add, update or remove the entry of each host, and print what was done.
+
+    Raises:
+        ConfigError: The entry would start a server that has nothing to serve.
+        HostFileError: A file cannot be changed, or nobody has agreed.
+        UsageError: The options exclude each other.
+    """
+    if wanted.is_removed and (wanted.is_printed or wanted.url):
+        raise click.UsageError("--remove excludes --print and --http.")
+    hosts = _choose_hosts(wanted, environment)
+    if wanted.is_removed:
+        _apply(_plan_removals(hosts, wanted, environment), wanted)
+        return
+    server = _compose_server(options, environment, wanted)
+    files = [_find_file(host, wanted.scope, environment) for host in hosts]
+    if wanted.is_printed:
+        _print_snippets(files, wanted.name, server)
+        return
+    _apply([plan_installation(file, wanted.name, server) for file in files], wanted)
+
+
+def find_program() -> tuple[str, ...]:
+    """Return the words that start this program again, whatever PATH a host has."""
+    started = Path(sys.argv[0])
+    if any(part in started.parts for part in _PASSING):
+        return ("uvx", f"{DISTRIBUTION}@{__version__}")
+    if started.stem in {_PROGRAM, DISTRIBUTION} and started.is_file():
+        return (os.path.abspath(started),)  # noqa: PTH100 - a link stays one
+    beside = Path(sys.executable).with_name(_PROGRAM)
+    found = os.fspath(beside) if beside.is_file() else shutil.which(_PROGRAM)
+    return (found,) if found else (sys.executable, "-m", "skills_mcp")
+
+
+def compose_arguments(options: Options, *, is_shared: bool) -> tuple[str, ...]:
+    """Return the arguments that say where the skills are.
+
+    Args:
+        options: As they were typed, or in the environment.
+        is_shared: Whether other people start the server, each in a copy of the folder.
+    """
+    selection = options.selection
+    settings = os.fspath(options.config_file) if options.config_file else None
+    switches = {
+        "--discover": options.discover is True,
+        "--no-discover": options.discover is False,
+        "--offline": options.offline is True,
+        "--online": options.offline is False,
+        "--everywhere": selection.everywhere,
+    }
+    values = {
+        "--skills-dir": _locate(options.skills_dir, is_shared=is_shared),
+        "--repo": None if options.skills_dir else _locate_repository(options.repo),
+        "--branch": options.branch,
+        "--ref": options.pin,
+        "--subfolder": selection.subfolder,
+        "--plugins": ",".join(selection.plugins),
+        "--config": _locate(settings, is_shared=is_shared),
+    }
+    typed = [word for name, value in values.items() if value for word in (name, value)]
+    return (*typed, *(name for name, is_on in switches.items() if is_on))
+
+
+def _compose_server(
+    options: Options, environment: Mapping[str, str], wanted: InstallOptions
+) -> Server:
+    if wanted.url is not None:
+        if urlsplit(wanted.url).scheme not in {"http", "https"}:
+            raise click.UsageError("--http takes a URL, such as https://host/mcp.")
+        return RemoteServer(wanted.url)
+    if find_secret(options.repo):
+        raise ConfigError(
+            "The URL of the repository holds a token, which would stand in the file. "
+            "Leave it out of the URL, and set GITHUB_TOKEN: the entry names that "
+            "variable, never its value"
+        )
+    build(options, environment)  # or the host would start a server without skills
+    is_shared = wanted.scope == "project"
+    program = (_PROGRAM,) if is_shared else find_program()
+    return StartedServer(
+        (*program, *compose_arguments(options, is_shared=is_shared)),
+        find_forwarded(environment, is_shared=is_shared),
+    )
+
+
+def _locate(path: str | None, *, is_shared: bool) -> str | None:
+    """Return a path that holds wherever the host starts the server."""
+    if not path or is_shared:
+        return path
+    return os.path.abspath(Path(path).expanduser())  # noqa: PTH100 - a link stays one
+
+
+def _locate_repository(repo: str | None) -> str | None:
+    if repo and "://" not in repo and Path(repo).expanduser().exists():
+        return _locate(repo, is_shared=False)
+    return repo
+
+
+def _choose_hosts(
+    wanted: InstallOptions, environment: Mapping[str, str]
+) -> Sequence[Host]:
+    if wanted.clients:
+        return [find_host(name) for name in dict.fromkeys(wanted.clients)]
+    found = [host for host in HOSTS if host.is_here(environment)]
+    if not found:
+        names = ", ".join(host.name for host in HOSTS)
+        raise HostFileError(
+            f"No client was found on this machine. Name one with --client: {names}"
+        )
+    return found
+
+
+def _find_file(
+    host: Host, scope: HostScope, environment: Mapping[str, str]
+) -> HostFile:
+    return HostFile(host, host.find_file(scope, environment, Path.cwd()), scope)
+
+
+def _plan_removals(
+    hosts: Sequence[Host], wanted: InstallOptions, environment: Mapping[str, str]
+) -> list[HostChange]:
+    files = [_find_file(host, wanted.scope, environment) for host in hosts]
+    return [plan_removal(file, wanted.name) for file in files]
+
+
+def _print_snippets(files: Sequence[HostFile], name: str, server: Server) -> None:
+    for file in files:
+        click.echo(f"{file.host.title}: add to {file.path}", err=True)
+        click.echo(render_snippet(file.host, name, server), nl=file is not files[-1])
+
+
+def _apply(changes: Sequence[HostChange], wanted: InstallOptions) -> None:
+    needed = [change for change in changes if change.is_needed]
+    for change in changes:
+        if change not in needed:
+            state = "has no entry" if wanted.is_removed else "has the entry already"
+            click.echo(f"{change.file.host.title}: {change.file.path} {state}.")
+    for change in needed:
+        _show(change)
+    if not needed:
+        return
+    if not wanted.is_confirmed:
+        _ask(needed)
+    for change in needed:
+        change.apply()
+        click.echo(" ".join(_describe(change, wanted)))
+    if not wanted.is_removed:
+        click.echo("To see whether it works: skills-mcp doctor")
+
+
+def _describe(change: HostChange, wanted: InstallOptions) -> Iterator[str]:
+    file = change.file
+    yield f"{file.host.title}:"
+    if change.after is None:
+        yield f"{file.path} was deleted, as nothing else was in it."
+    elif wanted.is_removed:
+        yield f"the entry {wanted.name} was taken out of {file.path}."
+    else:
+        yield f"{file.path} has the entry {wanted.name}."
+        yield file.host.afterwards.get(file.scope, "Restart it to load the tools.")
+
+
+def _show(change: HostChange) -> None:
+    for line in change.compare().splitlines():
+        click.secho(line, fg=_COLOURS.get(line[:1]))
+
+
+def _ask(changes: Sequence[HostChange]) -> None:
+    if not sys.stdin.isatty():
+        raise HostFileError(
+            "Nothing was changed: there is no terminal to ask at. Look at the lines "
+            "above, and call it again with --yes"
+        )
+    noun = "this file" if len(changes) == 1 else f"these {len(changes)} files"
+    if not click.confirm(f"Change {noun}?"):
+        raise HostFileError("Nothing was changed")

@@ -18,7 +18,7 @@ PROMISES = {
     3: "Servers refresh together",
     4: "A kill never wedges",
     5: "Stale locks of Git are recovered",
-    6: "An orphaned Git keeps the lock",
+    6: "The Git of a killed server ends with it",
     7: "Rewrites and rollbacks are followed",
     8: "A lost branch or repository keeps the last good commit",
     9: "Another address or branch never shows old content",

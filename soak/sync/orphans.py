@@ -3,24 +3,45 @@
 Promise 6, and row 41 of the fault matrix.
 """
 
+import os
+import signal
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
 
+from skills_mcp.analytics.outbox import Record
 from skills_mcp.content.store.snapshot_store import SnapshotStore
 from skills_mcp.errors import SyncError
+from skills_mcp.files.durable import delete
 from soak.scenario import Figure, Scale, Scenario
-from soak.sync.numbered import Numbers
+from soak.stdio import started
+from soak.sync.numbered import SKILL, Numbers
 from soak.sync.window import Window, open_branch, sync
 from tests.content.git_server import GitServer, Request, serving
 
-_MOST_ROUNDS = 3
-"""The most rounds for each orphan."""
+_PATIENCE_SECONDS = 30.0
+"""How long a process waits for a lock that has to become free."""
 
-_GLANCE_SECONDS = 0.1
-"""How long a process waits for a lock that it cannot get."""
+_HOUR_SECONDS = 60 * 60.0
+
+_LOCKS = ("cache/*/sync.lock", "cache/*/snap/*.lease", "cache/index/*/lock",
+          "spool/attempts.lock", "spool/*.jsonl", "archive/*.jsonl")  # fmt: skip
+"""The files that a server locks, below its home."""
+
+_NO_RECEIVER = "http://127.0.0.1:9/events"
+"""The port of RFC 863, at which no program listens: events stay on the machine."""
+
+_HOLD = """
+import fcntl, sys
+handle = open(sys.argv[1], "a+b")
+fcntl.flock(handle, getattr(fcntl, "LOCK_" + sys.argv[2]))
+print("held", flush=True)
+sys.stdin.read()
+"""
 
 
 class _Gate:
@@ -45,41 +66,38 @@ class _Gate:
 
 
 def kill_in_mid_fetch(folder: Path, scale: Scale) -> Iterator[Figure]:
-    """Kill the process while its Git waits for a pack; no other process may write."""
+    """Kill the process while its Git waits for a pack; its Git ends with it."""
     numbers = Numbers.create(folder)
     times = scale.count(full=20, quick=2)
-    orphans = shared = healed = rounds = 0
+    ended = healed = 0
     with serving(folder) as server:
         cache, url = folder / "cache", f"{server.url}/upstream.git"
         sync(open_branch(cache, url))
         [store] = (SnapshotStore(path) for path in cache.iterdir() if path.is_dir())
-        while orphans < times and rounds < _MOST_ROUNDS * times:
-            rounds += 1
+        for _ in range(times):
             numbers.publish()
             gate, window = _Gate(server), Window(cache, url)
             window.tell("sync")
             gate.is_asked.wait()
             window.kill()
-            # Git may end by itself, when it writes to a closed pipe.
-            orphans += _has_git(store)
-            shared += _can_write_beside_git(store)
+            # The gate stays closed: a Git that lives on would wait for ever.
+            ended += _can_write(store) and not _has_git(store)
             gate.open()
             window.close()
             healed += sync(open_branch(cache, url)).revision == numbers.newest
-    yield Figure.every(6, "killed processes whose Git lived on", orphans, times)
-    yield Figure.none(6, "lock taken while an orphaned Git lives", shared, orphans)
-    yield Figure.every(6, "next sync after the orphan has ended", healed, rounds)
+    yield Figure.every(6, "killed processes whose Git ended with them", ended, times)
+    yield Figure.every(6, "next sync after such an end", healed, times)
 
 
 def stop_in_mid_fetch(folder: Path, scale: Scale) -> Iterator[Figure]:
-    """Stop a process that holds the lock: others serve on, and time out politely."""
+    """Stop a process that syncs: others serve on, say so, and take over in the end."""
     numbers = Numbers.create(folder)
     times = scale.count(full=10, quick=2)
-    served = polite = healed = 0
+    served = polite = taken = followed = 0
     with serving(folder) as server:
         cache, url = folder / "cache", f"{server.url}/upstream.git"
-        impatient = open_branch(cache, url, timeout_seconds=_GLANCE_SECONDS)
-        sync(open_branch(cache, url))
+        other = open_branch(cache, url)
+        sync(other)
         for _ in range(times):
             before = numbers.newest
             numbers.publish()
@@ -87,26 +105,84 @@ def stop_in_mid_fetch(folder: Path, scale: Scale) -> Iterator[Figure]:
             window.tell("sync")
             gate.is_asked.wait()
             window.stop()
-            checkout = impatient.open()
+            checkout = other.open()
             served += checkout is not None and checkout.revision == before
             try:
-                sync(impatient)
+                sync(other)
             except SyncError as error:
-                polite += "another sync" in str(error)
+                polite += "shows no life" in str(error)
             gate.open()
+            _age(cache)
+            taken += sync(other).revision == numbers.newest
             window.resume()
             window.hear()
             window.close()
-            healed += _commit(cache, url) == numbers.newest
+            followed += _commit(cache, url) == numbers.newest
     yield Figure.every(3, "served on beside a stopped writer", served, times)
-    yield Figure.every(3, "polite time-outs beside it", polite, times)
-    yield Figure.every(3, "syncs that it finished once it went on", healed, times)
+    yield Figure.every(3, "told that a writer was stopped", polite, times)
+    yield Figure.every(3, "took over from a writer stopped for minutes", taken, times)
+    yield Figure.every(3, "newest commit still served once it went on", followed, times)
 
 
-def _can_write_beside_git(store: SnapshotStore) -> bool:
-    with suppress(SyncError), store.exclusive(timeout_seconds=_GLANCE_SECONDS):
-        return _has_git(store)
+def stop_at_every_lock(folder: Path, _: Scale) -> Iterator[Figure]:
+    """Stop a process at each lock of a home; a new server builds, answers and records.
+
+    A lease is held by many readers, each other lock by one process alone.
+    """
+    url, home = Numbers.create(folder).upstream.url, folder / "home" / ".skills-mcp"
+    _answer(folder, url)
+    locks = sorted(path for kind in _LOCKS for path in home.glob(kind))
+    answered = {}
+    for lock in locks:
+        for state in home.glob("cache/index/*/[0-9]*"):
+            delete(state)
+        before = _count_events(home)
+        with _stopped_at(lock):
+            is_answered = _answer(folder, url)
+        is_recorded = _count_events(home) > before
+        answered[lock.relative_to(home).as_posix()] = is_answered and is_recorded
+    missed = ", ".join(name for name, is_good in answered.items() if not is_good)
+    what = f"answers beside a stopped process, by lock {missed}".strip()
+    yield Figure.every(3, what, sum(answered.values()), len(locks))
+
+
+def _answer(folder: Path, url: str) -> bool:
+    """Start a server, and return whether it serves the skill."""
+    variables = {"SKILLS_REPO": url, "ANALYTICS_ENDPOINT": _NO_RECEIVER}
+    with started(folder, **variables) as server:
+        reply = server.call("get_skill", context=f"{SKILL} numbers")
+    return reply.get("skill_path") == SKILL
+
+
+def _count_events(home: Path) -> int:
+    return sum(1 for _ in Record(home).events())
+
+
+@contextmanager
+def _stopped_at(lock: Path) -> Iterator[None]:
+    """Hold a lock in another process, which is stopped during the block."""
+    how = "SH" if lock.suffix == ".lease" else "EX"
+    words = [sys.executable, "-c", _HOLD, os.fspath(lock), how]
+    with subprocess.Popen(words, stdout=subprocess.PIPE) as holder:
+        try:
+            if holder.stdout is None or holder.stdout.readline() != b"held\n":
+                raise RuntimeError(f"{lock} cannot be locked")
+            holder.send_signal(signal.SIGSTOP)
+            yield
+        finally:
+            holder.kill()
+
+
+def _can_write(store: SnapshotStore) -> bool:
+    with suppress(SyncError), store.exclusive(timeout_seconds=_PATIENCE_SECONDS):
+        return True
     return False
+
+
+def _age(cache: Path) -> None:
+    """Let the lock of a sync look as if its holder had shown no life for an hour."""
+    for lock in cache.glob("*/sync.lock"):
+        os.utime(lock, (time.time() - _HOUR_SECONDS,) * 2)
 
 
 def _has_git(store: SnapshotStore) -> bool:
@@ -125,4 +201,5 @@ def _commit(cache: Path, url: str) -> str | None:
 SCENARIOS: tuple[tuple[str, Scenario], ...] = (
     ("orphans", kill_in_mid_fetch),
     ("stopped-writers", stop_in_mid_fetch),
+    ("stopped-windows", stop_at_every_lock),
 )

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from skills_mcp.analytics import outbox as outbox_module
 from skills_mcp.analytics.outbox import Ledger, Outbox, Record
 from skills_mcp.analytics.spool import Line, Segment, parse_line
+from skills_mcp.files.locks import acquire_lock
 from tests.support import run_python, running_python, spooled, write
 
 SETTLE_ON_A_SMALL_DISK = """
@@ -290,6 +292,21 @@ def test_windows_append_in_turn(archive: Path) -> None:
 
     assert sorted(ledger_numbers(archive)) == sorted([*range(200), *range(200)])
     assert all(parse_line(line.encode()) for line in text_of(archive).splitlines())
+
+
+def test_a_process_that_was_stopped_with_the_file_keeps_no_event_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outbox_module, "_LOCK_SECONDS", 0.05)
+    a_ledger(tmp_path).append([a_line(1)])
+    [first] = tmp_path.glob("*.jsonl")
+
+    with acquire_lock(first):
+        a_ledger(tmp_path).append([a_line(2)])
+        a_ledger(tmp_path).append([a_line(3)])
+
+    assert sorted(ledger_numbers(tmp_path)) == [1, 2, 3]
+    assert len(list(tmp_path.glob("*.jsonl"))) == 2
 
 
 def test_a_disk_that_does_not_take_it_is_told(tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 
+from skills_mcp.analytics import receiver
 from skills_mcp.analytics.receiver import (
     Meaning,
     ReceiverState,
     Verdict,
     decide,
 )
+from skills_mcp.files.locks import acquire_lock
 from tests.support import write
 
 URL = "https://example.com/events"
@@ -63,6 +65,15 @@ def test_a_window_that_was_stopped_does_not_keep_the_others_back_for_ever(
     clock.now += 61
 
     assert other.claim(URL)
+
+
+def test_a_window_that_was_stopped_in_the_middle_of_a_claim_keeps_no_other_back(
+    other: ReceiverState, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiver, "_LOCK_SECONDS", 0.05)
+
+    with acquire_lock(tmp_path / "spool" / "attempts.lock"):
+        assert other.claim(URL)
 
 
 def test_all_windows_leave_a_receiver_alone_that_has_failed(

@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from soak.sync.orphans import stop_in_mid_fetch
+from soak.sync.orphans import (
+    stop_at_every_lock,
+    stop_in_mid_fetch,
+)
 from soak.sync.refreshing import refresh_by_timer, refresh_together, start_together
 from tests.faults.promises import find_missed
 
@@ -32,5 +35,13 @@ def test_six_timers_ask_the_remote_as_often_as_one(tmp_path: Path) -> None:
 
 def test_a_writer_that_is_stopped_keeps_nobody_from_serving(tmp_path: Path) -> None:
     missed = find_missed(stop_in_mid_fetch, tmp_path)
+
+    assert missed == []
+
+
+def test_a_process_that_is_stopped_at_a_lock_stops_no_new_window(
+    tmp_path: Path,
+) -> None:
+    missed = find_missed(stop_at_every_lock, tmp_path)
 
     assert missed == []

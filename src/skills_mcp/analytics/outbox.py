@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from skills_mcp.analytics.spool import MAX_FILE_BYTES, Line, Segment, Spool, read_lines
 from skills_mcp.files.durable import append, open_regular
-from skills_mcp.files.locks import acquire_lock
+from skills_mcp.files.locks import FileLock, acquire_lock
 
 logger = logging.getLogger(__name__)
 
@@ -134,9 +134,18 @@ class Ledger:
             return
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._make_room(len(data))
-        path = self._choose_file()
-        with acquire_lock(path, timeout_seconds=_LOCK_SECONDS) as handle:
+        with self._open_file() as handle:
             append(handle, _mend(handle) + data)
+
+    def _open_file(self) -> FileLock:
+        """Lock the file to append to; the next one if its holder was stopped."""
+        path = self._choose_file()
+        try:
+            return acquire_lock(path, timeout_seconds=_LOCK_SECONDS)
+        except BlockingIOError:
+            day, _, number = path.stem.rpartition("-")
+            following = path.with_name(_file_name(day, int(number) + 1))
+            return acquire_lock(following, timeout_seconds=_LOCK_SECONDS)
 
     def prune(self, keep_days: int) -> None:
         """Delete events that were kept for that many days.  Blocking."""

@@ -99,6 +99,10 @@ class _State:
     claimed_by: str = ""
 
 
+# A process holds the lock for as long as it takes to read and write a small file.
+_LOCK_SECONDS = 2.0
+
+
 class ReceiverState:
     """When a receiver may be asked again, shared by all processes.
 
@@ -120,11 +124,12 @@ class ReceiverState:
         No other process begins one until it is over, or has taken too long.
         """
         try:
-            lock = acquire_lock(self._directory / "attempts.lock")
-        except BlockingIOError:
-            return False  # another process is just beginning
+            path = self._directory / "attempts.lock"
+            lock = acquire_lock(path, timeout_seconds=_LOCK_SECONDS)
         except OSError:
-            return self._claim(endpoint)  # without a lock each process is on its own
+            # Without a lock each process is on its own: the disk has none, or a process
+            # that holds it was stopped.
+            return self._claim(endpoint)
         with lock:
             return self._claim(endpoint)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from skills_mcp.errors import PackageNotAddedError
 from skills_mcp.files.durable import NEW_PREFIX, delete, sync_folder
-from skills_mcp.files.locks import acquire_lock
+from skills_mcp.files.locks import LifeSigns, acquire_lock, showing_life
 from skills_mcp.files.paths import fold_name, is_safe_name
 from skills_mcp.skills.homes import EARLIER
 from skills_mcp.text.rendering import shorten
@@ -106,14 +106,19 @@ class SkillShelf:
         if not is_safe_name(name):
             raise PackageNotAddedError(f"{shorten(name)} can be no name of a skill")
         try:
-            with acquire_lock(self._home / "lock", timeout_seconds=_LOCK_SECONDS):
+            path = self._home / "lock"
+            lock = acquire_lock(
+                path, timeout_seconds=_LOCK_SECONDS, wait=LifeSigns(path)
+            )
+            with lock, showing_life(lock):
                 versions = self._home / "versions" / name
                 versions.mkdir(parents=True, exist_ok=True)
                 _repair(versions)
                 yield versions
         except BlockingIOError as error:
             raise PackageNotAddedError(
-                f"Another program adds to {self._folder}. Try again when it has ended"
+                f"Another program adds to {self._folder}, or was stopped while it did. "
+                "Try again when it has ended"
             ) from error
         except OSError as error:
             raise PackageNotAddedError(

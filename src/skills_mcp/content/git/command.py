@@ -15,7 +15,7 @@ from typing import IO
 
 from skills_mcp.content.git.transcript import Transcript
 from skills_mcp.errors import LimitExceededError
-from skills_mcp.processes.group import kill_group
+from skills_mcp.processes.group import Lifeline, kill_group
 
 # How often the limits are checked.
 _CHECK_SECONDS = 0.1
@@ -34,10 +34,14 @@ _MAX_ADDRESS_SPACE_BYTES = 4 * 1024 * 1024 * 1024
 
 
 class GitCommand:
-    """A process that leads its own group, with pipes for both of its outputs."""
+    """A process that leads its own group, with pipes for both of its outputs.
+
+    Its group ends with this process, also if this process is killed.
+    """
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
         self.process = process
+        self._lifeline = Lifeline(process.pid)
         self.transcript = Transcript()
         self.printed = bytearray()
         self.is_late = False
@@ -94,6 +98,7 @@ class GitCommand:
         if self._timer:
             self._timer.cancel()
         kill_group(self.process.pid)
+        self._lifeline.cut()
         self.process.wait()
         for thread in self._threads:
             thread.join(_DRAIN_SECONDS)

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
+from uuid import uuid4
 
 from skills_mcp.content.disk import explained
 from skills_mcp.content.git.failures import PIN_ADVICE, DamagedStoreError, advise_pin
@@ -42,7 +43,7 @@ _FETCH_OPTIONS = (
 _NEWEST = "--depth=1"
 
 _INCOMING = "skills-incoming"
-"""The store of a fetch that is running; it is deleted at its end."""
+"""How the store of a fetch that is running begins; it is deleted at its end."""
 
 _SIZES = "skills-sizes"
 """The file with the sizes of files that are too large to be served, and not kept.
@@ -163,7 +164,8 @@ class GitRepository:
         So a repository may be much larger than its skills, and a commit beyond a limit
         leaves nothing behind.
         """
-        incoming = self.git.beside(self._directory / _INCOMING)
+        # A name of its own: another process may have taken over meanwhile.
+        incoming = self.git.beside(self._directory / f"{_INCOMING}-{uuid4().hex}")
         try:
             incoming.run("init", "--quiet", "--bare", "--template=", lock=call.lock)
             self._run_fetch(incoming, call, asked.ref, _NEWEST)
@@ -280,7 +282,8 @@ class GitRepository:
             delete(self._directory)
         with explained(self._directory.parent):
             self._directory.mkdir(parents=True, exist_ok=True)
-            delete(self._directory / _INCOMING)
+            for left in self._directory.glob(f"{_INCOMING}*"):
+                delete(left)
             delete_leftovers(self._directory, PUBLISHED_REF)
         if not (self._directory / "HEAD").is_file():
             self.git.run("init", "--quiet", "--bare", "--template=", lock=lock)

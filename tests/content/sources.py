@@ -74,6 +74,9 @@ class FakeSource(RemoteBranch):
     def has_news(self) -> bool:
         return self.here is not self._seen
 
+    def is_check_due(self) -> bool:
+        return False
+
     def content_ids(self, checkout: Checkout) -> Mapping[str, str] | None:
         """Return ten files, of which each revision changes the first."""
         same = {f"{number}.md": "same" for number in range(1, 10)}

@@ -834,3 +834,93 @@ def test_a_branch_whose_store_was_deleted_is_fetched_again(
     assert old.open() is None
     assert text(sync(old)) == "A"
     assert forgotten.is_dir()
+
+
+def forge(file: Path) -> None:
+    """Write other bytes of the same size, time and mode."""
+    before = file.stat()
+    file.chmod(0o644)
+    file.write_bytes(b"x" * before.st_size)
+    file.chmod(stat.S_IMODE(before.st_mode))
+    os.utime(file, ns=(before.st_mtime_ns, before.st_mtime_ns))
+
+
+def age_check(checkout: Checkout, days: float) -> None:
+    checked = checkout.directory.with_name(f"{checkout.revision}.checked")
+    os.utime(checked, (time.time() - days * 24 * 60 * 60,) * 2)
+
+
+def test_an_edit_that_does_not_show_is_found_within_a_day(
+    upstream: Upstream, source: RemoteBranch, caplog: pytest.LogCaptureFixture
+) -> None:
+    upstream.commit({"skills/a.md": "The rules"})
+    checkout = sync(source)
+    forge(checkout.directory / "skills/a.md")
+    assert not source.is_check_due()
+    age_check(checkout, days=1.1)
+    assert source.is_check_due()
+
+    source.check()
+
+    assert text(checkout, "skills/a.md") == "The rules"
+    assert f"'skills/a.md' differed from commit {checkout.revision}" in caplog.text
+    assert not source.is_check_due()
+
+
+def test_an_edit_that_does_not_show_gets_into_no_other_commit(
+    upstream: Upstream, source: RemoteBranch
+) -> None:
+    upstream.commit({"skills/a.md": "The rules"})
+    forge(sync(source).directory / "skills/a.md")
+    upstream.commit({"skills/b.md": "More rules"})
+
+    checkout = sync(source)
+
+    assert text(checkout, "skills/a.md") == "The rules"
+    assert not source.is_check_due()
+
+
+def test_another_window_makes_the_check_instead(
+    upstream: Upstream, source: RemoteBranch, tmp_path: Path
+) -> None:
+    upstream.commit({"skills/a.md": "The rules"})
+    checkout = sync(source)
+    other = open_branch(upstream, tmp_path)
+    age_check(checkout, days=2)
+    assert other.is_check_due()
+
+    source.check()
+
+    assert not other.is_check_due()
+
+
+def test_a_check_that_cannot_be_made_is_not_tried_at_every_look(
+    upstream: Upstream, source: RemoteBranch
+) -> None:
+    upstream.commit({"skills/a.md": "The rules"})
+    checkout = sync(source)
+    age_check(checkout, days=2)
+    shutil.rmtree(checkout.directory.parents[1] / "objects.git")
+
+    source.check()
+
+    assert not source.is_check_due()
+
+
+@pytest.mark.parametrize("pin", ["", "v1"])
+def test_a_pinned_or_followed_commit_is_checked_without_the_remote(
+    pin: str, upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit({"skills/a.md": "The rules"})
+    git("tag", "v1", cwd=upstream.work)
+    git("push", "-q", "--tags", cwd=upstream.work)
+    remote = Remote(upstream.url, "main", pin=pin)
+    source = RemoteBranch(remote, tmp_path / "cache", SyncPolicy())
+    checkout = sync(source)
+    forge(checkout.directory / "skills/a.md")
+    age_check(checkout, days=2)
+    shutil.rmtree(upstream.bare)
+
+    source.check()
+
+    assert text(checkout, "skills/a.md") == "The rules"

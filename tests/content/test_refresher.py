@@ -448,6 +448,28 @@ async def test_what_another_process_has_published_is_served_without_a_sync() -> 
     assert bench.source.syncs == 1
 
 
+async def test_files_that_were_compared_with_git_are_looked_at_again() -> None:
+    class Checked(ScriptedSource):
+        checks = 0
+        is_due = False
+
+        def is_check_due(self) -> bool:
+            return self.is_due
+
+        def check(self) -> None:
+            self.checks += 1
+            self.is_due = False
+
+    source = Checked()
+    async with running(source) as bench:
+        await end_the_first_sync(bench, checkout_of("first"))
+        source.is_due = True
+        await until(lambda: len(bench.loaded) == 2)
+
+    assert bench.revisions == ["first", "first"]
+    assert (source.checks, source.syncs) == (1, 1)
+
+
 async def test_news_that_turn_out_to_be_none_are_not_loaded() -> None:
     async with running() as bench:
         await end_the_first_sync(bench, checkout_of("first"))

@@ -48,6 +48,11 @@ _DEFAULT_POLICY = SyncPolicy()
 _FORMAT = "2"
 
 
+# How long other bytes may be served than the commit's (docs/explanation/sync.md).
+_CHECK_SECONDS = 24 * 60 * 60.0
+_CHECK_PAUSE_SECONDS = 60 * 60.0
+
+
 @dataclass(frozen=True, slots=True)
 class _Parts:
     """The objects behind a branch; they are imported and made at its first use."""
@@ -90,6 +95,7 @@ class RemoteBranch:
         self._policy = policy
         self._is_pinned = remote.commit is not None
         self._seen: object = None
+        self._rests_until = 0.0
         self.name = str(remote)
         self._opened: _Parts | None = None
         self._gate = threading.Lock()
@@ -193,6 +199,31 @@ class RemoteBranch:
         last = max(attempt.attempted_at, current.fetched_at if current else 0.0)
         # A time in the future was written while the clock was wrong.
         return last + interval_seconds if last <= now else now
+
+    def is_check_due(self) -> bool:
+        """Whether the content of the served files was compared with Git too long ago.
+
+        An attempt counts for an hour, whatever has come of it: the cache may be one
+        that cannot be written.
+        """
+        if time.monotonic() < self._rests_until:
+            return False
+        current = self._store.current()
+        return current is not None and self._is_unchecked(current)
+
+    def check(self) -> None:
+        """Compare the content of the served files with Git, and repair it.
+
+        Needs no network.  Another process may do it instead.
+        """
+        self._rests_until = time.monotonic() + _CHECK_PAUSE_SECONDS
+        with suppress(SyncError), self._exclusive():
+            if (current := self._store.current()) and self._is_unchecked(current):
+                self._delivery.doing = "Comparing files"
+                self._delivery.mend(current, by_content=True)
+
+    def _is_unchecked(self, current: "Current") -> bool:
+        return time.time() - self._store.checked_at(current.commit) > _CHECK_SECONDS
 
     def has_news(self) -> bool:
         """Whether another process has published since the last `open`."""

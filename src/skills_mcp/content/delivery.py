@@ -31,7 +31,7 @@ from skills_mcp.content.source import (
 )
 from skills_mcp.content.store.export import export, repair
 from skills_mcp.content.store.pointer import Current
-from skills_mcp.content.store.snapshot_store import SnapshotStore
+from skills_mcp.content.store.snapshot_store import ClaimLostError, SnapshotStore
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import (
     HistoryRewrittenError,
@@ -108,8 +108,8 @@ class Delivery:
         try:
             with explained(self._store.directory):
                 self._store.publish(self._fetch(lock, inspect, pointer, now))
-        except EndingError:
-            raise  # another process may ask the remote at once
+        except (EndingError, ClaimLostError):
+            raise  # another process may ask the remote at once, or does so already
         except SyncError as error:
             self._fail(error, attempt, now, freshness.longest_pause_seconds)
             self._tidy(lock)
@@ -169,6 +169,7 @@ class Delivery:
         try:
             staged = self._stage(lock, before, now)
         except DamagedStoreError as error:
+            self._store.require_claim()
             logger.info("Replacing the store of Git: %s", error)
             # The cause may be the remote after all; then the old store comes back.
             with made_anew(self._store.objects):
@@ -233,6 +234,7 @@ class Delivery:
             return listing.surveyed
 
         self._store.stage(commit, fill)
+        self._store.mark_checked(commit)  # each file was written, or compared
 
     def _inspect(self, staged: Current, inspect: Inspect) -> None:
         """Read a commit before it is served."""
@@ -271,15 +273,26 @@ class Delivery:
             tag="" if self._remote.commit else self._remote.pin,
         )
 
-    def mend(self, current: Current | None) -> None:
-        """Repair the files of the published commit that were changed on disk."""
+    def mend(self, current: Current | None, *, by_content: bool = False) -> None:
+        """Repair the files of the published commit that were changed on disk.
+
+        Args:
+            current: The published commit.
+            by_content: Whether each file is read, and compared with Git.
+        """
         if current is None:
             return
         with suppress(SyncError, OSError):  # the next fetch brings what is missing
-            self._repair(self._list(current.commit), current.commit)
+            listing = self._list(current.commit)
+            self._repair(listing, current.commit, by_content=by_content)
+            if by_content:
+                self._store.mark_checked(current.commit)
 
-    def _repair(self, listing: TreeListing, commit: str) -> None:
-        wrong = repair(listing, self._repository, self._store.folder(commit))
+    def _repair(
+        self, listing: TreeListing, commit: str, *, by_content: bool = False
+    ) -> None:
+        folder = self._store.folder(commit)
+        wrong = repair(listing, self._repository, folder, by_content=by_content)
         for file in wrong[:_MOST_LOGGED]:
             logger.warning("%r differed from commit %s; it is repaired", file, commit)
         if others := len(wrong[_MOST_LOGGED:]):

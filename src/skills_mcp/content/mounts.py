@@ -109,6 +109,17 @@ class Mounts:
         is_new = any(c is not served.get(s) for s, c in self._newest.items())
         return content if is_new else None
 
+    def is_check_due(self) -> bool:
+        """Whether the served files of a repository have to be compared with Git."""
+        return any(each.is_check_due() for each in self._repositories)
+
+    def check(self) -> Content | None:
+        """Compare the served files with Git, and repair them; return what is served."""
+        for source in self._repositories:
+            if source.is_check_due():
+                source.check()
+        return self.open()
+
     @property
     def doing(self) -> str:
         """The step that a running sync is at; empty if none is running."""

@@ -234,6 +234,8 @@ class Refresher:
         """Return the work that is due; None if there is none."""
         if self._mounts.has_news():
             return self._mounts.read_news
+        if self._mounts.is_check_due():
+            return self._mounts.check
         pause_seconds = self._pause_seconds()
         if not self._is_due(pause_seconds):
             return None

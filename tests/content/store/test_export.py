@@ -55,7 +55,7 @@ class Blobs:
     def list(self, files: dict[str, bytes]) -> TreeListing:
         entries = []
         for file, data in files.items():
-            blob = sha1(data).hexdigest()  # noqa: S324 - as Git does
+            blob = blob_of(data)
             self.contents[blob] = data
             entries.append(TreeEntry(file, blob, len(data), file.endswith(".sh")))
         return TreeListing(tuple(entries))
@@ -87,7 +87,7 @@ def make(folder: Path) -> Path:
 
 
 def blob_of(data: bytes) -> str:
-    return sha1(data).hexdigest()  # noqa: S324 - as Git does
+    return sha1(b"blob %d\0%s" % (len(data), data)).hexdigest()  # noqa: S324 - as Git
 
 
 @pytest.mark.spec("9.1")
@@ -243,6 +243,16 @@ def truncate(path: Path) -> None:
     path.chmod(before.st_mode)
 
 
+def forge(path: Path) -> None:
+    """Write other bytes that look the same from outside."""
+    before = path.stat()
+    path.chmod(0o644)
+    with path.open("r+b") as handle:
+        handle.write(b"LOG IN")
+    path.chmod(stat.S_IMODE(before.st_mode))
+    os.utime(path, ns=(before.st_mtime_ns, before.st_mtime_ns))
+
+
 def touch(path: Path) -> None:
     os.utime(path)
 
@@ -300,7 +310,22 @@ def test_a_file_that_somebody_has_touched_is_written_again(
 
 
 @needs_posix
-@pytest.mark.parametrize("damage", DAMAGES)
+def test_an_edit_that_does_not_show_is_found_by_the_content(
+    blobs: Blobs, listing: TreeListing, folder: Path
+) -> None:
+    forge(folder / "ui/auth.md")
+
+    unseen = repair(listing, blobs, folder)
+    found = repair(listing, blobs, folder, by_content=True)
+
+    assert unseen == ()
+    assert found == ("ui/auth.md",)
+    assert contents(folder) == FILES
+    assert repair(listing, blobs, folder, by_content=True) == ()
+
+
+@needs_posix
+@pytest.mark.parametrize("damage", [*DAMAGES, forge])
 def test_a_file_that_somebody_has_touched_is_not_linked(
     damage: Callable[[Path], None],
     blobs: Blobs,

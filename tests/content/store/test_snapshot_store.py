@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from skills_mcp.content.source import Attempt, Hold, Surveyed, SurveyedPart
+from skills_mcp.content.store import snapshot_store
 from skills_mcp.content.store.pointer import Current
 from skills_mcp.content.store.snapshot_store import SnapshotStore
 from skills_mcp.errors import SyncError
@@ -698,6 +700,86 @@ with store.exclusive(timeout_seconds=20) as lock:
         wait_for(lambda: is_free(store))
 
     assert child != parent.pid
+
+
+def age(lock: Path, seconds: float) -> None:
+    os.utime(lock, (time.time() - seconds,) * 2)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="nothing can be stopped")
+def test_a_writer_that_was_stopped_is_named_and_not_waited_for(
+    store: SnapshotStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot_store, "_SILENT_SECONDS", 0.1)
+    publish(store, ONE)
+    with running_python(WRITE, store.directory) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"writing\n"
+        writer.send_signal(signal.SIGSTOP)
+
+        with (
+            pytest.raises(SyncError, match=rf"shows no life \(process {writer.pid}\)"),
+            store.exclusive(timeout_seconds=60 * 60),
+        ):
+            pytest.fail("two writers")
+        assert opened(store).revision == ONE
+        writer.send_signal(signal.SIGCONT)
+
+
+OVERTAKEN = f"""{OTHER_PROCESS}
+from skills_mcp.content.store.pointer import Current
+with store.exclusive(timeout_seconds=20):
+    print("writing", flush=True)
+    sys.stdin.readline()
+    try:
+        store.publish(Current("{ONE}", 3.0))
+    except Exception as error:
+        print(type(error).__name__, flush=True)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="nothing can be stopped")
+def test_a_writer_without_life_for_minutes_loses_its_claim(
+    store: SnapshotStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot_store, "_SILENT_SECONDS", 0.1)
+    publish(store, ONE)
+    with running_python(OVERTAKEN, store.directory) as writer:
+        assert writer.stdout is not None
+        assert writer.stdin is not None
+        assert writer.stdout.readline() == b"writing\n"
+        writer.send_signal(signal.SIGSTOP)
+        wait_for(lambda: state_of(writer.pid) == "T")
+        age(store.directory / "sync.lock", 60 * 60)
+
+        publish(store, TWO)
+
+        writer.send_signal(signal.SIGCONT)
+        writer.stdin.write(b"\n")
+        writer.stdin.flush()
+        assert writer.stdout.readline() == b"ClaimLostError\n"
+    assert opened(store).revision == TWO
+
+
+def state_of(pid: int) -> str:
+    words = ["ps", "-o", "stat=", "-p", str(pid)]
+    listing = subprocess.run(words, check=False, capture_output=True, text=True)
+    return listing.stdout.strip()[:1]
+
+
+def test_an_old_lock_of_a_writer_that_works_is_not_taken(
+    store: SnapshotStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot_store, "_CLAIM_SECONDS", 0.0)
+    with running_python(WRITE, store.directory) as writer:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"writing\n"
+
+        with (
+            pytest.raises(SyncError, match="another sync has been running"),
+            store.exclusive(timeout_seconds=1),
+        ):
+            pytest.fail("two writers")
 
 
 def is_free(store: SnapshotStore) -> bool:

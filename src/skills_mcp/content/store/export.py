@@ -1,9 +1,11 @@
 """The files of a commit on a disk: written, compared with the commit, and repaired.
 
 Rule: every file has a time that depends on its content, and one of two modes. So its
-kind, size, time and mode tell whether it was changed since.
+kind, size, time and mode tell whether it was changed since. An edit that keeps all of
+them, and a failing disk, are found by the content alone, which takes longer to read.
 """
 
+import hashlib
 import os
 import re
 import stat
@@ -29,6 +31,9 @@ _TIME_DIGITS = 7
 
 # Read-only, so that no one edits a snapshot by accident.
 _READABLE, _EXECUTABLE = 0o444, 0o555
+
+_SHA1_DIGITS = 40
+_PIECE_BYTES = 256 * 1024
 
 # Other systems do not keep the mode that was set.
 _KEEPS_MODES = hasattr(os, "geteuid")
@@ -97,10 +102,18 @@ def export(
     _read(missing, reader, put)
 
 
-def repair(listing: TreeListing, reader: BlobReader, folder: Path) -> tuple[str, ...]:
+def repair(
+    listing: TreeListing, reader: BlobReader, folder: Path, *, by_content: bool = False
+) -> tuple[str, ...]:
     """Repair an exported folder, by the kind, size, time and mode of its files.
 
     Each file is replaced in one step, so that other processes can read meanwhile.
+
+    Args:
+        listing: The files of the commit.
+        reader: The source of their content.
+        folder: Where they were written.
+        by_content: Whether each file is read, and compared with its hash in Git.
 
     Returns:
         The files and folders that differed from the commit, with those that are not
@@ -117,7 +130,9 @@ def repair(listing: TreeListing, reader: BlobReader, folder: Path) -> tuple[str,
         if path not in wanted:
             delete(folder / path)
             wrong.add(path)
-        elif _is_intact(found, wanted[path]):
+        elif _is_intact(found, wanted[path]) and (
+            not by_content or _has_content(folder / path, wanted[path])
+        ):
             intact.add(path)
     bad = [entry for entry in listing.entries if entry.file not in intact]
     _make_folders(bad, folder)
@@ -237,9 +252,9 @@ def _link(
 
 
 def _try_link(source: Path, target: Path, entry: TreeEntry) -> bool:
-    """Link a file; False if it was changed, or cannot be linked (any more)."""
+    """Link a file; False if its content is another, or it cannot be linked."""
     try:
-        if not _is_intact(source.lstat(), entry):
+        if not _is_intact(source.lstat(), entry) or not _has_content(source, entry):
             return False
         os.link(source, target)
     except OSError:
@@ -300,6 +315,22 @@ def _is_intact(found: os.stat_result, entry: TreeEntry) -> bool:
         and found.st_mtime_ns == _time(entry)
         and (not _KEEPS_MODES or stat.S_IMODE(found.st_mode) == _mode(entry))
     )
+
+
+def _has_content(path: Path, entry: TreeEntry) -> bool:
+    """Whether a file holds what Git has: a blob is named after a hash of its content.
+
+    https://git-scm.com/book/en/v2/Git-Internals-Git-Objects
+    """
+    kind = "sha1" if len(entry.blob) == _SHA1_DIGITS else "sha256"
+    digest = hashlib.new(kind, b"blob %d\0" % entry.size_bytes, usedforsecurity=False)
+    try:
+        with path.open("rb", buffering=0) as handle:
+            while piece := handle.read(_PIECE_BYTES):
+                digest.update(piece)
+    except OSError:
+        return False
+    return digest.hexdigest() == entry.blob
 
 
 def _walk(

@@ -21,6 +21,7 @@ import re
 import shutil
 import stat
 import tempfile
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -54,18 +55,35 @@ from skills_mcp.files.durable import (
     replace_text,
     sync_folder,
 )
-from skills_mcp.files.locks import FileLock, acquire_lock
+from skills_mcp.files.locks import (
+    FileLock,
+    LifeSigns,
+    acquire_lock,
+    is_current,
+    showing_life,
+)
 
 _LOCK = "sync.lock"
+_GUARD = "takeover.lock"
+"""The lock of a process that takes the other one from a process without life."""
 _STAGING_PREFIX = ".staging-"
 _LEFTOVERS = (_STAGING_PREFIX, DELETED_PREFIX, NEW_PREFIX, ".current-")
 """Names that a killed process leaves behind; the last one is of an older version."""
 _LEASE_SUFFIX = ".lease"
 _SURVEY_SUFFIX = ".survey"
+_CHECKED_SUFFIX = ".checked"
+"""The file whose time says when the files of a commit were last read and compared."""
 
 # What was not opened for so long belongs to a branch that is followed no more.
 _KEPT_SECONDS = 30 * 24 * 60 * 60.0
 _NAME = re.compile("[0-9a-f]{16}")
+
+# A process that reads a large commit may be slow to show life.
+_SILENT_SECONDS = 3.0
+
+# Who has shown no life for so long loses its claim: it was stopped, or it was killed
+# and its Git lives on. Longer than a Git may take by default.
+_CLAIM_SECONDS = 150.0
 
 # A pointer is rarely replaced between reading it and taking the lease; twice in a row
 # means that another program deletes snapshots.
@@ -73,6 +91,10 @@ _LEASE_ATTEMPTS = 5
 
 # A hundred thousand files with long names.
 _MAX_SURVEY_BYTES = 64 * 1024 * 1024
+
+
+class ClaimLostError(SyncError):
+    """Another process has taken over the lock of this one, which showed no life."""
 
 
 class SnapshotStore:
@@ -84,26 +106,43 @@ class SnapshotStore:
         self._snapshots = directory / "snap"
         self._pointer = directory / "current.json"
         self._state = directory / "state.json"
+        self._lock: FileLock | None = None
 
     @contextmanager
     def exclusive(self, *, timeout_seconds: float) -> Iterator[IO[Any]]:
         """Hold the lock that all writers share; yields its file.
 
-        A child that inherits the file keeps the lock if this process dies, so
-        an orphaned Git can never write beside a new one.
+        A child that inherits the file keeps the lock if this process dies, so an
+        orphaned Git does not write beside a new one. A process that shows no life for
+        some minutes loses the lock; then none of its writing methods works.
 
         Raises:
-            SyncError: Another process held it for the whole time, or the folder cannot
-                be written.
+            SyncError: Another process held it for the whole time, or shows no life, or
+                the folder cannot be written.
         """
         with explained(self.directory):
             lock = _acquire(self.directory, timeout_seconds)
         try:
             with explained(self.directory):
                 make_folder(self._snapshots)
-            yield lock.handle
+            self._lock = lock
+            with showing_life(lock):
+                yield lock.handle
         finally:
+            self._lock = None
             lock.release()
+
+    def require_claim(self) -> None:
+        """Make sure that the lock is still ours.
+
+        Raises:
+            ClaimLostError: Another process has taken it over.
+        """
+        if self._lock and not is_current(self._lock.handle, self.directory / _LOCK):
+            raise ClaimLostError(
+                "this sync was stopped for minutes, so another process has taken over. "
+                "What that publishes is picked up at the next refresh"
+            )
 
     def current(self) -> Current | None:
         """Return the published commit; None if there is none, or its files are gone.
@@ -141,8 +180,10 @@ class SnapshotStore:
         `write` returns what is known of the commit. Call it only with the lock held.
 
         Raises:
-            SyncError: There is no room, or no permission; nothing is left of it.
+            SyncError: There is no room, or no permission, or another process has taken
+                over; nothing is left of it.
         """
+        self.require_claim()
         folder = self.folder(commit)
         if self._is_complete(commit):
             return folder
@@ -159,6 +200,29 @@ class SnapshotStore:
                 raise
             sync_folder(self._snapshots)
         return folder
+
+    def checked_at(self, commit: str) -> float:
+        """Return when the content of a commit's files was last compared with Git.
+
+        In seconds since the epoch; 0 if that is not known.
+        """
+        try:
+            changed = self._checked_file(commit).stat().st_mtime
+        except OSError:
+            return 0.0
+        # A time in the future was written while the clock was wrong.
+        return changed if changed <= time.time() else 0.0
+
+    def mark_checked(self, commit: str) -> None:
+        """Remember that the content of a commit's files is that of Git now.
+
+        Call it only with the lock held.
+
+        Raises:
+            SyncError: There is no room, or no permission.
+        """
+        with explained(self.directory):
+            replace_text(self._checked_file(commit), "")
 
     def revise(self, commit: str, surveyed: Surveyed) -> None:
         """Replace what is known of a staged commit.
@@ -180,6 +244,7 @@ class SnapshotStore:
         Raises:
             SyncError: There is no room, or no permission; what was published is.
         """
+        self.require_claim()
         with explained(self.directory):
             leases.heal(self._lease_file(current.commit))
             replace_text(self._pointer, compose_current(current))
@@ -227,6 +292,7 @@ class SnapshotStore:
         Raises:
             SyncError: There are too many open files.
         """
+        self.require_claim()
         pointer = self.pointer()
         with explained(self.directory):
             for stray in (*_find_leftovers(self.directory), *self._find_strays()):
@@ -251,6 +317,7 @@ class SnapshotStore:
         Raises:
             SyncError: There is no room, or no permission.
         """
+        self.require_claim()
         with explained(self.directory):
             replace_text(self._state, compose_attempt(attempt))
 
@@ -325,6 +392,9 @@ class SnapshotStore:
     def _survey_file(self, commit: str) -> Path:
         return self._snapshots / f"{commit}{_SURVEY_SUFFIX}"
 
+    def _checked_file(self, commit: str) -> Path:
+        return self._snapshots / f"{commit}{_CHECKED_SUFFIX}"
+
     def _read_survey(self, commit: str) -> Surveyed:
         with explained(self.directory):
             text = read_regular(self._survey_file(commit), _MAX_SURVEY_BYTES)
@@ -336,7 +406,7 @@ class SnapshotStore:
     def _find_strays(self) -> Iterator[Path]:
         """Yield leftovers among the snapshots, and files without a snapshot."""
         yield from _find_leftovers(self._snapshots)
-        for suffix in (_LEASE_SUFFIX, _SURVEY_SUFFIX):
+        for suffix in (_LEASE_SUFFIX, _SURVEY_SUFFIX, _CHECKED_SUFFIX):
             for path in self._snapshots.glob(f"*{suffix}"):
                 if not self._is_complete(path.name.removesuffix(suffix)):
                     yield path
@@ -349,6 +419,7 @@ class SnapshotStore:
                 # In one step: a half-deleted folder must not look like a snapshot.
                 self.folder(commit).rename(deleted)
                 self._survey_file(commit).unlink(missing_ok=True)
+                self._checked_file(commit).unlink(missing_ok=True)
                 lease.unlink()
         delete(deleted)
 
@@ -384,9 +455,12 @@ def _acquire(directory: Path, timeout_seconds: float) -> FileLock:
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     open_up(directory)
     _make_way(path)
+    signs = LifeSigns(path, _SILENT_SECONDS)
     try:
-        return acquire_lock(path, timeout_seconds=timeout_seconds)
+        return _claim(path, signs, timeout_seconds)
     except BlockingIOError as error:
+        if signs.are_missing:
+            raise SyncError(_explain_silence(path)) from error
         raise SyncError(
             f"another sync has been running for {timeout_seconds:.0f} seconds; "
             "what it publishes is picked up at the next refresh"
@@ -403,6 +477,48 @@ def _acquire(directory: Path, timeout_seconds: float) -> FileLock:
                 "folder that no other program deletes"
             ) from error
         raise
+
+
+def _claim(path: Path, signs: LifeSigns, timeout_seconds: float) -> FileLock:
+    """Take the lock, also from a process that has shown no life for minutes.
+
+    Raises:
+        BlockingIOError: Another process holds it.
+        OSError: It cannot be written.
+    """
+    try:
+        lock = acquire_lock(path, timeout_seconds=timeout_seconds, wait=signs)
+    except BlockingIOError:
+        if not signs.are_missing or _silent_seconds(path) < _CLAIM_SECONDS:
+            raise
+        with acquire_lock(path.with_name(_GUARD)):
+            # Look again: another process may have taken over meanwhile.
+            if _silent_seconds(path) > _CLAIM_SECONDS:
+                path.unlink()
+        lock = acquire_lock(path)
+    with suppress(OSError):  # for a message only
+        lock.handle.truncate(0)
+        lock.handle.write(str(os.getpid()).encode())
+    return lock
+
+
+def _silent_seconds(path: Path) -> float:
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _explain_silence(path: Path) -> str:
+    holder = ""
+    with suppress(OSError, ValueError):
+        holder = f" (process {int(path.read_text('ascii'))})"
+    remaining = max(1, round(_CLAIM_SECONDS - _silent_seconds(path)))
+    return (
+        f"another sync on this machine shows no life{holder}: its process was stopped, "
+        "or was killed while its Git works on. Continue it (fg) or end it; otherwise "
+        f"its claim ends in {remaining} seconds, and a refresh after that goes on"
+    )
 
 
 def _make_way(path: Path) -> None:

@@ -53,6 +53,13 @@ class Attempt:
     """What the script tries, for a table."""
     script: str
     watch: Callable[[Stage], Watch]
+    system: str | None = None
+    """The only system that has what is attacked, as in `sys.platform`."""
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether this system has what is attacked."""
+        return self.system in {None, sys.platform}
 
 
 ATTEMPTS: list[Attempt] = []
@@ -60,7 +67,7 @@ MARKER = "still-here-"
 
 
 def attempt(
-    group: str, what: str, script: str
+    group: str, what: str, script: str, *, system: str | None = None
 ) -> Callable[[Callable[[Stage], Iterator[tuple[Mapping[str, str], Worked]]]], None]:
     """Register an attempt under the name of its watcher."""
 
@@ -68,7 +75,9 @@ def attempt(
         watch: Callable[[Stage], Iterator[tuple[Mapping[str, str], Worked]]],
     ) -> None:
         name = watch.__name__.strip("_").replace("_", "-")
-        ATTEMPTS.append(Attempt(name, group, what, script, contextmanager(watch)))
+        ATTEMPTS.append(
+            Attempt(name, group, what, script, contextmanager(watch), system)
+        )
 
     return register
 
@@ -105,6 +114,38 @@ def _command_lines(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
 @attempt("Secrets", "Read a key in the home", _READ)
 def _ssh_key(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     yield {"path": str(plant(stage.home / ".ssh/id_ed25519"))}, has_secret
+
+
+@attempt(
+    "Secrets",
+    "Read that key by way of `/proc/self/root`",
+    _READ.replace("a('path')", "'/proc/self/root' + a('path')"),
+    system="linux",
+)
+def _root_of_itself(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
+    yield {"path": str(plant(stage.home / ".ssh/id_itself"))}, has_secret
+
+
+@attempt(
+    "Secrets",
+    "Read that key by way of `/proc/1/root`",
+    _READ.replace("a('path')", "'/proc/1/root' + a('path')"),
+    system="linux",
+)
+def _root_of_the_first(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
+    yield {"path": str(plant(stage.home / ".ssh/id_first"))}, has_secret
+
+
+@attempt(
+    "Secrets",
+    "Read that key by way of the root of another process",
+    _READ.replace("a('path')", "'/proc/' + a('pid') + '/root' + a('path')"),
+    system="linux",
+)
+def _root_of_others(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
+    key = plant(stage.home / ".ssh/id_others")
+    with victim(stage) as pid:
+        yield {"path": str(key), "pid": str(pid)}, has_secret
 
 
 @attempt("Secrets", "Read `/etc/shadow`", _READ)
@@ -178,6 +219,16 @@ def _write_skill(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
 @attempt("Writing", "Change a script of its skill", _WRITE)
 def _change_skill(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     yield from _is_written(stage.skill / "scripts/neighbour.py")
+
+
+@attempt(
+    "Writing",
+    "Change a script of its skill through a second name in its home",
+    "n = os.environ['HOME'] + '/link'\nos.link(a('path'), n)\n"
+    + _WRITE.replace("a('path')", "n"),
+)
+def _link_of_skill(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
+    yield from _is_written(stage.skill / "scripts/linked.py")
 
 
 @attempt("Writing", "Change the permissions of its skill", "os.chmod(a('path'), 0o777)")
@@ -282,7 +333,98 @@ def _datagram_with_path(_: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
             yield {"path": path}, worked
 
 
-@attempt("Network", "An abstract socket, as desktops have", _TO_PATH)
+_TO_SOCKET_HERE = f"os.chdir(a('path'))\n{_TO_PATH}".replace(
+    "a('path').replace('@', chr(0))", "'agent'"
+)
+
+
+@attempt("Network", "A socket in its `cwd`", _TO_SOCKET_HERE)
+def _socket_in_cwd(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
+    yield from _is_reached(stage.project)
+
+
+@attempt("Network", "A socket in the folder of its skill", _TO_SOCKET_HERE)
+def _socket_in_skill(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
+    yield from _is_reached(stage.skill)
+
+
+def _is_reached(
+    folder: Path, kind: socket.SocketKind = socket.SOCK_STREAM
+) -> Iterator[tuple[Mapping[str, str], Worked]]:
+    # The names of sockets are short, and folders of tests are long.
+    with tempfile.TemporaryDirectory() as name:
+        link = Path(name, "folder")
+        link.symlink_to(folder)
+        path = f"{link}/agent"
+        try:
+            with listening(socket.AF_UNIX, kind, path) as (_name, worked):
+                yield {"path": str(folder)}, worked
+        finally:
+            Path(path).unlink()
+
+
+@attempt(
+    "Network",
+    "A datagram to a socket in its `cwd`",
+    "import socket\nos.chdir(a('path'))\n"
+    "try: s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+    "except OSError: s, _ = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\n"
+    "s.sendto(b'come in', 'agent')",
+)
+def _datagram_in_cwd(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
+    yield from _is_reached(stage.project, socket.SOCK_DGRAM)
+
+
+@attempt(
+    "Network",
+    "TCP to an allowed name with a NUL byte, which ends it early",
+    "import ctypes, socket\n"
+    "class Host(ctypes.Structure):\n"
+    "    _fields_ = [('name', ctypes.c_char_p), ('more', ctypes.c_void_p),\n"
+    "        ('family', ctypes.c_int), ('length', ctypes.c_int),\n"
+    "        ('addresses', ctypes.POINTER(ctypes.c_void_p))]\n"
+    "find = ctypes.CDLL(None).gethostbyname\n"
+    "find.restype = ctypes.POINTER(Host)\n"
+    "found = find(b'127.0.0.1\\0.allowed.example').contents\n"
+    "address = socket.inet_ntoa(ctypes.string_at(found.addresses[0], 4))\n"
+    + _CONNECT.format(
+        family="socket.AF_INET", kind="STREAM", address="(address, int(a('port')))"
+    ),
+)
+def _name_with_nul(_: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
+    with listening(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)) as (
+        name,
+        worked,
+    ):
+        yield {"port": str(name[1])}, worked
+
+
+@attempt(
+    "Network",
+    "A socket between virtual machines, to listen for others",
+    "import socket\n"
+    "s = socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)\n"
+    "s.bind((socket.VMADDR_CID_ANY, socket.VMADDR_PORT_ANY)); s.listen()\n"
+    "print('made')",
+    system="linux",
+)
+def _vsock(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
+    yield from _is_made(stage)
+
+
+@attempt(
+    "Network",
+    "A ring of io_uring, which opens sockets unseen by filters",
+    "import ctypes\n"
+    "r = ctypes.CDLL(None).syscall(425, 8, ctypes.create_string_buffer(200))\n"
+    "print('made' if r >= 0 else r)",
+    system="linux",
+)
+def _io_uring(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
+    yield from _is_made(stage)
+
+
+@attempt("Network", "An abstract socket, as desktops have", _TO_PATH, system="linux")
 def _abstract_socket(_: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     name = f"skills-{uuid.uuid4().hex}"
     with listening(socket.AF_UNIX, socket.SOCK_STREAM, f"\0{name}") as (_name, worked):
@@ -315,6 +457,7 @@ def _trace(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     "Processes",
     "Take all time of the processor from another process",
     "import resource\nresource.prlimit(int(a('pid')), resource.RLIMIT_CPU, (0, 0))",
+    system="linux",
 )
 def _limit(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     with victim(stage) as pid:
@@ -325,6 +468,21 @@ def _has_no_time(pid: int) -> bool:
     import resource  # Windows has none
 
     return resource.prlimit(pid, resource.RLIMIT_CPU) == (0, 0)
+
+
+@attempt(
+    "Processes",
+    "Start a program in the home through the system's loader",
+    "import glob\n"
+    "names = ('/lib64/ld-linux-*.so.*', '/lib/ld-linux-*.so.*', '/lib/ld-musl-*')\n"
+    "[loader, *_] = [path for name in names for path in glob.glob(name)]\n"
+    "os.execv(loader, [loader, a('path'), 'made'])",
+    system="linux",
+)
+def _loader(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
+    program = plant(stage.home / ".local/tool")
+    program.write_bytes(Path("/bin/echo").read_bytes())
+    yield {"path": str(program)}, lambda printed: printed == "made\n"
 
 
 @attempt("Processes", "Write to where another process writes", _WRITE)
@@ -447,6 +605,7 @@ _KEY_NAME = f"skills-{uuid.uuid4().hex}"
     "k = c.syscall(n, 10, -3, b'user', a('path').encode(), 0)\n"
     "b = ctypes.create_string_buffer(1000)\n"
     "c.syscall(n, 11, k, b, 1000)\nprint(b.value.decode())",
+    system="linux",
 )
 def _session_key(_: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     add_key = {"x86_64": 248, "aarch64": 217}[os.uname().machine]

@@ -1,7 +1,9 @@
 """The strongest tier that works is taken, and nothing runs in a weaker one unsaid."""
 
 import ctypes
+import errno
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -291,6 +293,114 @@ def test_a_tier_without_room_for_its_filter_says_so(grants: Grants) -> None:
 
     with pytest.raises(SandboxUnavailableError, match="No such file"):
         each.wrap(a_command(grants, "sh"), gone, Scripts())
+
+
+SOCKETS = """
+import socket
+def attempt(name, family, kind=socket.SOCK_STREAM, number=0, make=socket.socket):
+    try: make(family, kind, number)
+    except OSError as error: print(name, "refused" if error.errno == 13 else error)
+    else: print(name, "made")
+attempt("internet", socket.AF_INET)
+attempt("unix", socket.AF_UNIX)
+attempt("unix datagrams", socket.AF_UNIX, socket.SOCK_DGRAM)
+attempt("pair", socket.AF_UNIX, make=socket.socketpair)
+attempt("pair of datagrams", socket.AF_UNIX, socket.SOCK_DGRAM, make=socket.socketpair)
+attempt("pair across machines", 30, make=socket.socketpair)
+attempt("virtual machines", 40)
+attempt("cryptography", 38, socket.SOCK_SEQPACKET)
+server = socket.socketpair()[0]
+try: server.connect("nowhere")
+except OSError as error: print("connection", error.errno)
+"""
+
+
+@linux
+@pytest.mark.parametrize(
+    "name, is_granted, made",
+    [
+        ("bubblewrap", False, {"internet", "unix", "pair"}),
+        ("bubblewrap", True, {"internet", "pair"}),
+        ("landlock", False, {"unix", "pair"}),
+        ("landlock", True, {"internet", "pair"}),
+    ],
+)
+def test_sockets_that_lead_to_other_programs_cannot_be_made(
+    grants: Grants,
+    name: str,
+    is_granted: bool,  # noqa: FBT001
+    made: set[str],
+) -> None:
+    code = (sys.executable, "-I", "-S", "-c", SOCKETS)
+
+    done = run_in(name, replace(grants, network=is_granted), *code)
+
+    lines = [line.rsplit(" ", 1) for line in done.stdout.splitlines()]
+    said = {kind: end for kind, end in lines if kind != "connection"}
+    assert len(said) == 8, done.stderr
+    assert {kind for kind, end in said.items() if end == "made"} == made
+    assert set(said.values()) == {"made", "refused"}
+    # Refused before the kernel looks at the path: a filter cannot tell whose it is.
+    missing = str(errno.ENOENT if is_granted else errno.EACCES)
+    assert ["connection", missing] in lines
+
+
+@linux
+@pytest.mark.parametrize("name", HOLDING)
+def test_event_loops_and_children_need_no_other_sockets(
+    grants: Grants, name: str
+) -> None:
+    code = (
+        "import asyncio\n"
+        "async def main():\n"
+        "    pipe = asyncio.subprocess.PIPE\n"
+        "    child = await asyncio.create_subprocess_exec('echo', 'hi', stdout=pipe)\n"
+        "    print(await child.stdout.read())\n"
+        "asyncio.run(main())"
+    )
+
+    done = run_in(name, grants, sys.executable, "-I", "-S", "-c", code)
+
+    assert (done.stdout, done.stderr) == ("b'hi\\n'\n", "")
+
+
+def run_in(
+    name: str, grants: Grants, *words: str
+) -> "subprocess.CompletedProcess[str]":
+    wrapped = sandbox(only=(name,)).wrap(a_command(grants, *words), grants, Scripts())
+    if wrapped.sandbox != name:
+        pytest.skip(f"{name} does not work here")
+    return subprocess.run(
+        wrapped.words,
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=grants.home,
+        env=wrapped.environment,
+    )
+
+
+@linux
+def test_a_machine_whose_calls_cannot_be_filtered_has_no_sandbox() -> None:
+    code = (
+        "from pathlib import Path\n"
+        "from skills_mcp.scripts.sandbox import Sandbox\n"
+        f"print(*Sandbox(Path('/'), {_PATH!r}).choose('best_effort').missing)"
+    )
+
+    done = subprocess.run(
+        ["setarch", "linux32", sys.executable, "-c", code],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=os.environ,
+    )
+
+    if "setarch" in done.stderr:
+        pytest.skip(f"not permitted here: {done.stderr}")
+    for name in ("bubblewrap", "landlock"):
+        fault = rf"{name}: (it is not installed|.*no filter of system calls for i686)"
+        assert re.search(fault, done.stdout), done.stdout
 
 
 @linux

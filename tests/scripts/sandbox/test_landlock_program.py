@@ -12,6 +12,7 @@ import pytest
 
 from skills_mcp.scripts.execution import Grants
 from skills_mcp.scripts.sandbox.choice import find_fault
+from skills_mcp.scripts.sandbox.landlock_program import compose_filter
 from skills_mcp.scripts.sandbox.tiers import derive_landlock
 
 pytestmark = pytest.mark.skipif(
@@ -207,18 +208,28 @@ def test_it_cannot_gain_rights_any_more(grants: Grants) -> None:
         assert int(status["CapBnd"], 16) == 0
 
 
-def test_each_machine_has_a_filter_of_whole_instructions_that_ends() -> None:
-    from skills_mcp.scripts.sandbox.landlock_program import compose_filter
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+@pytest.mark.parametrize("has_network", [True, False])
+@pytest.mark.parametrize("has_namespaces", [True, False])
+def test_each_filter_has_whole_instructions_and_ends(
+    machine: str,
+    has_network: bool,  # noqa: FBT001
+    has_namespaces: bool,  # noqa: FBT001
+) -> None:
+    code = compose_filter(
+        machine, has_network=has_network, has_namespaces=has_namespaces
+    )
 
-    for machine in ("x86_64", "aarch64"):
-        for sockets in ("all", "internet", "streams"):
-            code = compose_filter(machine, sockets=sockets)
-            steps = list(struct.iter_unpack("HBBI", code))
-            assert steps[-1] == (0x06, 0, 0, 0x7FFF0000)
-            for number, (operation, if_true, if_false, _) in enumerate(steps):
-                if operation != 0x06:
-                    assert number + 1 + max(if_true, if_false) < len(steps)
-    assert compose_filter("pdp11", sockets="all") == b""
+    steps = list(struct.iter_unpack("HBBI", code))
+    assert steps[-1] == (0x06, 0, 0, 0x7FFF0000)
+    for number, (operation, if_true, if_false, _) in enumerate(steps):
+        if operation != 0x06:
+            assert number + 1 + max(if_true, if_false) < len(steps)
+
+
+def test_a_machine_whose_calls_are_not_known_has_no_filter() -> None:
+    with pytest.raises(NotImplementedError, match="for pdp11"):
+        compose_filter("pdp11", has_network=True, has_namespaces=True)
 
 
 def test_places_are_told_as_the_file_system_spells_them(tmp_path: Path) -> None:

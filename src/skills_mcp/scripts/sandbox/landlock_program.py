@@ -95,7 +95,8 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
 # The filter's numbers per machine: AUDIT_ARCH, the calls whose arguments are inspected,
 # the calls for System V and POSIX messages, semaphores and shared memory, and the calls
 # that no run needs.  Landlock does not cover UDP, sockets with a path, tracing, that
-# shared memory, or limits set for another process.
+# shared memory, or limits set for another process.  io_uring is among the last: what it
+# does for a process, sockets too, no filter sees.
 _INSPECTED = ("socket", "connect", "socketpair", "clone", "clone3", "prlimit")
 _MACHINES = {
     "x86_64": (
@@ -123,7 +124,8 @@ _MACHINES = {
         ),
     ),
 }
-_AF_UNIX = 1
+_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
+_INTERNET = (_AF_INET, _AF_INET6, _AF_NETLINK)  # libc asks netlink for addresses
 _SOCK_STREAM = 1
 _SOCK_TYPE = 0xF  # without SOCK_CLOEXEC and SOCK_NONBLOCK
 _CLONE_NEWUSER = 0x10000000
@@ -136,66 +138,85 @@ _NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24  # places in seccomp_data
 
 def filter_calls(*, has_network: bool) -> None:
     """Refuse the system calls that would get around Landlock."""
-    machine = os.uname().machine
-    if machine not in _MACHINES:
-        raise OSError(errno.ENOSYS, f"no filter of system calls for {machine}")
-    code = compose_filter(machine, sockets="internet" if has_network else "streams")
+    code = compose_filter(
+        os.uname().machine, has_network=has_network, has_namespaces=False
+    )
     buffer = ctypes.create_string_buffer(code, len(code))
     program = struct.pack("HP", len(code) // 8, ctypes.addressof(buffer))
     _check(_libc.prctl(_PR_SET_SECCOMP, 2, program, 0, 0), "seccomp")
 
 
-def compose_filter(machine: str, *, sockets: str) -> bytes:
-    """Return the instructions of a filter, 8 bytes each; none for another machine.
+def compose_filter(machine: str, *, has_network: bool, has_namespaces: bool) -> bytes:
+    """Return the instructions of a filter, 8 bytes each.
+
+    A filter does not see the path of a socket, so it cannot tell a socket of the run
+    from one that leads to a program of the user. With a network there are therefore no
+    Unix sockets but pairs; without one, a run can listen and connect to nothing.
+    Sockets of no other kind exist: those of virtual machines (AF_VSOCK) lead out of
+    each namespace.
 
     Args:
         machine: As in uname(2).
-        sockets: `all`, `internet` or `streams`. `internet` leaves out sockets with a
-            path, which lead to programs of the user that hold keys. `streams` are
-            Unix sockets between processes of the run: a run can listen, not connect.
+        has_network: Whether the run may open connections.
+        has_namespaces: Whether it has processes, memory, messages and a network of its
+            own, so that it cannot reach those of others.
+
+    Raises:
+        NotImplementedError: The numbers of this machine's calls are not known.
     """
-    return b"".join(_compose(machine, sockets)) if machine in _MACHINES else b""
+    if machine not in _MACHINES:
+        raise NotImplementedError(f"no filter of system calls for {machine}")
+    steps = _compose(machine, has_network=has_network, has_namespaces=has_namespaces)
+    return b"".join(steps)
 
 
-def _compose(machine: str, sockets: str) -> Iterator[bytes]:
+def _compose(
+    machine: str, *, has_network: bool, has_namespaces: bool
+) -> Iterator[bytes]:
     architecture, numbers, shared, refused = _MACHINES[machine]
     calls = dict(zip(_INSPECTED, numbers, strict=True))
     yield _step(_LOAD, _ARCHITECTURE)
-    yield from _refuse_unless(_EQUAL, architecture, errno.ENOSYS)
+    yield from _refuse_unless((architecture,), errno.ENOSYS)
     yield _step(_LOAD, _NUMBER)
     yield from _refuse_if(_AT_LEAST, _X32, errno.ENOSYS)
     yield from _refuse_if(_EQUAL, calls["clone3"], errno.ENOSYS)  # libc takes clone
-    # A namespace of its own has none of others' processes, memory and messages.
-    for number in refused if sockets == "all" else (*refused, *shared):
+    for number in refused if has_namespaces else (*refused, *shared):
         yield from _refuse_if(_EQUAL, number, errno.EPERM)
     yield from _inspect(calls["clone"], _first_has(_CLONE_NEWUSER))
-    if sockets != "all":
-        yield from _inspect(calls["prlimit"], _first_is_not(0, errno.EPERM))
-        yield from _inspect(calls["socketpair"], _second_is_not(_SOCK_STREAM))
-    if sockets == "internet":
-        yield from _inspect(calls["socket"], _first_is(_AF_UNIX))
-    if sockets == "streams":
+    if not has_namespaces:
+        yield from _inspect(calls["prlimit"], _first_is_one_of((0,), errno.EPERM))
+    if not has_network:
         yield from _refuse_if(_EQUAL, calls["connect"], errno.EACCES)
-        other = (*_first_is_not(_AF_UNIX, errno.EACCES), *_second_is_not(_SOCK_STREAM))
-        yield from _inspect(calls["socket"], other)
+    families = _INTERNET if has_network else (_AF_UNIX,)
+    if has_namespaces:  # without a network, theirs leads nowhere
+        families = tuple(sorted({*families, *_INTERNET}))
+    streams = (*_first_is_one_of((_AF_UNIX,), errno.EACCES), *_second_is_stream())
+    yield from _inspect(calls["socketpair"], streams)
+    yield from _inspect(calls["socket"], _is_socket_of(families))
     yield _step(_RETURN, _ALLOW)
+
+
+def _is_socket_of(families: tuple[int, ...]) -> tuple[bytes, ...]:
+    """Return steps that refuse other families, and Unix sockets but streams.
+
+    A datagram can be sent to a path without a connection.
+    """
+    unix = _second_is_stream()
+    skip = _step(_EQUAL, _AF_UNIX, 0, len(unix))
+    return (*_first_is_one_of(families, errno.EACCES), skip, *unix)
 
 
 def _first_has(bit: int) -> tuple[bytes, ...]:
     return (_step(_LOAD, _FIRST), *_refuse_if(_ANY_BIT, bit, errno.EPERM))
 
 
-def _first_is(value: int) -> tuple[bytes, ...]:
-    return (_step(_LOAD, _FIRST), *_refuse_if(_EQUAL, value, errno.EACCES))
+def _first_is_one_of(values: tuple[int, ...], code: int) -> tuple[bytes, ...]:
+    return (_step(_LOAD, _FIRST), *_refuse_unless(values, code))
 
 
-def _first_is_not(value: int, code: int) -> tuple[bytes, ...]:
-    return (_step(_LOAD, _FIRST), *_refuse_unless(_EQUAL, value, code))
-
-
-def _second_is_not(value: int) -> tuple[bytes, ...]:
+def _second_is_stream() -> tuple[bytes, ...]:
     masked = (_step(_LOAD, _SECOND), _step(_MASK, _SOCK_TYPE))
-    return (*masked, *_refuse_unless(_EQUAL, value, errno.EACCES))
+    return (*masked, *_refuse_unless((_SOCK_STREAM,), errno.EACCES))
 
 
 def _inspect(number: int, steps: tuple[bytes, ...]) -> tuple[bytes, ...]:
@@ -208,8 +229,12 @@ def _refuse_if(test: int, value: int, code: int) -> tuple[bytes, ...]:
     return (_step(test, value, 0, 1), _step(_RETURN, 0x00050000 | code))
 
 
-def _refuse_unless(test: int, value: int, code: int) -> tuple[bytes, ...]:
-    return (_step(test, value, 1, 0), _step(_RETURN, 0x00050000 | code))
+def _refuse_unless(values: tuple[int, ...], code: int) -> tuple[bytes, ...]:
+    refusal = _step(_RETURN, 0x00050000 | code)
+    # The first that is equal jumps over those that follow and over the refusal.
+    places = enumerate(values)
+    tests = [_step(_EQUAL, value, len(values) - n) for n, value in places]
+    return (*tests, refusal)
 
 
 def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
@@ -232,6 +257,6 @@ def _check(result: int, what: str) -> int:
 if __name__ == "__main__":
     try:
         main(sys.argv[1:])
-    except (OSError, ValueError, KeyError) as problem:
+    except (OSError, ValueError, KeyError, NotImplementedError) as problem:
         sys.stderr.write(f"[skills-mcp] sandbox: {problem}\n")
     sys.exit(FAILED)

@@ -1,9 +1,10 @@
 """What stands before the words of a command, in each tier that confines it.
 
 Bubblewrap gives a run namespaces for files, processes, users and the network: what it
-may not reach does not exist inside.  The keys that the kernel keeps for the user are no
-files, so a filter of system calls takes those away.  Source: bwrap(1); versions before
-0.8 lack `--disable-userns`, so their probe fails.
+may not reach does not exist inside.  A filter of system calls takes away what no
+namespace holds: the keys that the kernel keeps for the user, sockets of virtual
+machines, and sockets in folders that the run can see.  Source: bwrap(1); versions
+before 0.8 lack `--disable-userns`, so their probe fails.
 
 Landlock needs no privilege, and no namespace that a container might forbid: a program
 (`landlock_program`) gives up rights and then becomes the command.
@@ -45,14 +46,19 @@ def prepare_bubblewrap(program: Path, grants: Grants) -> tuple[str, ...]:
     Args:
         program: Where `bwrap` is.
         grants: What the command may reach.
+
+    Raises:
+        NotImplementedError: There is no filter for this machine.
+        OSError: The filter cannot be written.
     """
     from skills_mcp.scripts.sandbox.landlock_program import compose_filter
 
-    code = compose_filter(os.uname().machine, sockets="all")
-    if not code:  # the numbers of this machine's calls are not known
-        return derive_bubblewrap(program, grants)
     file = grants.home.parent / "calls.filter"
-    file.write_bytes(code)
+    file.write_bytes(
+        compose_filter(
+            os.uname().machine, has_network=grants.network, has_namespaces=True
+        )
+    )
     filtered = derive_bubblewrap(program, grants, ("--seccomp", _FILTER_DESCRIPTOR))
     return ("/bin/sh", "-c", _OPEN_FILTER, str(file), *filtered)
 

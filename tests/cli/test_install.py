@@ -184,8 +184,8 @@ def test_variables_are_named_and_their_values_left_out(invoke: Run, home: Path) 
         "codex": None,
         "gemini": "${GITHUB_TOKEN:-}",
         "cursor": "${env:GITHUB_TOKEN}",
-        "copilot": "${GITHUB_TOKEN}",
-        "vscode": None,  # a server gets the whole environment
+        "copilot": None,  # a server of these two gets the whole environment
+        "vscode": None,
     }
 
 

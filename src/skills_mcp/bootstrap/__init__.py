@@ -53,6 +53,7 @@ __all__ = [
     "build",
     "collect_events",
     "find_cookie_key_file",
+    "find_home",
     "find_secret",
     "load_rules",
     "open_record",
@@ -96,7 +97,7 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
     """
     for unknown in find_unknown_variables(environment):
         logger.warning("%s", unknown)
-    home = _home(environment)
+    home = find_home(environment)
     file = _operator_file(options, home)
     settings = _open_settings(file, options, environment)
     folder = file.absolute().parent if file else home
@@ -155,14 +156,14 @@ def collect_events(
     from skills_mcp.analytics.collector.event_store import open_event_store
     from skills_mcp.analytics.collector.own_events import OwnEvents
 
-    store = open_event_store(library.config.events.database, _home(environment))
+    store = open_event_store(library.config.events.database, find_home(environment))
     own = OwnEvents(
         application.publisher.outbox,
         lambda: library.config.analytics,
         store,
         is_offline=lambda: library.config.sync.offline,
         read_token=partial(_read_token, library.config.analytics, environment),
-        pulse=open_pulse(library, _home(environment), environment, "http"),
+        pulse=open_pulse(library, find_home(environment), environment, "http"),
     )
     return EventCollection(own, store)
 
@@ -227,13 +228,13 @@ def load_rules(options: Options, environment: Mapping[str, str]) -> Config:
     Raises:
         ConfigError: It cannot be used.
     """
-    file = _operator_file(options, _home(environment))
+    file = _operator_file(options, find_home(environment))
     return _open_settings(file, options, environment).resolve()
 
 
 def open_record(environment: Mapping[str, str]) -> Record:
     """Return the events that were written on this machine."""
-    return Record(_home(environment))
+    return Record(find_home(environment))
 
 
 def _read_token(rules: Analytics, environment: Mapping[str, str], endpoint: str) -> str:
@@ -261,7 +262,7 @@ def _read_token(rules: Analytics, environment: Mapping[str, str], endpoint: str)
 
 def find_cookie_key_file(environment: Mapping[str, str]) -> Path:
     """Return where the key of the pages' cookies is kept if no setting says so."""
-    return _home(environment) / "web.key"
+    return find_home(environment) / "web.key"
 
 
 def _open_settings(
@@ -275,7 +276,7 @@ def _open_settings(
     return Settings((load_file(file), *layers) if file else layers)
 
 
-def _home(environment: Mapping[str, str]) -> Path:
+def find_home(environment: Mapping[str, str]) -> Path:
     """Return the folder of skills-mcp: settings, cache and events."""
     moved = environment.get("SKILLS_MCP_HOME")
     return Path(moved).expanduser() if moved else Path.home() / ".skills-mcp"

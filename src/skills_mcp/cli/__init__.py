@@ -1,9 +1,9 @@
 """The program and its commands; each runs in a module of its own.
 
-Exit codes: 0 success, 1 `validate`, `test` or `status` found something, 2 wrong usage,
-3 the settings or the content cannot be used, 4 the sync failed, and there is no
-older content to show or `sync` itself was the command, or `status` sees that syncs
-fail, 130 Ctrl-C.
+Exit codes: 0 success, 1 `validate`, `test`, `status` or `doctor` found something, 2
+wrong usage, 3 the settings or the content cannot be used, 4 the sync failed, and there
+is no older content to show or `sync` itself was the command, or `status` sees that
+syncs fail, 130 Ctrl-C.
 """
 
 import os
@@ -387,6 +387,24 @@ def install(**given: Any) -> None:
     with readable_errors():
         options, environment = read_options(**given)
         run_install(options, environment, wanted)
+
+
+@program.command()
+@json_option
+@content_options(log_level="error")
+@click.pass_context
+def doctor(context: click.Context, /, *, as_json: bool, **given: Any) -> None:
+    """Check everything, and say what repairs what is broken.
+
+    Git, the network, the token, the repository, the cache, the disk, the sandbox, the
+    clock, and the entry of each agent, which is started as the agent does it.
+    """
+    from skills_mcp.cli.doctor import print_diagnosis
+
+    with readable_errors():
+        options, environment = read_options(**given)
+        code = print_diagnosis(options, environment, context.command, as_json=as_json)
+        sys.exit(code)
 
 
 @program.command("test")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # more modules than the first answer may wait for
     from skills_mcp.content.delivery import Delivery
     from skills_mcp.content.git.history import CommitHistory, PastCommit
     from skills_mcp.content.git.proposal import FolderChange, Proposal
-    from skills_mcp.content.git.repository import GitRepository
+    from skills_mcp.content.git.repository import GitRepository, RemoteAnswer
     from skills_mcp.content.store.pointer import Current
     from skills_mcp.content.store.snapshot_store import SnapshotStore
 
@@ -328,6 +328,28 @@ class RemoteBranch:
             entry.file: f"{entry.blob}+x" if entry.is_executable else entry.blob
             for entry in entries
         }
+
+    def ask_remote(self) -> "RemoteAnswer":
+        """Ask the remote for its newest commit; nothing is fetched or written.
+
+        Raises:
+            SyncError: It does not answer, or has no such branch, tag or commit.
+        """
+        seconds = self._policy.timeout_seconds
+        return self._parts.repository.ask_remote(timeout_seconds=seconds)
+
+    def read_git_version(self) -> str:
+        """Return what `git version` prints.
+
+        Raises:
+            SyncError: There is no Git, or it is too old.
+        """
+        return self._parts.repository.git.read_version()
+
+    @property
+    def sends_token(self) -> bool:
+        """Whether the remote is asked with a token of the operator."""
+        return self._remote.sends_token
 
     def propose(self, change: "FolderChange") -> "Proposal":
         """Push a change to a branch of its own; what is served stays as it is.

@@ -189,7 +189,6 @@ HOSTS: tuple[Host, ...] = (
             remote={"type": "http"},
             trailing={"tools": ["*"]},
         ),
-        variable="${NAME}",
         afterwards={"project": "Copilot CLI reads it in a folder that you trust."},
     ),
 )

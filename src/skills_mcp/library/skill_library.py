@@ -85,6 +85,7 @@ if TYPE_CHECKING:  # imported when they are used, after the first answer
     from skills_mcp.library.skill_folder import SkillFolder
     from skills_mcp.library.skill_history import SkillHistory
     from skills_mcp.library.skill_target import SkillReview, SkillTarget
+    from skills_mcp.library.source_check import SourceCheck
     from skills_mcp.routing.explanation import Explanation
     from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
     from skills_mcp.scripts.sandbox import Choice
@@ -247,6 +248,14 @@ class SkillLibrary:
         The network is not used.
         """
         return self._current.stored_states()
+
+    def check_sources(self) -> "tuple[SourceCheck, ...]":
+        """Ask each source whether it can be read; nothing is fetched.  Blocking."""
+        from skills_mcp.library.source_check import check_source
+
+        is_offline = self.config.sync.offline
+        mounts = self._mounts.mounts
+        return tuple(check_source(each, is_offline=is_offline) for each in mounts)
 
     # How new content comes
 

@@ -15,7 +15,7 @@ from mcp_types import (
     PaginatedRequestParams,
 )
 
-from skills_mcp.about import __version__
+from skills_mcp.about import NOTHING_TO_SERVE, __version__
 from skills_mcp.errors import ConfigError
 from skills_mcp.server.core_tools import CORE_TOOLS
 from skills_mcp.server.known_clients import ReplyRules
@@ -49,7 +49,7 @@ def create_unconfigured_server(error: ConfigError) -> Server[Any]:
         "skills-mcp",
         version=__version__,
         title="Skills of this organisation",
-        instructions=f"No skills can be served yet; tell the user why. {told}",
+        instructions=f"{NOTHING_TO_SERVE}; tell the user why. {told}",
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )

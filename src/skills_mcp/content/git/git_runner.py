@@ -36,6 +36,7 @@ from skills_mcp.content.git.git_environment import (
     require_version,
 )
 from skills_mcp.content.git.remote import Remote, check_address
+from skills_mcp.content.git.transcript import Response
 from skills_mcp.content.source import ENDING, EndingError
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import ConfigError, SyncError
@@ -54,6 +55,8 @@ class Output:
     stdout: bytes
     stderr: str
     returncode: int
+    response: Response | None = None
+    """The last answer of the host, if it was asked over HTTP."""
 
     @property
     def text(self) -> str:
@@ -130,7 +133,9 @@ class Git:
         status = command.process.returncode
         if status not in is_ok:
             raise self._explain(command, arguments[0], setup)
-        return Output(bytes(command.printed), command.transcript.text, status)
+        transcript = command.transcript
+        printed = bytes(command.printed)
+        return Output(printed, transcript.text, status, transcript.response)
 
     @contextmanager
     def stream(self, *arguments: str, stdin: bytes = b"") -> Iterator[IO[bytes]]:
@@ -183,12 +188,21 @@ class Git:
             for pid in self._running:
                 kill_group(pid)
 
+    def read_version(self) -> str:
+        """Return what `git version` prints.
+
+        Raises:
+            SyncError: There is no Git, or it is too old.
+        """
+        printed = bytes(self._read_user("version").printed)
+        require_version(printed)
+        return printed.decode("utf-8", "replace").strip()
+
     def _require_version(self) -> None:
         """Check Git's version, once."""
-        if self._is_new_enough:
-            return
-        require_version(bytes(self._read_user("version").printed))
-        self._is_new_enough = True
+        if not self._is_new_enough:
+            self.read_version()
+            self._is_new_enough = True
 
     def _read_user_settings(self) -> tuple[Setting, ...]:
         words = ("config", "--list", "--null", "--show-scope", "--includes")

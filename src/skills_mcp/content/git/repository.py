@@ -10,7 +10,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Any
 from uuid import uuid4
 
@@ -18,8 +20,9 @@ from skills_mcp.content.disk import explained
 from skills_mcp.content.git.failures import PIN_ADVICE, DamagedStoreError, advise_pin
 from skills_mcp.content.git.garbage import PUBLISHED_REF, KeptRefs, delete_leftovers
 from skills_mcp.content.git.git_environment import RemoteAccess
-from skills_mcp.content.git.git_runner import Git
+from skills_mcp.content.git.git_runner import Git, Output
 from skills_mcp.content.git.remote import Remote, is_ref_name
+from skills_mcp.content.git.transcript import Response
 from skills_mcp.content.git.tree_listing import (
     CommitTree,
     TreeEntry,
@@ -30,6 +33,7 @@ from skills_mcp.content.git.tree_listing import (
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import LimitExceededError, RemoteMissingError, SyncError
 from skills_mcp.files.durable import delete, replace_text
+from skills_mcp.processes.retry import parse_http_date
 from skills_mcp.text.rendering import shorten
 
 _FETCH_OPTIONS = (
@@ -74,6 +78,16 @@ class Fetched:
 
 
 @dataclass(frozen=True, slots=True)
+class RemoteAnswer:
+    """What a remote says when it is asked, and nothing is fetched."""
+
+    commit: str
+    """The newest one; the object of a tag, if a tag with a message is followed."""
+    sent_at: datetime | None = None
+    """The clock of the host, if it was asked over HTTP."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Call:
     """What every command of one fetch needs."""
 
@@ -94,6 +108,7 @@ class _Asked:
     ref: str
     object: str
     default_branch: str = ""
+    sent_at: datetime | None = None
 
 
 class GitRepository:
@@ -188,6 +203,24 @@ class GitRepository:
             on_progress=call.on_progress,
             max_growth_bytes=self._policy.max_download_bytes,
         )
+
+    def ask_remote(self, *, timeout_seconds: float) -> RemoteAnswer:
+        """Ask for the newest commit; nothing is fetched, and this store is untouched.
+
+        Raises:
+            SyncError: The remote does not answer or has no such branch, tag or commit;
+                the message says what to do.
+        """
+        with (
+            TemporaryDirectory(prefix="skills-mcp-") as folder,
+            TemporaryFile() as lock,
+        ):
+            other = GitRepository(Path(folder, "asked.git"), self._remote, self._policy)
+            access = other.git.open_access()
+            other._prepare(lock)
+            deadline = time.monotonic() + timeout_seconds
+            asked = other._ask(_Call(lock, access, deadline, None), is_pin_asked=True)
+            return RemoteAnswer(asked.object, asked.sent_at)
 
     @property
     def _is_narrow(self) -> bool:
@@ -313,49 +346,60 @@ class GitRepository:
         except (OSError, UnicodeDecodeError) as error:
             raise DamagedStoreError(f"Git's store cannot be read: {error}") from error
 
-    def _ask(self, call: "_Call") -> "_Asked":
+    def _ask(self, call: "_Call", *, is_pin_asked: bool = False) -> "_Asked":
         """Ask the remote which commit is newest, and on which branch.
+
+        A commit that is pinned is known; with `is_pin_asked`, the remote is asked all
+        the same.
 
         Raises:
             RemoteMissingError: There is no such branch or tag.
             SyncError: The remote does not answer.
         """
         remote = self._remote
-        if remote.commit:
+        if remote.commit and not is_pin_asked:
             return _Asked(remote.commit, remote.commit)
-        listed = self._list_refs(call, call.remaining_seconds, "HEAD", remote.wanted)
+        said = self._list_refs(call, call.remaining_seconds, "HEAD", remote.wanted)
+        sent_at = _read_clock(said.response)
+        if remote.commit:
+            return _Asked(remote.commit, remote.commit, sent_at=sent_at)
+        listed = said.text
         objects = _parse_refs(listed)
         if found := objects.get(remote.wanted):
-            return _Asked(remote.wanted, found)
+            return _Asked(remote.wanted, found, sent_at=sent_at)
         if remote.pin:
             raise RemoteMissingError(f"{remote}: {advise_pin(remote.pin)}")
         default = _parse_default(listed)
         if remote.is_named or not is_ref_name(default):
             raise self._explain_missing(call)
-        return _Asked(f"refs/heads/{default}", objects["HEAD"], default)
+        return _Asked(f"refs/heads/{default}", objects["HEAD"], default, sent_at)
 
-    def _list_refs(self, call: "_Call", seconds: float, *refs: str) -> str:
-        """Return what `git ls-remote --symref` prints."""
+    def _list_refs(self, call: "_Call", seconds: float, *refs: str) -> Output:
+        """Run `git ls-remote --symref`."""
         return self.git.run(
             *("ls-remote", "--symref", *call.access.options, "--end-of-options"),
             *(self._remote.url, *refs),
             lock=call.lock,
             access=call.access,
             timeout_seconds=seconds,
-        ).text
+        )
 
     def _explain_missing(self, call: "_Call") -> SyncError:
         """Return the error for a missing branch, with the names of those there are."""
         name = f"{self._remote}: the repository"
         branches = ("HEAD", "refs/heads/*")
         try:
-            listed = self._list_refs(call, _HINT_TIMEOUT_SECONDS, *branches)
+            listed = self._list_refs(call, _HINT_TIMEOUT_SECONDS, *branches).text
         except SyncError:
             return RemoteMissingError(f"{name} has no such branch. Check its name")
         if not listed:
             return RemoteMissingError(f"{name} is empty. Push a first commit")
         hint = _render_branches(listed)
         return RemoteMissingError(f"{name} has no such branch. {hint}")
+
+
+def _read_clock(response: Response | None) -> datetime | None:
+    return parse_http_date(response.headers.get("date", "")) if response else None
 
 
 def _parse_default(listed: str) -> str:

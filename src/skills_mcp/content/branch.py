@@ -221,6 +221,7 @@ class RemoteBranch:
             if (current := self._store.current()) and self._is_unchecked(current):
                 self._delivery.doing = "Comparing files"
                 self._delivery.mend(current, by_content=True)
+        self._collect_stores()  # a pinned or offline source never syncs
 
     def _is_unchecked(self, current: "Current") -> bool:
         return time.time() - self._store.checked_at(current.commit) > _CHECK_SECONDS

@@ -17,7 +17,6 @@ from typing import IO, Any
 
 from skills_mcp.content.git.command import find_objects, measure_objects
 from skills_mcp.content.git.git_runner import Git
-from skills_mcp.content.git.tree_listing import TreeListing
 from skills_mcp.files.durable import delete, replace_text
 
 PUBLISHED_REF = "refs/skills/published"
@@ -106,19 +105,18 @@ class KeptRefs:
         return self._read_refs(PUBLISHED_REF).get(PUBLISHED_REF, "")
 
     def take(
-        self, incoming: Git, fetched: str, listing: TreeListing, lock: IO[Any]
+        self, incoming: Git, fetched: str, blobs: Iterable[str], lock: IO[Any]
     ) -> None:
-        """Take the commit and the listed files of another store, and publish it.
+        """Take the commit and some files of another store, and publish it.
 
         Args:
             incoming: The store that they were fetched into.
             fetched: The commit, or the tag that marks it.
-            listing: The files whose content is taken.
+            blobs: The files whose content is taken.
             lock: The store's.
         """
         trees = _list_commits(incoming, (fetched,), *_WITH_TREES)
-        names = dict.fromkeys((*trees, *(entry.blob for entry in listing.entries)))
-        self._pack(incoming, names, lock)
+        self._pack(incoming, dict.fromkeys((*trees, *blobs)), lock)
         _join_history(incoming.directory, self._git.directory)
         self._change_refs(f"update {PUBLISHED_REF} {fetched}", lock=lock)
 

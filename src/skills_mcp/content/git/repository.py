@@ -7,10 +7,11 @@ exactly.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Any
@@ -21,6 +22,12 @@ from skills_mcp.content.git.failures import PIN_ADVICE, DamagedStoreError, advis
 from skills_mcp.content.git.garbage import PUBLISHED_REF, KeptRefs, delete_leftovers
 from skills_mcp.content.git.git_environment import RemoteAccess
 from skills_mcp.content.git.git_runner import Git, Output
+from skills_mcp.content.git.partial_fetch import (
+    WITHOUT_FILES,
+    PartialFetch,
+    read_blobs,
+    split_records,
+)
 from skills_mcp.content.git.remote import Remote, is_ref_name
 from skills_mcp.content.git.transcript import Response
 from skills_mcp.content.git.tree_listing import (
@@ -63,7 +70,8 @@ _HINT_TIMEOUT_SECONDS = 10.0
 _MAX_BRANCHES_NAMED = 5
 _SYMBOLIC = "ref: refs/heads/"
 
-_PIECE_BYTES = 256 * 1024
+# Git ends with 1 or 128 where a remote refuses what it was asked for.
+_REFUSED_STATUS = (1, 128)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +117,10 @@ class _Asked:
     object: str
     default_branch: str = ""
     sent_at: datetime | None = None
+
+
+class _FilesRefusedError(Exception):
+    """A remote has sent a commit without its files, and does not send them either."""
 
 
 class GitRepository:
@@ -179,19 +191,54 @@ class GitRepository:
         So a repository may be much larger than its skills, and a commit beyond a limit
         leaves nothing behind.
         """
+        # Git can leave nothing out of a repository whose address is a path.
+        filters = () if self._remote.scheme == "file" else (WITHOUT_FILES,)
+        try:
+            self._fetch_apart(call, asked, *filters)
+        except _FilesRefusedError:
+            # Old servers give single files to no client. If the reason was another one,
+            # this fails, too, and says so.
+            self._fetch_apart(call, asked)
+
+    def _fetch_apart(self, call: "_Call", asked: "_Asked", *options: str) -> None:
         # A name of its own: another process may have taken over meanwhile.
         incoming = self.git.beside(self._directory / f"{_INCOMING}-{uuid4().hex}")
         try:
             incoming.run("init", "--quiet", "--bare", "--template=", lock=call.lock)
-            self._run_fetch(incoming, call, asked.ref, _NEWEST)
+            self._run_fetch(incoming, call, asked.ref, _NEWEST, *options)
             found = self._read_published(incoming)
-            entries = self._list(found.commit, incoming)
-            listing = self._select(entries, incoming)
+            fetch = partial(self._fetch_blobs, incoming, call)
+            fetched = PartialFetch(incoming, self.git, fetch)
+            entries, listing = fetched.select(found.commit, self._policy)
             self._remember_sizes(entries)
-            self.refs.take(incoming, found.object, listing, call.lock)
+            blobs = {e.blob for e in listing.entries}.intersection(fetched.arrived)
+            self.refs.take(incoming, found.object, blobs, call.lock)
             self._listings = {found.commit: listing}
         finally:
             delete(incoming.directory)
+
+    def _fetch_blobs(
+        self, incoming: Git, call: "_Call", blobs: Collection[str]
+    ) -> None:
+        """Fetch the content of files by their names in Git.
+
+        Raises:
+            _FilesRefusedError: The remote did not send them.
+        """
+        done = incoming.run(
+            *("fetch", *_FETCH_OPTIONS, WITHOUT_FILES, "--stdin", *call.access.options),
+            *("--end-of-options", self._remote.url),
+            stdin="".join(f"{blob}\n" for blob in blobs).encode(),
+            lock=call.lock,
+            access=call.access,
+            timeout_seconds=call.remaining_seconds,
+            settings=("fetch.negotiationAlgorithm=noop",),
+            on_progress=call.on_progress,
+            max_growth_bytes=self._policy.max_download_bytes,
+            is_ok=(0, *_REFUSED_STATUS),
+        )
+        if done.returncode:
+            raise _FilesRefusedError
 
     def _run_fetch(self, git: Git, call: "_Call", ref: str, *options: str) -> None:
         git.run(
@@ -259,7 +306,7 @@ class GitRepository:
         Raises:
             DamagedStoreError: One is missing or damaged.
         """
-        with _read_blobs(self.git, blobs) as contents:
+        with read_blobs(self.git, blobs) as contents:
             yield contents
 
     def is_ancestor(self, old: str, new: str) -> bool:
@@ -273,11 +320,11 @@ class GitRepository:
     def _list(self, commit: str, git: Git) -> tuple[TreeEntry, ...]:
         words = ("ls-tree", "-r", "-z", "-l", "--full-tree", commit)
         with git.stream(*words) as output:
-            return parse_listing(_split_records(output), self._read_sizes())
+            return parse_listing(split_records(output), self._read_sizes())
 
     def _select(self, entries: Sequence[TreeEntry], git: Git) -> TreeListing:
         def read(blob: str) -> bytes:
-            with _read_blobs(git, (blob,)) as contents:
+            with read_blobs(git, (blob,)) as contents:
                 return next(contents)
 
         return select(CommitTree(entries, read), self._policy)
@@ -436,35 +483,3 @@ def _render_branches(listed: str) -> str:
 
 def _partition(row: str) -> tuple[str, str, str]:
     return row.partition(" ")
-
-
-def _split_records(output: IO[bytes]) -> Iterator[bytes]:
-    """Yield the records that end with NUL; read no further than needed."""
-    rest = b""
-    while piece := output.read(_PIECE_BYTES):
-        *records, rest = (rest + piece).split(b"\0")
-        yield from records
-
-
-@contextmanager
-def _read_blobs(git: Git, blobs: Iterable[str]) -> Iterator[Iterator[bytes]]:
-    """Yield the content of blobs of a store, in their order."""
-    wanted = tuple(blobs)
-    with git.stream(
-        "cat-file",
-        "--batch",
-        stdin="".join(f"{blob}\n" for blob in wanted).encode(),
-    ) as output:
-        yield (_read_blob(output) for _ in wanted)
-
-
-def _read_blob(output: IO[bytes]) -> bytes:
-    """Read one object of `cat-file --batch`: a header line, the bytes, a newline."""
-    match output.readline().split():
-        case [_, b"blob", size]:
-            data = output.read(int(size))
-        case _:
-            raise DamagedStoreError("an object is missing from Git's store")
-    if output.read(1) != b"\n":
-        raise DamagedStoreError("an object of Git's store is cut off")
-    return data

@@ -55,25 +55,26 @@ class TreeListing:
 def parse_listing(
     records: Iterable[bytes], sizes: Mapping[str, int] | None = None
 ) -> tuple[TreeEntry, ...]:
-    """Return the files of what `git ls-tree -r -z -l --full-tree` prints.
+    """Return the files of what `git ls-tree -r -z [-l] --full-tree` prints.
 
     Args:
         records: What it prints, split at each NUL.
-        sizes: Those of blobs that are not in the store, if they are known.
+        sizes: Those of blobs that it does not know, by their names.
     """
     return tuple(_parse_record(record, sizes or {}) for record in records)
 
 
 def _parse_record(record: bytes, sizes: Mapping[str, int]) -> TreeEntry:
     header, _, file = record.decode("utf-8", "surrogateescape").partition("\t")
-    mode, _, blob, size = header.split()
+    mode, _, blob, *rest = header.split()
+    size = rest[0] if rest else _ABSENT
     kind = _KINDS.get(mode, "file")
     is_executable = bool(int(mode, 8) & _EXECUTABLE)
     return TreeEntry(file, blob, _parse_size(size, blob, sizes), is_executable, kind)
 
 
 def _parse_size(size: str, blob: str, sizes: Mapping[str, int]) -> int:
-    if size == _ABSENT:
+    if size == _ABSENT:  # or it was not asked for
         return sizes.get(blob, _UNKNOWN_BYTES)
     return int(size) if size != "-" else 0
 
@@ -143,6 +144,15 @@ def _open(
     return opened
 
 
+def find_served(tree: CommitTree, policy: SyncPolicy) -> tuple[TreeEntry, ...]:
+    """Return the files that may be served, as far as their sizes are known.
+
+    Raises:
+        LimitExceededError: There are too many files, or too many bytes.
+    """
+    return _survey(tree, policy)[0]
+
+
 def select(tree: CommitTree, policy: SyncPolicy) -> TreeListing:
     """Return the files of a commit that are served, and what is known of the others.
 
@@ -150,6 +160,19 @@ def select(tree: CommitTree, policy: SyncPolicy) -> TreeListing:
         LimitExceededError: There are too many files, or too many bytes.
         DamagedStoreError: Git has lost a file that is served.
     """
+    entries, surveyed = _survey(tree, policy)
+    for entry in entries:
+        if entry.size_bytes < 0:
+            raise DamagedStoreError(f"{entry.file!r} is missing from Git's store")
+    return TreeListing(
+        entries, {s: _without_empty(p, entries) for s, p in surveyed.items()}
+    )
+
+
+def _survey(
+    tree: CommitTree, policy: SyncPolicy
+) -> tuple[tuple[TreeEntry, ...], dict[Selection, SurveyedPart]]:
+    """Return the files that are served, and what is known of each selection."""
     files: set[str] = set()
     surveyed: dict[Selection, SurveyedPart] = {}
     limits = WalkLimits(
@@ -172,13 +195,7 @@ def select(tree: CommitTree, policy: SyncPolicy) -> TreeListing:
         surveyed[selection] = SurveyedPart(survey.layout.homes, tuple(problems))
     files |= {CONFIG, *tree.read_files}
     safe = (file for file in sorted(files) if all(map(is_safe_name, file.split("/"))))
-    entries = tuple(filter(None, map(tree.entry, safe)))
-    for entry in entries:
-        if entry.size_bytes < 0:
-            raise DamagedStoreError(f"{entry.file!r} is missing from Git's store")
-    return TreeListing(
-        entries, {s: _without_empty(p, entries) for s, p in surveyed.items()}
-    )
+    return tuple(filter(None, map(tree.entry, safe))), surveyed
 
 
 def _without_empty(part: SurveyedPart, entries: Sequence[TreeEntry]) -> SurveyedPart:

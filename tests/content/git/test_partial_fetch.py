@@ -1,0 +1,212 @@
+"""Of a large repository only what is served is fetched."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from skills_mcp.content.git.command import measure_objects
+from skills_mcp.content.git.remote import Remote
+from tests.content.git.git_store import GitStore
+from tests.content.git_server import GitServer, Request, serving
+from tests.support import Upstream, git, write
+
+LIMIT_BYTES = 200_000
+"""Of a download: less than the files that no skill has."""
+
+FILM = os.urandom(1_000_000)
+PACKAGE = {"skills/pdf/SKILL.md": b"---\n---\nPDF", "skills/pdf/form.bin": b"\0\1\2"}
+
+
+@pytest.fixture
+def films(upstream: Upstream) -> Upstream:
+    """A repository that is much larger than its skills, at a remote that can filter."""
+    git("config", "uploadpack.allowFilter", "true", cwd=upstream.bare)
+    for name, data in {**PACKAGE, "media/film.bin": FILM}.items():
+        write(upstream.work / name, data)
+    upstream.commit({"README.md": "Films"})
+    return upstream
+
+
+def open_store(server: GitServer, folder: Path, **policy: int) -> GitStore:
+    remote = Remote(f"{server.url}/upstream.git", "main")
+    return GitStore.create(folder / "store", remote, **policy)
+
+
+def served(store: GitStore, commit: str) -> dict[str, bytes]:
+    return {file: data for file, data in store.files(commit).items() if "/" in file}
+
+
+@pytest.mark.usefixtures("films")
+def test_what_no_skill_has_is_not_downloaded(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        store = open_store(server, tmp_path, max_download_bytes=LIMIT_BYTES)
+
+        commit = store.fetch().commit
+
+    assert served(store, commit) == PACKAGE
+    assert "film.bin" in str(store.repository.list_files(commit))
+
+
+@pytest.mark.usefixtures("films")
+def test_all_that_is_served_is_here_before_it_is_published(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        store = open_store(server, tmp_path)
+        commit = store.fetch().commit
+        server.fault = Request.wait  # whoever asks now waits
+
+        assert served(store, commit) == PACKAGE
+        server.ended.set()
+    assert "promisor" not in (store.objects / "config").read_text()
+
+
+def test_a_remote_that_cannot_leave_files_out_sends_all(
+    films: Upstream, tmp_path: Path
+) -> None:
+    git("config", "uploadpack.allowFilter", "false", cwd=films.bare)
+    with serving(tmp_path) as server:
+        error = open_store(server, tmp_path, max_download_bytes=LIMIT_BYTES).fail()
+        store = open_store(server, tmp_path / "large")
+        commit = store.fetch().commit
+
+    assert "limits.max_download_bytes" in str(error)
+    assert served(store, commit) == PACKAGE
+
+
+def speak_as_of_old(request: Request) -> None:
+    """Answer in a version of the protocol in which single files have to be allowed."""
+    del request.headers["Git-Protocol"]
+    request.serve()
+
+
+@pytest.mark.usefixtures("films")
+def test_a_remote_that_sends_no_single_file_is_asked_for_all(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        server.fault = speak_as_of_old
+        store = open_store(server, tmp_path)
+        commit = store.fetch().commit
+
+    assert served(store, commit) == PACKAGE
+
+
+def test_of_the_next_commit_only_what_is_new_is_downloaded(
+    films: Upstream, tmp_path: Path
+) -> None:
+    large = os.urandom(3 * LIMIT_BYTES)
+    write(films.work / "skills/pdf/large.bin", large)
+    films.commit({"README.md": "More"})
+    with serving(tmp_path) as server:
+        open_store(server, tmp_path).fetch()
+        films.commit({"skills/pdf/new.md": "New"})
+        store = open_store(server, tmp_path, max_download_bytes=LIMIT_BYTES)
+
+        commit = store.fetch().commit
+
+    found = served(store, commit)
+    expected = {"skills/pdf/large.bin": large, "skills/pdf/new.md": b"New"}
+    assert found == PACKAGE | expected
+
+
+def test_where_plugins_keep_their_skills_is_read_first(
+    films: Upstream, tmp_path: Path
+) -> None:
+    films.commit(
+        {
+            ".claude-plugin/marketplace.json": '{"name": "m", "plugins": [{"name": '
+            '"p", "source": "./tools/p", "skills": ["./know-how/xls"]}]}',
+            "tools/p/know-how/xls/SKILL.md": "---\n---\nXLS",
+            "tools/p/film.txt": "not served",
+        }
+    )
+    with serving(tmp_path) as server:
+        store = open_store(server, tmp_path, max_download_bytes=LIMIT_BYTES)
+        commit = store.fetch().commit
+
+    assert "tools/p/know-how/xls/SKILL.md" in store.files(commit)
+    assert "tools/p/film.txt" not in store.files(commit)
+
+
+@pytest.mark.usefixtures("films")
+def test_a_file_too_large_to_be_served_is_told_with_its_size(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    write(upstream.work / "skills/pdf/film.bin", FILM)
+    upstream.commit({"README.md": "A film inside of a skill"})
+    with serving(tmp_path) as server:
+        store = open_store(server, tmp_path, max_file_bytes=LIMIT_BYTES)
+        commit = store.fetch().commit
+
+    listing = store.repository.list_served(commit)
+    told = [str(p) for part in listing.surveyed.values() for p in part.problems]
+    assert served(store, commit) == PACKAGE
+    assert any("film.bin" in each and "1,000,000" in each for each in told)
+
+
+def test_of_a_repository_on_this_machine_only_what_is_served_is_kept(
+    films: Upstream, tmp_path: Path
+) -> None:
+    store = GitStore.create(tmp_path / "store", str(films.bare))
+
+    commit = store.fetch().commit
+
+    assert served(store, commit) == PACKAGE
+    assert measure_objects(store.objects) < LIMIT_BYTES
+
+
+def count_requests(server: GitServer, act: Callable[[], object]) -> list[str]:
+    server.kinds.clear()
+    act()
+    return [kind for kind in server.kinds if kind == "fetch"]
+
+
+def test_a_repository_of_skills_alone_is_fetched_in_two_steps(
+    films: Upstream, tmp_path: Path
+) -> None:
+    with serving(tmp_path) as server:
+        store = open_store(server, tmp_path)
+        first = count_requests(server, store.fetch)
+        films.commit({"media/README.md": "Nothing that is served"})
+        second = count_requests(server, store.fetch)
+
+    assert len(first) == 2
+    assert len(second) == 1
+
+
+@pytest.mark.usefixtures("films")
+def test_a_remote_that_hangs_up_between_the_steps_publishes_nothing(
+    tmp_path: Path,
+) -> None:
+    fetches: list[Request] = []
+
+    def hang_up(request: Request) -> None:
+        fetches.extend([request] if request.kind == "fetch" else [])
+        if len(fetches) > 1:
+            request.connection.close()
+        else:
+            request.serve()
+
+    with serving(tmp_path) as server:
+        server.fault = hang_up
+        store = open_store(server, tmp_path)
+        store.fail()
+        left = [each.name for each in store.objects.glob("skills-incoming*")]
+        server.fault = None
+        commit = store.fetch().commit
+
+    assert left == []
+    assert served(store, commit) == PACKAGE
+
+
+@pytest.mark.usefixtures("films")
+def test_nothing_is_fetched_for_a_file_that_git_has_lost(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        store = open_store(server, tmp_path)
+        commit = store.fetch().commit
+        server.kinds.clear()
+        words = ["git", "cat-file", "-e", f"{commit}:media/film.bin"]
+        done = subprocess.run(words, cwd=store.objects, check=False)
+
+    assert done.returncode != 0
+    assert server.kinds == []

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from soak.sync.damage import heal_damage, heal_stale_locks
 from soak.sync.disk import fill_disk, grow, lose_cache
+from soak.sync.random_damage import survive_random_damage
 from tests.faults.promises import find_missed
 
 
@@ -35,5 +36,11 @@ def test_every_kind_of_stale_lock_is_taken_away(tmp_path: Path) -> None:
 
 def test_every_kind_of_damage_heals_at_the_next_sync(tmp_path: Path) -> None:
     missed = find_missed(heal_damage, tmp_path)
+
+    assert missed == []
+
+
+def test_random_damage_to_any_file_of_the_cache_heals(tmp_path: Path) -> None:
+    missed = find_missed(survive_random_damage, tmp_path)
 
     assert missed == []

@@ -1,11 +1,32 @@
-"""`python -m skills_mcp` is the program `skills-mcp`."""
+"""`python -m skills_mcp` is the program `skills-mcp`.
+
+A hook is answered before the commands are imported: a person waits for it with every
+prompt.
+"""
+
+import os
+import sys
+
+_HOOK = "hook"
+_BLOCKING = 2  # by this exit code hosts tell that a hook refuses the prompt
 
 
 def main() -> None:
     """Run the program and leave with its exit code."""
+    is_hook = sys.argv[1:2] == [_HOOK]
+    if is_hook:
+        from skills_mcp.hosts.prompt_hook import answer_hook
+
+        if answer_hook(sys.argv[2:], os.environ):
+            return
     from skills_mcp.cli import main as run
 
-    run()
+    try:
+        run()
+    except SystemExit as ended:
+        if is_hook and ended.code == _BLOCKING:
+            raise SystemExit(1) from ended
+        raise
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ syncs fail, 130 Ctrl-C.
 import os
 import sys
 from dataclasses import fields
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ from skills_mcp.cli.options import (
 )
 from skills_mcp.config import TOOLSETS
 from skills_mcp.errors import ConfigError
+from skills_mcp.hosts.prompt_hook import EVENTS
 from skills_mcp.processes.memory import (
     freeze_garbage_collector,
     garbage_collector_paused,
@@ -141,21 +143,35 @@ def serve(context: click.Context, /, *, transport: str, **given: Any) -> None:
     from skills_mcp.server.wire import claimed_wire
 
     is_typed_at = sys.stdin.isatty()
+    address = _derive_address()  # before a secret is taken out of the environment
     with claimed_wire() as wire:
         with garbage_collector_paused():
             application = _build_for(wire, is_typed_at=is_typed_at, **given)
             import anyio
 
             from skills_mcp.server.app import create_server
+            from skills_mcp.server.prompt_socket import PromptSocket
             from skills_mcp.server.stdio import serve_stdio
             from skills_mcp.server.telemetry import find_telemetry
 
             server, library = create_server(application.library), application.library
+            prompts = PromptSocket(library, address)
         freeze_garbage_collector()
         if is_typed_at:
             click.echo(_HELLO, err=True)
         telemetry = find_telemetry(os.environ)
-        anyio.run(serve_stdio, server, library, application.publisher, wire, telemetry)
+        publisher = application.publisher
+        run = partial(serve_stdio, prompts=prompts)
+        anyio.run(run, server, library, publisher, wire, telemetry)
+
+
+def _derive_address() -> Path:
+    """Return where hooks with the same options find this server."""
+    from skills_mcp.hosts.prompt_hook import derive_address
+
+    words = sys.argv[1:]
+    options = words[1:] if words[:1] == ["serve"] else words
+    return derive_address(options, os.environ, os.getpid())
 
 
 def _build_for(wire: "Wire", *, is_typed_at: bool, **given: Any) -> Application:
@@ -405,6 +421,20 @@ def doctor(context: click.Context, /, *, as_json: bool, **given: Any) -> None:
         options, environment = read_options(**given)
         code = print_diagnosis(options, environment, context.command, as_json=as_json)
         sys.exit(code)
+
+
+@program.command()
+@click.argument("host", type=click.Choice([*EVENTS]))
+@content_options(log_level="error")
+def hook(*, host: str, **given: Any) -> None:
+    """Name the skill for a prompt, as a hook of your agent.
+
+    The agent starts it with each prompt, as JSON on standard input. It is silent if no
+    skill fits.
+    """
+    from skills_mcp.cli.hook import print_kept_hint
+
+    print_kept_hint(host, given)
 
 
 @program.command("test")

@@ -4,7 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -20,6 +20,13 @@ from skills_mcp.hosts.installation import (
     plan_installation,
     plan_removal,
     render_snippet,
+)
+from skills_mcp.hosts.plugin import (
+    Plugin,
+    PluginHost,
+    advise_use,
+    render_plugin,
+    write_plugin,
 )
 from skills_mcp.hosts.server_entry import (
     RemoteServer,
@@ -46,6 +53,8 @@ class InstallOptions:
     is_removed: bool
     url: str | None
     name: str
+    plugin: PluginHost | None
+    folder: Path | None
     is_confirmed: bool
 
 
@@ -61,6 +70,9 @@ def run_install(
     """
     if wanted.is_removed and (wanted.is_printed or wanted.url):
         raise click.UsageError("--remove excludes --print and --http.")
+    if wanted.plugin or wanted.folder:
+        _write_plugin(options, environment, wanted)
+        return
     hosts = _choose_hosts(wanted, environment)
     if wanted.is_removed:
         _apply(_plan_removals(hosts, wanted, environment), wanted)
@@ -71,6 +83,26 @@ def run_install(
         _print_snippets(files, wanted.name, server)
         return
     _apply([plan_installation(file, wanted.name, server) for file in files], wanted)
+
+
+def _write_plugin(
+    options: Options, environment: Mapping[str, str], wanted: InstallOptions
+) -> None:
+    if wanted.plugin is None or wanted.folder is None:
+        raise click.UsageError("--plugin and --to go together.")
+    if wanted.clients or wanted.is_printed or wanted.is_removed:
+        raise click.UsageError("--plugin excludes --client, --print and --remove.")
+    # Other people install it, each on a machine of their own.
+    shared = replace(wanted, scope="project")
+    plugin = Plugin(wanted.name, _compose_server(options, environment, shared))
+    files = render_plugin(plugin, wanted.plugin)
+    may_replace = wanted.is_confirmed
+    write_plugin(wanted.folder, wanted.plugin, files, may_replace=may_replace)
+    for name in sorted(files):
+        click.echo(wanted.folder / name)
+    click.echo("To use it:")
+    for command in advise_use(wanted.plugin, wanted.name, wanted.folder):
+        click.echo(f"  {command}")
 
 
 def find_program() -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from skills_mcp.errors import (
 )
 from skills_mcp.files.paths import parse_relative
 from skills_mcp.hosts.host import HostName, HostScope
+from skills_mcp.hosts.plugin import PluginHost
 from skills_mcp.hosts.server_entry import DEFAULT_NAME
 from skills_mcp.skills.homes import TOP, Selection
 from skills_mcp.text.rendering import shorten
@@ -233,6 +234,23 @@ def add_options(command: Command) -> Command:
     return command
 
 
+_PLUGIN_OPTIONS = (
+    click.option(
+        "--plugin",
+        type=click.Choice(get_args(PluginHost)),
+        help="Make a plugin of the server, a hook and a command.",
+    ),
+    click.option(
+        "--to",
+        "folder",
+        metavar="FOLDER",
+        type=click.Path(file_okay=False, path_type=Path),
+        help="The folder of the plugin.",
+    ),
+)
+"""Of `install`: a plugin instead of an entry."""
+
+
 def install_options(command: Command) -> Command:
     """Add what only `install` has."""
     options = (
@@ -266,6 +284,7 @@ def install_options(command: Command) -> Command:
             show_default=True,
             help="What the server is called there.",
         ),
+        *_PLUGIN_OPTIONS,
         click.option("--yes", "is_confirmed", is_flag=True, help="Do not ask."),
     )
     for option in reversed(options):

@@ -285,6 +285,15 @@ class SkillLibrary:
                 self._current.load(kept)
             return error
 
+    def load_kept(self) -> None:
+        """Serve what an earlier sync has left, without the network.  Blocking.
+
+        Raises:
+            SyncError: It may not be served, or cannot be read.
+        """
+        if kept := self._mounts.open():
+            self._current.load(kept)
+
     def roll_back(self, mount: str, to: str = "") -> SourceState:
         """Go back to an earlier commit, and hold it until `resume`.  Blocking.
 
@@ -532,6 +541,22 @@ class SkillLibrary:
         explained, too, even if its score is far behind.
         """
         return _explain(self.snapshot, context, skill_path, scoping)
+
+    def find_skills(self, context: str) -> Sequence[Skill]:
+        """Return the skill for a task, or those that are too close to call.
+
+        None if none serves it. It is no event: nothing is given to an agent.
+        """
+        snapshot = self.snapshot
+        matching = snapshot.config.matching
+        within = snapshot.narrow(EVERYWHERE)
+        match choose(snapshot.matcher, context, matching, within=within):
+            case Candidate() as best:
+                return [best.skill]
+            case Ambiguous(candidates):
+                return [each.skill for each in candidates]
+            case NoMatch():
+                return []
 
     def tree(self, path: str | None = None) -> TreeNode:
         """Return all skills, or those below a folder.

@@ -21,6 +21,7 @@ from skills_mcp.library import SkillLibrary
 from skills_mcp.server.app import SkillsServer
 from skills_mcp.server.ending import leave, run_or_end, watch_signals
 from skills_mcp.server.measurements import Measurements, read_condition
+from skills_mcp.server.prompt_socket import PromptSocket
 from skills_mcp.server.telemetry import Telemetry
 from skills_mcp.server.wire import Wire
 
@@ -33,21 +34,26 @@ _LAST_PUBLISH_SECONDS = 1.0
 _PARENT_CHECK_SECONDS = 1.0
 
 
-async def serve_stdio(
+async def serve_stdio(  # noqa: PLR0913 - each of them is something that runs
     server: SkillsServer,
     library: SkillLibrary,
     publisher: Publisher,
     wire: Wire,
     telemetry: Telemetry | None = None,
+    *,
+    prompts: PromptSocket | None = None,
 ) -> None:
     """Serve until there is a reason to end, then end everything that was started."""
     works = (
         library.run,
         publisher.run,
+        *([prompts.serve] if prompts else []),
         *_measured(server, library, publisher, telemetry),
     )
     async with _served(server, wire, works) as ending:
         library.close()
+        if prompts:
+            prompts.close()
         with anyio.move_on_after(_LAST_PUBLISH_SECONDS):
             await run_or_end(publisher.publish, ending)
         if telemetry:

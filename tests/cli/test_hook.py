@@ -1,0 +1,288 @@
+"""`skills-mcp hook`: the skill for a prompt, soon, briefly, and never in the way."""
+
+import json
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from skills_mcp.hosts.prompt_hook import EVENTS
+from tests.cli.conftest import Run
+from tests.clients import ServerProcess
+from tests.support import (
+    PATIENCE_SECONDS,
+    SKILLS_CONTENT,
+    Upstream,
+    skill_text,
+    wait_for,
+    write,
+    write_skill,
+)
+
+CONTENT = ("--skills-dir", str(SKILLS_CONTENT))
+PROMPT = "add a login to the react app"
+
+Hook = Callable[..., "subprocess.CompletedProcess[str]"]
+Serve = Callable[..., ServerProcess]
+
+HEAVY = ("click", "pydantic", "mcp", "anyio", "rich", "numpy", "yaml", "asyncio")
+
+REPORT = f"""
+import sys
+from skills_mcp.__main__ import main
+try:
+    main()
+finally:
+    print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)
+"""
+
+
+@pytest.fixture
+def near_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A home with a path that is short enough for a socket."""
+    folder = Path(tempfile.mkdtemp(prefix="sm-"))
+    monkeypatch.setenv("SKILLS_MCP_HOME", str(folder))
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def hook() -> Hook:
+    """Start a hook as a host does, and return what it printed."""
+
+    def start(
+        *arguments: str, prompt: str = PROMPT, said: str | None = None
+    ) -> "subprocess.CompletedProcess[str]":
+        given = json.dumps({"prompt": prompt}) if said is None else said
+        return subprocess.run(
+            [sys.executable, "-c", REPORT, "hook", *arguments],
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+
+    return start
+
+
+@pytest.fixture
+def serve(near_home: Path, tmp_path: Path) -> Iterator[Serve]:
+    """Start a server, and wait until hooks can ask it."""
+    started: list[ServerProcess] = []
+
+    def start(*arguments: str) -> ServerProcess:
+        log = tmp_path / f"{len(started)}.log"
+        server = ServerProcess(*arguments, environment={}, log=log)
+        started.append(server)
+        server.request("server/discover")
+        name = f"*-{server.process.pid}.sock"
+        wait_for(lambda: list(near_home.glob(f"run/{name}")))
+        return server
+
+    yield start
+    for server in started:
+        server.close()
+
+
+def read_hint(done: "subprocess.CompletedProcess[str]") -> str:
+    """Return the hint that a hook of Claude Code printed."""
+    assert done.returncode == 0, done.stderr
+    output = json.loads(done.stdout)["hookSpecificOutput"]
+    assert output["hookEventName"] == "UserPromptSubmit"
+    hint: str = output["additionalContext"]
+    return hint
+
+
+def test_a_running_server_answers_without_heavy_imports(
+    hook: Hook, serve: Serve
+) -> None:
+    serve(*CONTENT)
+
+    done = hook("claude-code", *CONTENT)
+
+    hint = read_hint(done)
+    assert "ui/react/auth (Login" in hint
+    assert 'get_skill with this task and skill_path "ui/react/auth"' in hint
+    assert len(hint) <= 500
+    assert done.stderr == "[]\n"
+
+
+def test_without_a_server_the_kept_index_answers(
+    hook: Hook, invoke: Run, upstream: Upstream
+) -> None:
+    upstream.commit({"skills/ci.md": skill_text(keywords=["pipeline"])})
+    invoke("sync", "--repo", upstream.url)
+    upstream.bare.rename(upstream.bare.parent / "gone")
+
+    done = hook("claude-code", "--repo", upstream.url, prompt="repair the pipeline")
+
+    assert "ci (An example)" in read_hint(done)
+
+
+@pytest.mark.parametrize("has_server", [True, False])
+def test_it_is_silent_if_no_skill_fits(
+    hook: Hook,
+    serve: Serve,
+    has_server: bool,  # noqa: FBT001
+) -> None:
+    if has_server:
+        serve(*CONTENT)
+
+    done = hook("claude-code", *CONTENT, prompt="how are you")
+
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["", "no JSON", "[]", "{}", '{"prompt": 7}', '{"prompt": "  "}', "\ud800", "[" * 9],
+)
+def test_what_is_no_prompt_is_passed_over(hook: Hook, said: str) -> None:
+    done = hook("claude-code", *CONTENT, said=said.encode("utf-8", "replace").decode())
+
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_a_command_is_no_prompt(hook: Hook) -> None:
+    done = hook("claude-code", *CONTENT, prompt="/compact react login")
+
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("--skills-dir", "/nowhere"), ("--repo", "ext::sh -c x"), ("--offline",)],
+)
+def test_settings_that_cannot_be_used_never_block_a_prompt(
+    hook: Hook, arguments: tuple[str, ...]
+) -> None:
+    done = hook("claude-code", *arguments)
+
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.mark.parametrize("arguments", [("emacs",), ("claude-code", "--bogus"), ()])
+def test_wrong_usage_is_not_the_status_that_blocks_a_prompt(
+    hook: Hook, arguments: tuple[str, ...]
+) -> None:
+    done = hook(*arguments)
+
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "Usage: skills-mcp hook" in done.stderr
+
+
+@pytest.mark.parametrize("host", EVENTS)
+def test_each_host_reads_the_hint_in_its_own_form(hook: Hook, host: str) -> None:
+    output = json.loads(hook(host, *CONTENT).stdout)
+
+    said = output if host == "copilot" else output["hookSpecificOutput"]
+    assert "ui/react/auth" in said["additionalContext"]
+    assert said.get("hookEventName", EVENTS[host]) == EVENTS[host]
+
+
+def test_only_this_user_can_ask_and_the_socket_goes_with_the_server(
+    near_home: Path, serve: Serve
+) -> None:
+    server = serve(*CONTENT)
+    [socket] = near_home.glob("run/*.sock")
+
+    modes = [stat.S_IMODE(path.stat().st_mode) for path in (socket, socket.parent)]
+    server.close_input()
+    assert server.wait() == 0
+
+    assert modes == [0o600, 0o700]
+    assert not socket.exists()
+
+
+def test_a_server_that_was_killed_leaves_nothing_in_the_way(
+    hook: Hook, near_home: Path, serve: Serve
+) -> None:
+    server = serve(*CONTENT)
+    server.process.kill()
+    server.process.wait()
+    [left] = near_home.glob("run/*.sock")
+
+    hint = read_hint(hook("claude-code", *CONTENT))
+
+    assert "ui/react/auth" in hint
+    assert not left.exists()
+
+
+def test_a_new_server_deletes_what_a_killed_one_has_left(
+    near_home: Path, serve: Serve
+) -> None:
+    killed = serve("--log-level", "info", *CONTENT)
+    killed.process.kill()
+    killed.process.wait()
+
+    other = serve("--log-level", "warning", *CONTENT, "--offline")
+
+    [socket] = near_home.glob("run/*.sock")
+    assert socket.name.endswith(f"-{other.process.pid}.sock")
+
+
+def test_a_server_with_other_skills_is_not_asked(
+    hook: Hook, serve: Serve, tmp_path: Path
+) -> None:
+    write_skill(tmp_path / "mine", "secret.md", keywords=["login"])
+    serve("--skills-dir", str(tmp_path / "mine"), "--log-level", "error")
+
+    ours = read_hint(hook("claude-code", *CONTENT))
+    theirs = read_hint(hook("claude-code", "--skills-dir", str(tmp_path / "mine")))
+
+    assert "ui/react/auth" in ours
+    assert "secret" not in ours
+    assert "secret" in theirs
+
+
+def test_skills_that_are_too_close_to_call_are_all_named(
+    hook: Hook, tmp_path: Path
+) -> None:
+    for name in ("one", "two"):
+        write_skill(tmp_path / "mine", f"{name}.md", keywords=["login"])
+
+    done = hook("claude-code", "--skills-dir", str(tmp_path / "mine"), prompt="login")
+
+    hint = read_hint(done)
+    assert "one (An example); two (An example)" in hint
+    assert "skill_path of the one that fits" in hint
+
+
+def test_the_tool_is_one_that_is_offered(hook: Hook, home: Path) -> None:
+    write(home / ".skills-mcp/config.yaml", "toolsets: [packages]")
+
+    hint = read_hint(hook("claude-code", *CONTENT))
+
+    assert 'load_skill with skill_name "ui/react/auth"' in hint
+
+
+def test_a_prompt_is_no_event(hook: Hook, home: Path) -> None:
+    write(home / ".skills-mcp/config.yaml", "analytics: {enabled: true}")
+
+    assert read_hint(hook("claude-code", *CONTENT))
+    assert [*home.rglob("*.jsonl")] == []
+
+
+def test_a_question_that_no_hook_would_ask_does_not_end_the_server(
+    hook: Hook, near_home: Path, serve: Serve
+) -> None:
+    import socket
+
+    server = serve(*CONTENT)
+    [address] = near_home.glob("run/*.sock")
+    for said in (b"", b"no JSON\n", b"[]\n", b'{"other": 1}\n'):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(address))
+            connection.sendall(said)
+            connection.shutdown(socket.SHUT_WR)
+            assert connection.recv(10) == b""
+
+    assert "ui/react/auth" in read_hint(hook("claude-code", *CONTENT))
+    assert server.process.poll() is None

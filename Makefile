@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-report test check format-check lint types arrows fix bench soak repositories conformance test-integrations test-lowest clean
+.PHONY: help demo demo-report test check format-check lint types arrows fix bench soak repositories conformance test-integrations test-lowest release clean
 
 help: ## Show what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -24,7 +24,7 @@ test: $(READY) ## All tests, on all cores
 	$(BIN)/pytest --numprocesses auto --dist worksteal -m "not conformance"
 
 conformance: $(READY) ## The protocol's conformance suite and its Inspector, where npm is
-	$(BIN)/pytest -m conformance tests/e2e/test_conformance.py
+	$(BIN)/pytest -m conformance tests/e2e/test_conformance.py tests/release
 
 check: format-check lint types arrows test conformance test-integrations ## Everything that CI runs
 
@@ -66,11 +66,18 @@ $(VENV)/.soak: $(READY)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --group soak \
 	  && touch $@ || echo "Without the fuzzer: it cannot be installed"
 
+release: $(READY) $(VENV)/.release ## What a release publishes, built and checked; ARGUMENTS="--repository URL"
+	@$(BIN)/python -m release.run $(ARGUMENTS)
+
+$(VENV)/.release: $(READY)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --group release
+	@touch $@
+
 test-lowest: ## All tests with the oldest dependencies that pyproject.toml allows
 	@$(MAKE) --no-print-directory test VENV=.venv-lowest CONSTRAINTS=constraints-lowest.txt
 
 clean: ## Remove what the targets above have made
-	rm -rf .venv .venv-lowest .frameworks .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf dist .venv .venv-lowest .frameworks .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 
 CONSTRAINTS ?= constraints.txt
 

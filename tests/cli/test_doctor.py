@@ -104,10 +104,8 @@ def test_people_read_lines_and_the_repairs_below_them(invoke: Run) -> None:
     done = invoke("doctor", *CONTENT, SKILLS_MCP_LOGLEVEL="debug")
 
     assert done.returncode == 1
-    assert "ok      versions              skills-mcp " in done.stdout
-    assert (
-        "FAILED  variables             SKILLS_MCP_LOGLEVEL is not read." in done.stdout
-    )
+    assert f"ok      {'versions':29}skills-mcp " in done.stdout
+    assert f"FAILED  {'variables':29}SKILLS_MCP_LOGLEVEL is not read." in done.stdout
     assert "Repair: export SKILLS_MCP_LOG_LEVEL=debug" in done.stdout
     assert "checks failed.\n" in done.stdout
 
@@ -332,6 +330,40 @@ def test_an_entry_starts_something_that_does_not_answer(
     assert not found["ok"]
     assert said in found["message"]
     assert found["fix"].startswith("skills-mcp install --client cursor --skills-dir")
+
+
+def test_an_entry_that_the_host_has_added_for_one_project_is_found(
+    invoke: Run, home: Path, project: Path
+) -> None:
+    entry = {"command": "/gone/skills-mcp", "env": {"SKILLS_DIR": str(SKILLS_CONTENT)}}
+    servers = {"mcpServers": {"skills": entry}}
+    write(home / ".claude.json", json.dumps({"projects": {str(project): servers}}))
+
+    found = find(diagnose(invoke), "client claude-code (local)")
+
+    assert not found["ok"]
+    assert found["fix"] == (
+        "claude mcp remove skills --scope local; skills-mcp install --client "
+        f"claude-code {shlex.join(CONTENT)} --yes"
+    )
+
+
+def test_the_server_of_a_plugin_is_found(invoke: Run, home: Path) -> None:
+    cache = home / ".claude/plugins/cache/skills-mcp/skills"
+    extension = home / ".gemini/extensions/skills"
+    old = {"mcpServers": {"skills": {"command": "/gone/skills-mcp"}}}
+    write(cache / "1/.mcp.json", json.dumps(old))
+    os.utime(cache / "1/.mcp.json", (0, 0))
+    for host, folder in (("claude-code", cache / "2"), ("gemini", extension)):
+        invoke("install", "--plugin", host, "--to", str(folder), *CONTENT)
+
+    checks = diagnose(
+        invoke, PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    )
+
+    assert find(checks, "client claude-code (plugin)")["ok"]
+    assert find(checks, "client gemini (plugin)")["ok"]
+    assert "clients" not in {each["name"] for each in checks}
 
 
 def test_a_server_gets_what_its_host_passes_on(

@@ -242,6 +242,20 @@ def test_a_server_with_other_skills_is_not_asked(
     assert "secret" in theirs
 
 
+def test_a_server_of_another_project_is_not_asked(
+    hook: Hook, serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("theirs", "ours"):
+        write_skill(tmp_path / name / "skills", f"{name}.md", keywords=["login"])
+    monkeypatch.chdir(tmp_path / "theirs")
+    serve("--skills-dir", "skills")
+
+    monkeypatch.chdir(tmp_path / "ours")
+    hint = read_hint(hook("claude-code", "--skills-dir", "skills"))
+
+    assert "ours (An example)" in hint
+
+
 def test_skills_that_are_too_close_to_call_are_all_named(
     hook: Hook, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from skills_mcp import DISTRIBUTION, __version__
 from skills_mcp.hosts import json_comments
 from skills_mcp.hosts.host import HOSTS, Host
 from tests.cli.conftest import Run
@@ -234,6 +235,30 @@ def test_an_update_keeps_what_a_person_has_added(invoke: Run, home: Path) -> Non
     assert entry["timeout"] == 9
     assert entry["env"].keys() >= {"A", "NO_PROXY"}
     assert "has the entry already" in again.stdout
+
+
+def test_a_program_that_uvx_has_started_is_started_by_uvx(
+    invoke: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passing = home / ".cache/uv/archive-v0/x/bin/skills-mcp"
+    monkeypatch.setattr("sys.argv", [str(passing)])
+
+    done = invoke("install", "--client", "cursor", "--repo", REPO, "--print")
+
+    entry = json.loads(done.stdout)["mcpServers"]["skills"]
+    assert entry["command"] == "uvx"
+    assert entry["args"] == [f"{DISTRIBUTION}@{__version__}", "--repo", REPO]
+
+
+def test_a_program_that_is_installed_is_named_by_its_path(
+    invoke: Run, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = write(home / ".local/bin/skills-mcp")
+    monkeypatch.setattr("sys.argv", [str(program)])
+
+    done = invoke("install", "--client", "cursor", "--repo", REPO, "--print")
+
+    assert json.loads(done.stdout)["mcpServers"]["skills"]["command"] == str(program)
 
 
 def test_clients_are_found_by_their_folders(invoke: Run, home: Path) -> None:

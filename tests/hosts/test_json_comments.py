@@ -29,6 +29,7 @@ SHAPES = {
     "tabs": '{\n\t"servers": {\n\t\t"a": {\n\t\t\t"b": 1\n\t\t}\n\t}\n}',
     "line ends of Windows": '{\r\n  "servers": {\r\n    "a": 1\r\n  }\r\n}\r\n',
     "a byte order mark": '\ufeff{\n  "servers": {\n    "a": 1\n  }\n}\n',
+    "a byte order mark in a name": '{\n  "servers": {\n    "\ufeff": 1\n  }\n}\n',
     "no section": '{\n  "theme": "dark", // mine\n  "n": [1, 2]\n}\n',
     "no section, a last comma": '{\n  "theme": "dark", // mine\n}\n',
     "nothing": "{}",

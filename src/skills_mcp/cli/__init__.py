@@ -12,7 +12,7 @@ from dataclasses import fields
 from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
@@ -35,7 +35,7 @@ from skills_mcp.cli.options import (
 )
 from skills_mcp.config import TOOLSETS
 from skills_mcp.errors import ConfigError
-from skills_mcp.hosts.prompt_hook import EVENTS
+from skills_mcp.hosts.host_names import HookHost
 from skills_mcp.processes.memory import (
     freeze_garbage_collector,
     garbage_collector_paused,
@@ -424,7 +424,7 @@ def doctor(context: click.Context, /, *, as_json: bool, **given: Any) -> None:
 
 
 @program.command()
-@click.argument("host", type=click.Choice([*EVENTS]))
+@click.argument("host", type=click.Choice(get_args(HookHost)))
 @content_options(log_level="error")
 def hook(*, host: str, **given: Any) -> None:
     """Name the skill for a prompt, as a hook of your agent.

@@ -27,7 +27,7 @@ from skills_mcp.hosts.source_checks import check_sources
 
 _FOUND = 1
 
-_NAME_WIDTH = 22
+_NAME_WIDTH = 29
 
 
 def print_diagnosis(

@@ -13,7 +13,8 @@ import click
 from skills_mcp.about import DISTRIBUTION, __version__
 from skills_mcp.bootstrap import Options, build, find_secret
 from skills_mcp.errors import ConfigError, HostFileError
-from skills_mcp.hosts.host import HOSTS, Host, HostName, HostScope, find_host
+from skills_mcp.hosts.host import HOSTS, Host, find_host
+from skills_mcp.hosts.host_names import HostName, HostScope, PluginHost
 from skills_mcp.hosts.installation import (
     HostChange,
     HostFile,
@@ -23,7 +24,6 @@ from skills_mcp.hosts.installation import (
 )
 from skills_mcp.hosts.plugin import (
     Plugin,
-    PluginHost,
     advise_use,
     render_plugin,
     write_plugin,

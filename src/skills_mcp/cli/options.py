@@ -26,9 +26,12 @@ from skills_mcp.errors import (
     SkillsError,
 )
 from skills_mcp.files.paths import parse_relative
-from skills_mcp.hosts.host import HostName, HostScope
-from skills_mcp.hosts.plugin import PluginHost
-from skills_mcp.hosts.server_entry import DEFAULT_NAME
+from skills_mcp.hosts.host_names import (
+    DEFAULT_NAME,
+    HostName,
+    HostScope,
+    PluginHost,
+)
 from skills_mcp.skills.homes import TOP, Selection
 from skills_mcp.text.rendering import shorten
 

@@ -7,8 +7,10 @@ import shlex
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from skills_mcp.about import NOTHING_TO_SERVE
 from skills_mcp.errors import HostFileError
@@ -21,9 +23,10 @@ from skills_mcp.hosts.handshake import (
     NoProgramError,
     greet,
 )
-from skills_mcp.hosts.host import HOSTS, Host, HostScope
+from skills_mcp.hosts.host import HOSTS, Host
+from skills_mcp.hosts.host_names import DEFAULT_NAME, HostScope
 from skills_mcp.hosts.installation import HostFile
-from skills_mcp.hosts.server_entry import DEFAULT_NAME, FoundEntry
+from skills_mcp.hosts.server_entry import FoundEntry
 
 _SCOPES: tuple[HostScope, ...] = ("user", "project")
 
@@ -48,6 +51,10 @@ _OPTION_OF = {
 }
 
 
+EntryKind = Literal["user", "project", "local", "plugin"]
+"""Whose an entry is; `local` is that of one person in one project."""
+
+
 @dataclass(frozen=True, slots=True)
 class HostEntry:
     """Our entry in the file of a host."""
@@ -55,11 +62,12 @@ class HostEntry:
     file: HostFile
     name: str
     entry: FoundEntry
+    kind: EntryKind
 
     @property
     def title(self) -> str:
         """What a finding about it is called."""
-        suffix = " (project)" if self.file.scope == "project" else ""
+        suffix = "" if self.kind == "user" else f" ({self.kind})"
         return f"client {self.file.host.name}{suffix}"
 
     @property
@@ -81,13 +89,19 @@ class HostEntry:
 
     def compose_repair(self) -> str:
         """Return the command that writes this entry anew."""
-        scope = "" if self.file.scope == "user" else " --scope project"
+        host = self.file.host.name
         name = "" if self.name == DEFAULT_NAME else f" --name {shlex.quote(self.name)}"
-        options = shlex.join(self.options)
-        return (
-            f"skills-mcp install --client {self.file.host.name}{scope}{name} "
-            f"{options or '--repo URL'} --yes"
-        )
+        options = shlex.join(self.options) or "--repo URL"
+        if self.kind == "plugin":
+            how = f"--plugin {host} --to FOLDER"
+            return f"skills-mcp install {how}{name} {options}, and install that again"
+        scope = " --scope project" if self.kind == "project" else ""
+        command = f"skills-mcp install --client {host}{scope}{name} {options} --yes"
+        if self.kind == "local":
+            return (
+                f"claude mcp remove {shlex.quote(self.name)} --scope local; {command}"
+            )
+        return command
 
 
 def find_entries(
@@ -105,14 +119,38 @@ def find_entries(
             seen.add((host.name, path))
             file = HostFile(host, path, scope)
             try:
-                found = file.parse_entries()
+                entries += _find_ours(file, file.parse_entries(), scope)
+                local = file.parse_local_entries(project)
+                entries += _find_ours(file, local, "local")
             except HostFileError as error:
                 fix = f"Correct {file.path}; then: skills-mcp doctor"
                 broken.append(Finding(f"client {host.name}", False, str(error), fix))  # noqa: FBT003
-                continue
-            ours = {name: each for name, each in found.items() if _is_ours(name, each)}
-            entries += [HostEntry(file, name, each) for name, each in ours.items()]
+        entries += _find_plugins(host, environment)
     return entries, broken
+
+
+def _find_ours(
+    file: HostFile, found: Mapping[str, FoundEntry], kind: EntryKind
+) -> Iterator[HostEntry]:
+    for name, entry in found.items():
+        if entry.is_ours if entry.command else name == DEFAULT_NAME:
+            yield HostEntry(file, name, entry, kind)
+
+
+def _find_plugins(host: Host, environment: Mapping[str, str]) -> Iterator[HostEntry]:
+    """Return the entries of plugins; of each plugin, those of its newest version."""
+    folder = host.find_folder(environment)
+    newest: dict[Path, Path] = {}
+    for pattern in host.plugin_files:
+        for path in sorted(folder.glob(pattern), key=lambda each: each.stat().st_mtime):
+            is_versioned = pattern.count("*") > 1
+            newest[path.parent.parent if is_versioned else path] = path
+    for path in newest.values():
+        file = HostFile(host, path, "user")
+        with suppress(
+            HostFileError
+        ):  # it may be a plugin that has nothing to do with us
+            yield from _find_ours(file, file.parse_entries(), "plugin")
 
 
 def check_entries(
@@ -161,10 +199,6 @@ def derive_variables(
         name: _REFERENCE.sub(expand, value) for name, value in entry.environment.items()
     }
     return passed | given
-
-
-def _is_ours(name: str, entry: FoundEntry) -> bool:
-    return entry.is_ours if entry.command else name == DEFAULT_NAME
 
 
 def _check(each: HostEntry, variables: Mapping[str, str], project: Path) -> Finding:

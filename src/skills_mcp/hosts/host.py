@@ -9,14 +9,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
-HostScope = Literal["user", "project"]
-"""For one person in all projects, or for all people in one project."""
-
-HostName = Literal[
-    "claude-code", "codex", "gemini", "cursor", "vscode", "opencode", "copilot"
-]
+from skills_mcp.hosts.host_names import HostName, HostScope
 
 BY_NAME = "by name"
 """How Codex takes variables: a list of their names."""
@@ -54,6 +48,8 @@ class Host:
     """The same, below the folder of a project."""
     section: str
     """The key of the table with the servers."""
+    plugin_files: tuple[str, ...] = ()
+    """Patterns of the files of plugins that name servers, below its folder."""
     is_toml: bool = False
     shape: EntryShape = field(default_factory=EntryShape)
     variable: str = ""
@@ -104,6 +100,10 @@ HOSTS: tuple[Host, ...] = (
         folder=("CLAUDE_CONFIG_DIR", ""),
         user_files=(".claude.json",),
         project_files=(".mcp.json",),
+        plugin_files=(
+            ".claude/plugins/cache/*/*/*/.mcp.json",
+            "plugins/cache/*/*/*/.mcp.json",  # where CLAUDE_CONFIG_DIR is set
+        ),
         section="mcpServers",
         shape=EntryShape(started={"type": "stdio"}, remote={"type": "http"}),
         afterwards={"project": "Each developer accepts the server once, in /mcp."},
@@ -129,6 +129,7 @@ HOSTS: tuple[Host, ...] = (
         folder=("GEMINI_CLI_HOME", ""),
         user_files=(".gemini/settings.json",),
         project_files=(".gemini/settings.json",),
+        plugin_files=(".gemini/extensions/*/gemini-extension.json",),
         section="mcpServers",
         shape=EntryShape(remote={"type": "http"}),
         variable="${NAME:-}",

@@ -16,7 +16,8 @@ from typing import Any
 from skills_mcp.errors import HostFileError
 from skills_mcp.files.durable import PRIVATE_MODE, replacing
 from skills_mcp.hosts import json_comments, toml_tables
-from skills_mcp.hosts.host import Host, HostScope
+from skills_mcp.hosts.host import Host
+from skills_mcp.hosts.host_names import HostScope
 from skills_mcp.hosts.json_comments import UnfitTextError
 from skills_mcp.hosts.server_entry import (
     FoundEntry,
@@ -52,17 +53,28 @@ class HostFile:
                 f"{self.path} cannot be read: {error}. Repair it, and try again"
             ) from error
 
+    def parse_local_entries(self, project: Path) -> Mapping[str, FoundEntry]:
+        """Return the servers in it that are for one project alone.
+
+        Claude Code keeps those of `claude mcp add` there, unless a scope is named.
+
+        Raises:
+            HostFileError: It cannot be read or parsed.
+        """
+        if self.host.is_toml:
+            return {}
+        projects = _parse(self, self.read() or "").get("projects")
+        found = projects.get(os.fspath(project)) if isinstance(projects, dict) else None
+        servers = found.get(self.host.section) if isinstance(found, dict) else None
+        return _parse_all(self.host, servers if isinstance(servers, dict) else {})
+
     def parse_entries(self) -> Mapping[str, FoundEntry]:
         """Return the servers in it, by their names; none if there is no file.
 
         Raises:
             HostFileError: It cannot be read or parsed.
         """
-        found = {
-            name: parse_entry(self.host, values)
-            for name, values in _find_servers(self, self.read() or "").items()
-        }
-        return {name: entry for name, entry in found.items() if entry}
+        return _parse_all(self.host, _find_servers(self, self.read() or ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,14 +197,23 @@ def _find_servers(file: HostFile, text: str) -> Mapping[str, Any]:
     Raises:
         HostFileError: It cannot be parsed, or is no table.
     """
-    try:
-        parse = toml_tables.parse if file.host.is_toml else json_comments.parse
-        servers = parse(text).get(file.host.section, {})
-    except UnfitTextError as error:
-        raise _unfit(file, error) from error
+    servers = _parse(file, text).get(file.host.section, {})
     if not isinstance(servers, Mapping):
         raise _unfit(file, f"{file.host.section} is no table")
     return servers
+
+
+def _parse(file: HostFile, text: str) -> dict[str, Any]:
+    try:
+        parse = toml_tables.parse if file.host.is_toml else json_comments.parse
+        return parse(text)
+    except UnfitTextError as error:
+        raise _unfit(file, error) from error
+
+
+def _parse_all(host: Host, servers: Mapping[str, Any]) -> dict[str, FoundEntry]:
+    found = {name: parse_entry(host, values) for name, values in servers.items()}
+    return {name: entry for name, entry in found.items() if entry}
 
 
 def _require_ours(file: HostFile, name: str, values: object) -> None:

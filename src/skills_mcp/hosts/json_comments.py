@@ -133,7 +133,9 @@ def _blank(text: str) -> str:
     def hide(found: re.Match[str]) -> str:
         return found[0] if found[0].startswith('"') else " " * len(found[0])
 
-    bare = _COMMENT.sub(hide, text.replace(_BYTE_ORDER_MARK, " "))
+    if text.startswith(_BYTE_ORDER_MARK):
+        text = f" {text[1:]}"
+    bare = _COMMENT.sub(hide, text)
     return _LAST_COMMA.sub(hide, bare)
 
 

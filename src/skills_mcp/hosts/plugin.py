@@ -11,16 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from skills_mcp.about import __version__
 from skills_mcp.errors import HostFileError
 from skills_mcp.files.durable import replacing
 from skills_mcp.hosts.host import find_host
+from skills_mcp.hosts.host_names import PluginHost
 from skills_mcp.hosts.prompt_hook import EVENTS
 from skills_mcp.hosts.server_entry import Server, StartedServer, render_entry
-
-PluginHost = Literal["claude-code", "gemini"]
 
 MARKETPLACE = "skills-mcp"
 """What the folder of a plugin is called as a marketplace of one plugin."""

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-EVENTS = {
+EVENTS: Mapping[str, str] = {
     "claude-code": "UserPromptSubmit",
     "codex": "UserPromptSubmit",
     "gemini": "BeforeAgent",

@@ -7,9 +7,6 @@ from typing import Any
 
 from skills_mcp.hosts.host import BY_NAME, Host
 
-DEFAULT_NAME = "skills"
-"""What the server is called in an entry; hosts show it before each tool."""
-
 _OURS = re.compile(r"skills[-_]mcp")
 
 _CREDENTIALS = ("GITHUB_TOKEN", "SSH_AUTH_SOCK")

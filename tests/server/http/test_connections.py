@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import resource
+import select
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -140,6 +141,22 @@ async def test_an_answer_may_take_longer_than_a_request() -> None:
         assert (await client.receive()).endswith(b"done")
 
 
+async def test_a_client_that_reads_nothing_gets_a_reset() -> None:
+    """An end in order would wait behind what the client does not read."""
+    is_reset = select.POLLERR | select.POLLHUP
+
+    async with listening(PlainTextResponse(LARGE)) as address:
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            client.connect(address)
+            client.sendall(GET)
+            poller = select.poll()
+            poller.register(client, is_reset)
+            found = await anyio.to_thread.run_sync(poller.poll, PATIENCE_SECONDS * 1000)
+
+    assert found
+
+
 async def test_a_client_that_reads_no_further_is_cut_off() -> None:
     ended = anyio.Event()
 
@@ -161,8 +178,8 @@ async def test_a_client_that_reads_no_further_is_cut_off() -> None:
 class _SlowReader(asyncio.Transport):
     """A transport whose client reads a byte between two looks, and then no more."""
 
-    def __init__(self, unread_bytes: int) -> None:
-        super().__init__()
+    def __init__(self, unread_bytes: int, client: socket.socket) -> None:
+        super().__init__({"socket": client})
         self.unread_bytes = unread_bytes
         self.aborted = anyio.Event()
 
@@ -185,14 +202,15 @@ class _SlowReader(asyncio.Transport):
 async def test_a_client_that_reads_slowly_is_cut_off_when_it_stops() -> None:
     config = uvicorn.Config(answer, log_config=None)
     connection = bounded(0.001, 1)(config, uvicorn.server.ServerState(), {})
-    reader = _SlowReader(unread_bytes=5)
-    connection.connection_made(reader)
-    connection.data_received(GET)
+    with socket.socket() as client:
+        reader = _SlowReader(5, client)
+        connection.connection_made(reader)
+        connection.data_received(GET)
 
-    connection.pause_writing()
-    with anyio.fail_after(PATIENCE_SECONDS):
-        await reader.aborted.wait()
-    connection.connection_lost(None)
+        connection.pause_writing()
+        with anyio.fail_after(PATIENCE_SECONDS):
+            await reader.aborted.wait()
+        connection.connection_lost(None)
 
     assert reader.unread_bytes == 1
 

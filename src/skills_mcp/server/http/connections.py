@@ -6,6 +6,8 @@ further.
 
 import asyncio
 import logging
+import socket
+import struct
 
 import h11
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -22,6 +24,9 @@ _SPARE_FILES = 384
 
 # Connections of clients that are told to come again; one more is only closed.
 _SPARE_CONNECTIONS = 128
+
+# The value of SO_LINGER (socket(7)): on, and for 0 seconds.
+_RESET_AT_CLOSE = struct.pack("ii", 1, 0)
 
 
 class Connection(H11Protocol):
@@ -105,6 +110,11 @@ class Connection(H11Protocol):
 
     def _hang_up(self) -> None:
         logger.info("Closed a connection: the client was too slow")
+        # With a reset: what the kernel still has to send would keep the connection
+        # half open for as long as the client reads nothing.
+        self.transport.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, _RESET_AT_CLOSE
+        )
         self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:

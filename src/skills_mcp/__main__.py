@@ -9,6 +9,7 @@ import sys
 
 _HOOK = "hook"
 _BLOCKING = 2  # by this exit code hosts tell that a hook refuses the prompt
+_INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
 
 
 def main() -> None:
@@ -19,10 +20,12 @@ def main() -> None:
 
         if answer_hook(sys.argv[2:], os.environ):
             return
-    from skills_mcp.cli import main as run
-
     try:
+        from skills_mcp.cli import main as run
+
         run()
+    except KeyboardInterrupt:  # before the first command has begun
+        raise SystemExit(_INTERRUPTED) from None
     except SystemExit as ended:
         if is_hook and ended.code == _BLOCKING:
             raise SystemExit(1) from ended

@@ -1,4 +1,6 @@
 import json
+import os
+import pty
 import signal
 import subprocess
 import sys
@@ -41,6 +43,71 @@ def test_programs_get_the_tree_of_list_skills(invoke: Run) -> None:
     assert data["tree"]["path"] == "_root"
     areas = [child["name"] for child in data["tree"]["children"]]
     assert areas == ["api", "data", "infra", "security", "ui"]
+
+
+def test_only_the_levels_that_are_asked_for_are_shown(invoke: Run) -> None:
+    content = ("--skills-dir", str(SKILLS_CONTENT))
+    done = invoke("tree", "--depth", "1", *content)
+    data = json.loads(invoke("tree", "--depth", "1", "--json", *content).stdout)
+
+    children = data["tree"]["children"]
+    assert "auth" not in done.stdout
+    assert "skills below" in done.stdout
+    assert {child["name"]: child["children"] for child in children}["ui"] == []
+    assert sum(child["skillCount"] + 1 for child in children) == 27 - 1
+
+
+def test_only_skills_with_all_words_are_shown_with_their_folders(invoke: Run) -> None:
+    content = ("--skills-dir", str(SKILLS_CONTENT))
+    done = invoke("tree", "--search", "react LOGIN", *content)
+    data = json.loads(invoke("tree", "--search", "login", "--json", *content).stdout)
+    none = invoke("tree", "--search", "[zeppelin]", *content)
+
+    assert "auth  Login" in done.stdout
+    assert "infra" not in done.stdout
+    assert "1 skill with 'react LOGIN' in the path" in done.stdout
+    assert "ui" in [child["name"] for child in data["tree"]["children"]]
+    assert "0 skills with '[zeppelin]'" in none.stdout
+    assert none.returncode == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a terminal of POSIX")
+@pytest.mark.parametrize("options, is_paged", [((), True), (("--no-pager",), False)])
+def test_a_long_tree_is_shown_in_a_pager_on_a_terminal(
+    tmp_path: Path, options: tuple[str, ...], *, is_paged: bool
+) -> None:
+    seen = tmp_path / "seen"
+    pager = write(tmp_path / "pager", f"#!/bin/sh\ncat > {seen}\n")
+    pager.chmod(0o755)
+    command = [sys.executable, "-m", "skills_mcp", "tree", *options]
+
+    shown = run_on_terminal(
+        [*command, "--skills-dir", str(SKILLS_CONTENT)],
+        {"PAGER": str(pager), "LINES": "10", "COLUMNS": "60"},
+    )
+
+    assert seen.exists() is is_paged
+    assert ("27 skills served" in shown) is not is_paged
+    if is_paged:
+        assert "27 skills served" in seen.read_text()
+
+
+def run_on_terminal(command: list[str], environment: dict[str, str]) -> str:
+    """Run a command whose output is a terminal, and return what it shows."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", **environment}
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment
+    ):
+        os.close(theirs)
+        shown = b""
+        try:
+            while part := os.read(ours, 65536):
+                shown += part
+        except OSError:  # how Linux tells that the other end is closed
+            pass
+    os.close(ours)
+    return shown.decode()
 
 
 @pytest.mark.spec("4.2")

@@ -1,25 +1,14 @@
 """Commands, options and exit codes in the pages are those of the program."""
 
 from pathlib import Path
-from typing import Any
 
 import click
-from click.testing import CliRunner
 
-from skills_mcp.cli import program
+from skills_mcp.cli import failures, program
+from tests.docs.help_texts import run
 from tests.docs.pages import DOCS, REFERENCE, block, blocks, codes, section, table
 
 CLI = REFERENCE / "cli.md"
-
-
-def run(*arguments: str) -> Any:
-    return CliRunner().invoke(
-        program,
-        arguments,
-        prog_name="skills-mcp",
-        env={"COLUMNS": "80"},
-        terminal_width=80,
-    )
 
 
 def test_every_command_is_documented_with_its_help() -> None:
@@ -70,3 +59,10 @@ def test_the_message_without_settings_is_the_real_one() -> None:
     shown = block(DOCS / "how-to" / "connect-your-agent.md", "text", "message")
 
     assert run("tree").stderr == shown
+
+
+def test_the_codes_of_errors_as_json_are_those_of_the_table() -> None:
+    rows = table(section(CLI, "## Errors as JSON"))
+
+    named = {code for row in rows for code in codes(row["Code"])}
+    assert named == {failures.USAGE, failures.PROMPTS_INVALID, failures.INTERRUPTED}

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from skills_mcp import errors
+from skills_mcp.cli import failures
 from skills_mcp.errors import SkillsError
 from skills_mcp.scripts.policy import ENVIRONMENT_ALLOWED
 from tests.docs.pages import (
@@ -104,6 +105,7 @@ def test_names_in_capitals_are_codes_or_variables_that_exist(page: Path) -> None
     # Where hosts keep their files.
     known |= {"CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "XDG_CONFIG_HOME"}
     known |= {"GEMINI_CLI_HOME"}
+    known |= {failures.USAGE, failures.PROMPTS_INVALID, failures.INTERRUPTED}
     known |= {"EXTRA_TOOLS", "HAYSTACK_DESERIALIZATION_ALLOWLIST"}  # of frameworks
     known |= {"REMOTE_SECTIONS", "OPERATOR_ONLY", "OPERATOR_ONLY_KEYS"}
     used = [

@@ -32,7 +32,9 @@ from skills_mcp.cli.options import (
     read_options,
     readable_errors,
     report_options,
+    tree_options,
 )
+from skills_mcp.cli.verb import VerbGroup
 from skills_mcp.config import TOOLSETS
 from skills_mcp.errors import ConfigError
 from skills_mcp.hosts.host_names import HookHost
@@ -54,57 +56,16 @@ _HELLO = (
 )
 
 
-_INTERRUPTED_EXIT = 130  # as shells have it: 128 and the number of the signal
-
-_KEPT = " What was served before is unchanged; run it again to start over."
-
-
-class _DefaultToServe(click.Group):
-    """Run `serve` if no command is given."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        own = {"--help", "-h", "--version"}
-        if not args or (args[0].startswith("-") and args[0] not in own):
-            args = ["serve", *args]
-        return super().parse_args(ctx, args)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; Ctrl-C says what was stopped."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            name = ctx.invoked_subcommand or "skills-mcp"
-            click.echo(f"\nskills-mcp: {name} was interrupted.{_KEPT}", err=True)
-            ctx.exit(_INTERRUPTED_EXIT)
-
-
-_EXAMPLES = """\b
-Examples:
-  skills-mcp tree --skills-dir skills
-  skills-mcp explain "add a login page" --skills-dir skills
-  skills-mcp validate skills --strict
-  skills-mcp sync --repo https://github.com/acme/skills.git
-  skills-mcp install --repo https://github.com/acme/skills.git
-"""
-
-
 @click.group(
-    cls=_DefaultToServe,
-    epilog=_EXAMPLES,
+    cls=VerbGroup,
     context_settings={
         "help_option_names": ["-h", "--help"],
-        "max_content_width": 120,  # a longer line is hard to read
+        "max_content_width": sys.maxsize,  # as wide as the terminal
     },
 )
 @click.version_option(__version__, prog_name=DISTRIBUTION)
 def program() -> None:
     """Serve an organisation's engineering knowledge to coding agents over MCP."""
-
-
-def _describe_arguments(first: str) -> str:
-    if first in program.commands:
-        return f"Options come after the command: skills-mcp {first} [OPTIONS]"
-    return f"There is no command {first!r}. See: skills-mcp --help"
 
 
 def _parse_toolsets(
@@ -134,7 +95,7 @@ def _parse_toolsets(
 def serve(context: click.Context, /, *, transport: str, **given: Any) -> None:
     """Serve MCP, on standard input and output or over HTTP (the default)."""
     if context.args:
-        raise click.UsageError(_describe_arguments(context.args[0]))
+        raise click.UsageError(program.describe_unknown(context.args))
     if transport == "http":
         from skills_mcp.cli.serve_http import run_http
 
@@ -198,16 +159,18 @@ def _build_for(wire: "Wire", *, is_typed_at: bool, **given: Any) -> Application:
 
 
 @program.command()
-@json_option
-@click.option("--problems", is_flag=True, help="Show the problems of the content.")
+@tree_options
 @content_options(log_level="error")
-def tree(*, as_json: bool, problems: bool, **given: Any) -> None:
+def tree(**given: Any) -> None:
     """Show all skills, as list_skills does."""
-    from skills_mcp.cli.tree import print_tree
+    from skills_mcp.cli.tree import TreeOptions, print_tree
 
+    wanted = TreeOptions(
+        **{each.name: given.pop(each.name) for each in fields(TreeOptions)}
+    )
     application = build_application(**given)
     with readable_errors():
-        print_tree(application, as_json=as_json, with_problems=problems)
+        print_tree(application, wanted)
 
 
 @program.command()

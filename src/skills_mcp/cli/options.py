@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,7 +18,9 @@ from skills_mcp.bootstrap import (
     build,
     find_secret,
 )
+from skills_mcp.cli.failures import print_failure_object
 from skills_mcp.cli.logs import LEVELS, configure_logging, shared_level
+from skills_mcp.cli.verb import GENERAL, OVER_HTTP, WHERE, SectionOption
 from skills_mcp.config.values import AlgorithmSetting
 from skills_mcp.errors import (
     ConfigError,
@@ -45,29 +48,33 @@ algorithm_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-class _Switch(click.Option):
+class _Switch(SectionOption):
     """A flag whose variable is true or false; for Click 8.2, any value means true."""
 
     def value_from_envvar(self, ctx: click.Context) -> str | None:
         return click.Parameter.resolve_envvar_value(self, ctx)
 
 
+_where_option = partial(click.option, cls=SectionOption, section=WHERE)
+_general_option = partial(click.option, cls=SectionOption, section=GENERAL)
+_http_option = partial(click.option, cls=SectionOption, section=OVER_HTTP)
+
 _PART_OPTIONS = (
-    click.option(
+    _where_option(
         "--subfolder",
         envvar="SKILLS_SUBFOLDER",
         metavar="FOLDER",
         default="",
         help="Serve only this folder of it; . for all of it as one tree.",
     ),
-    click.option(
+    _where_option(
         "--plugins",
         envvar="SKILLS_PLUGINS",
         metavar="NAMES",
         default="",
         help="Serve only these of its plugins, with commas between the names.",
     ),
-    click.option(
+    _where_option(
         "--everywhere/--usual-folders",
         cls=_Switch,
         envvar="SKILLS_EVERYWHERE",
@@ -81,19 +88,19 @@ _PART_OPTIONS = (
 def content_options(*, log_level: str) -> Callable[[Command], Command]:
     """Add the options that say where the skills are."""  # 001 §11.1
     options = (
-        click.option(
+        _where_option(
             "--skills-dir",
             envvar="SKILLS_DIR",
             metavar="FOLDER",
             help="A folder with skills.",
         ),
-        click.option(
+        _where_option(
             "--repo",
             envvar="SKILLS_REPO",
             metavar="URL",
             help="A Git repository with skills.",
         ),
-        click.option(
+        _where_option(
             "--branch",
             envvar="SKILLS_BRANCH",
             metavar="NAME",
@@ -101,7 +108,7 @@ def content_options(*, log_level: str) -> Callable[[Command], Command]:
             help="The branch to follow; HEAD for the default branch.  "
             "[default: main, or else the default branch]",
         ),
-        click.option(
+        _where_option(
             "--ref",
             "pin",
             envvar="SKILLS_REF",
@@ -110,28 +117,28 @@ def content_options(*, log_level: str) -> Callable[[Command], Command]:
             help="Pin to a tag or full commit SHA.",
         ),
         *_PART_OPTIONS,
-        click.option(
+        _where_option(
             "--discover/--no-discover",
             cls=_Switch,
             envvar="SKILLS_MCP_DISCOVER",
             default=None,
             help="Serve .agents/skills of the project and of your home, too.",
         ),
-        click.option(
+        _general_option(
             "--offline/--online",
             cls=_Switch,
             envvar="SKILLS_MCP_OFFLINE",
             default=None,
             help="Make no network request.  [default: sync.offline]",
         ),
-        click.option(
+        _general_option(
             "--config",
             "config_file",
             metavar="FILE",
             type=click.Path(path_type=Path),
             help="Your settings file.  [default: config.yaml in ~/.skills-mcp]",
         ),
-        click.option(
+        _general_option(
             "--log-level",
             envvar="SKILLS_MCP_LOG_LEVEL",
             type=click.Choice(LEVELS, case_sensitive=False),
@@ -163,27 +170,67 @@ def http_options(command: Command) -> Command:
             show_default=True,
             help="How clients reach the server.",
         ),
-        click.option(
-            "--host", metavar="ADDRESS", help="Listen here.  [default: http.host]"
+        _http_option(
+            "--host",
+            metavar="ADDRESS",
+            help="Listen here.  [default: http.host]",
         ),
-        click.option(
-            "--port", metavar="N", type=int, help="The port.  [default: http.port]"
+        _http_option(
+            "--port",
+            metavar="N",
+            type=int,
+            help="The port.  [default: http.port]",
         ),
-        click.option(
+        _http_option(
             "--operations-host",
             metavar="ADDRESS",
             help="Listen here for health and metrics.  [default: http.operations_host]",
         ),
-        click.option(
+        _http_option(
             "--operations-port",
             metavar="N",
             type=int,
             help="The port of these.  [default: http.operations_port]",
         ),
-        click.option(
+        _http_option(
             "--base-url",
             metavar="URL",
             help="The URL that clients use, without /mcp.  [default: http.base_url]",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def tree_options(command: Command) -> Command:
+    """Add what only `tree` has."""
+    options = (
+        click.option(
+            "--depth",
+            metavar="N",
+            type=click.IntRange(min=1),
+            help="Show only this many levels.",
+        ),
+        click.option(
+            "--search",
+            metavar="WORDS",
+            default="",
+            help="Show only skills that have all these words in their path, "
+            "description or keywords.",
+        ),
+        json_option,
+        click.option(
+            "--problems",
+            "with_problems",
+            is_flag=True,
+            help="Show the problems of the content.",
+        ),
+        click.option(
+            "--pager/--no-pager",
+            "is_paged",
+            default=True,
+            help="Show what is longer than the terminal page by page.",
         ),
     )
     for option in reversed(options):
@@ -498,7 +545,8 @@ def readable_errors() -> Iterator[None]:
 
 
 def print_error(error: SkillsError) -> None:
-    """Print what is wrong on standard error."""
+    """Print what is wrong on standard error, and as JSON if that was asked for."""
+    print_failure_object(error.code, str(error))
     click.echo(f"skills-mcp: {error}", err=True)
 
 

@@ -2,13 +2,15 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import Timer
 from typing import Any
 
-from rich.console import Console
+import click
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.tree import Tree
 
 from skills_mcp.skills.model import Problem
 
@@ -21,6 +23,27 @@ def open_console() -> Console:
     if console.is_terminal:
         return console
     return Console(highlight=False, emoji=False, width=_WHOLE_LINES)
+
+
+def print_paged(shown: Sequence[RenderableType], *, is_paged: bool) -> None:
+    """Print to standard output, in a pager if it is longer than the terminal.
+
+    Args:
+        shown: What is printed, one below the other; a line that is too long is cut.
+        is_paged: Whether a pager is welcome; a file or a pipe never gets one.
+    """
+    console = open_console()
+    with console.capture() as captured:
+        for part in shown:
+            is_tree = isinstance(part, Tree)
+            console.print(
+                part, no_wrap=is_tree, overflow="ellipsis" if is_tree else None
+            )
+    text = captured.get()
+    if is_paged and console.is_terminal and text.count("\n") >= console.height:
+        click.echo_via_pager(text, color=not console.no_color)
+    else:
+        console.out(text, end="")
 
 
 def print_json(data: Mapping[str, Any]) -> None:

@@ -25,6 +25,7 @@ from skills_mcp.authoring.evaluation import (
     score_outcomes,
 )
 from skills_mcp.bootstrap import Options, build, opened_baseline
+from skills_mcp.cli.failures import PROMPTS_INVALID, print_failure_object
 from skills_mcp.cli.sync import load_snapshot
 from skills_mcp.cli.terminal import open_console, print_json, showing_progress
 from skills_mcp.library import Snapshot
@@ -88,7 +89,7 @@ def print_test(
         prompts = _collect(named, snapshot, wanted)
         check_prompts(prompts, snapshot.index)
     except PromptsError as error:
-        return _refuse(error, as_json=wanted.as_json)
+        return _refuse(error)
     outcomes = _measure(prompts, snapshot)
     tested = _Tested(
         snapshot=snapshot,
@@ -118,9 +119,9 @@ def _collect(
     return named + examples
 
 
-def _refuse(error: PromptsError, *, as_json: bool) -> int:
-    if as_json:
-        print_json({"errors": [asdict(finding) for finding in error.findings]})
+def _refuse(error: PromptsError) -> int:
+    findings = [asdict(finding) for finding in error.findings]
+    print_failure_object(PROMPTS_INVALID, str(error), errors=findings)
     click.echo(f"skills-mcp: the prompts cannot be used.\n{error}", err=True)
     return _USAGE_EXIT
 

@@ -1,8 +1,11 @@
 """`skills-mcp tree`: the skills that are served, and the problems of the others."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.tree import Tree
@@ -10,10 +13,10 @@ from rich.tree import Tree
 from skills_mcp.bootstrap import Application
 from skills_mcp.cli.status import FAILED
 from skills_mcp.cli.sync import load_snapshot
-from skills_mcp.cli.terminal import open_console, print_json, render_problem
+from skills_mcp.cli.terminal import print_json, print_paged, render_problem
 from skills_mcp.library import Snapshot, SourceState
 from skills_mcp.skills.model import Problem
-from skills_mcp.skills.tree import TreeNode, render_node
+from skills_mcp.skills.tree import TreeNode, cut_tree, render_own, select_nodes
 
 _NO_SKILL = (
     "No skill was found: a skill is a Markdown file with frontmatter, or a folder with "
@@ -21,7 +24,20 @@ _NO_SKILL = (
 )
 
 
-def print_tree(application: Application, *, as_json: bool, with_problems: bool) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeOptions:
+    """What `tree` was asked for."""
+
+    depth: int | None
+    """How many levels to show; None for all."""
+    search: str
+    """Words that a skill has to have; without any, all skills are shown."""
+    as_json: bool
+    with_problems: bool
+    is_paged: bool
+
+
+def print_tree(application: Application, wanted: TreeOptions) -> None:
     """Sync, then print the skills to standard output.
 
     Raises:
@@ -29,24 +45,59 @@ def print_tree(application: Application, *, as_json: bool, with_problems: bool) 
     """
     snapshot = load_snapshot(application)
     tree = application.library.tree()
-    if as_json:
-        print_json(_render(tree, snapshot.problems if with_problems else None))
+    words = tuple(wanted.search.lower().split())
+    if words:
+        tree = select_nodes(tree, partial(_has_words, words=words))
+    shown = cut_tree(tree, wanted.depth) if wanted.depth else tree
+    problems = snapshot.problems if wanted.with_problems else None
+    if wanted.as_json:
+        print_json(_render(shown, problems))
         return
-    console = open_console()
-    console.print(_branch(tree), no_wrap=True, overflow="ellipsis")
     states = application.library.states()
-    console.print(_summary(snapshot, states, hint=not with_problems))
-    if with_problems and snapshot.problems:
-        console.print()
-        console.print(_problems(snapshot.problems))
+    summary = _summary(snapshot, states, hint=problems is None)
+    parts: list[RenderableType] = [_branch(shown), *_count(tree, wanted.search)]
+    parts.append(summary)
+    if problems:
+        parts += ["", _problems(problems)]
+    print_paged(parts, is_paged=wanted.is_paged)
+
+
+def _has_words(node: TreeNode, words: Sequence[str]) -> bool:
+    skill = node.skill
+    told = (skill.description, *skill.keywords) if skill else ()
+    text = " ".join((node.path, *told)).lower()
+    return skill is not None and all(word in text for word in words)
+
+
+def _count(tree: TreeNode, search: str) -> Iterator[str]:
+    """Return a line about what was searched for, if anything was."""
+    if search.strip():
+        found = _plural(tree.skill_count, "skill")
+        yield escape(f"{found} with {search!r} in the path, description or keywords")
 
 
 def _render(tree: TreeNode, problems: tuple[Problem, ...] | None) -> dict[str, Any]:
     """Return `tree` as in `list_skills`, and the problems unless they are None."""
-    data: dict[str, Any] = {"tree": render_node(tree)}
+    data: dict[str, Any] = {"tree": _render_node(tree)}
     if problems is not None:
         data["problems"] = [render_problem(problem) for problem in problems]
     return data
+
+
+def _render_node(node: TreeNode) -> dict[str, Any]:
+    """Return a node, with the number of skills below it if they are cut."""
+    below = _count_hidden(node)
+    return {
+        **render_own(node),
+        **({"skillCount": below} if below else {}),
+        "children": [_render_node(child) for child in node.children],
+    }
+
+
+def _count_hidden(node: TreeNode) -> int:
+    """Return how many skills `--depth` has cut below a node."""
+    shown = 0 if node.skill is None else 1
+    return 0 if node.children else node.skill_count - shown
 
 
 def _branch(node: TreeNode) -> Tree:
@@ -64,6 +115,8 @@ def _label(node: TreeNode) -> str:
             parts.append(f"[cyan]{escape(', '.join(skill.keywords))}[/]")
         counts = ((len(skill.assets), "asset"), (len(skill.scripts), "script"))
         parts += [_plural(number, noun) for number, noun in counts if number]
+    if below := _count_hidden(node):
+        parts.append(f"[dim]{_plural(below, 'skill')} below[/]")
     if node.other_places:
         parts.append(f"[dim]also at {escape(', '.join(node.other_places))}[/]")
     return "  ".join(parts)

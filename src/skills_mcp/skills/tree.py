@@ -4,7 +4,7 @@ The shape is made of the paths alone. What a skill says is read when it is asked
 that one level of ten thousand skills costs no more than what it shows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -103,6 +103,23 @@ def walk_levels(
         if most > 1:
             for names, below in walk_levels(child, most - 1, inner if is_first else ()):
                 yield (child.name, *names), below
+
+
+def cut_tree(node: TreeNode, depth: int) -> TreeNode:
+    """Return a node with the levels below it, without what lies deeper.
+
+    The number of skills of each node stays that of the whole.
+    """
+    below = tuple(cut_tree(child, depth - 1) for child in node.children if depth)
+    return node._replace(children=below)
+
+
+def select_nodes(node: TreeNode, is_wanted: Callable[[TreeNode], bool]) -> TreeNode:
+    """Return a node with those below it that are wanted, and the folders of these."""
+    every = (select_nodes(child, is_wanted) for child in node.children)
+    kept = tuple(child for child in every if child.skill_count)
+    count = sum(child.skill_count for child in kept) + is_wanted(node)
+    return node._replace(children=kept, skill_count=count)
 
 
 def render_node(node: TreeNode) -> dict[str, Any]:

@@ -1,0 +1,87 @@
+"""The commands in the order of the help, each with examples that can be copied."""
+
+from collections.abc import Mapping
+
+SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "Agents": {
+        "install": (
+            "skills-mcp install --repo https://github.com/acme/skills.git",
+            "skills-mcp install --client claude-code --skills-dir ./skills --print",
+            "skills-mcp install --client cursor --http https://skills.acme.com/mcp",
+            "skills-mcp install --remove",
+        ),
+        "doctor": (
+            "skills-mcp doctor",
+            "skills-mcp doctor --repo https://github.com/acme/skills.git --json",
+        ),
+        "serve": (
+            "skills-mcp serve --repo https://github.com/acme/skills.git",
+            "skills-mcp serve --skills-dir ./skills --log-level debug",
+            "skills-mcp serve --transport http --port 8080",
+        ),
+        "catalog": (
+            "skills-mcp catalog --skills-dir ./skills > skills.xml",
+            "skills-mcp catalog --format available_skills --max-entries 50",
+        ),
+        "hook": (
+            """echo '{"prompt": "add a login page"}' | skills-mcp hook claude-code""",
+        ),
+    },
+    "Content": {
+        "tree": (
+            "skills-mcp tree --skills-dir ./skills",
+            "skills-mcp tree --depth 2",
+            "skills-mcp tree --search 'customs form'",
+            "skills-mcp tree --problems --json",
+        ),
+        "open": ("skills-mcp open --skills-dir ./skills",),
+        "sync": (
+            "skills-mcp sync --repo https://github.com/acme/skills.git",
+            "skills-mcp sync --json",
+        ),
+        "status": ("skills-mcp status", "skills-mcp status --json"),
+        "rollback": (
+            "skills-mcp rollback",
+            "skills-mcp rollback --to 1a2b3c4",
+            "skills-mcp rollback --resume",
+        ),
+        "report": (
+            "skills-mcp report --since 12w",
+            "skills-mcp report --html report.html",
+        ),
+    },
+    "Authoring": {
+        "explain": (
+            'skills-mcp explain "add a login page" --skills-dir ./skills',
+            'skills-mcp explain "add a login page" --skill ui/react/auth',
+        ),
+        "validate": (
+            "skills-mcp validate ./skills",
+            "skills-mcp validate ./skills --strict --json",
+        ),
+        "test": (
+            "skills-mcp test --skills-dir ./skills",
+            "skills-mcp test prompts.yaml --baseline HEAD~1 --skills-dir ./skills",
+        ),
+        "add": (
+            "skills-mcp add pdf-forms.zip --to ./skills",
+            "skills-mcp add --restore pdf-forms --to ./skills",
+        ),
+    },
+}
+"""The titles, the names of the commands below each, and examples for each command."""
+
+FIRST_EXAMPLES = (
+    "skills-mcp install --repo https://github.com/acme/skills.git",
+    "skills-mcp tree --skills-dir ./skills",
+    'skills-mcp explain "add a login page" --skills-dir ./skills',
+    "skills-mcp validate ./skills --strict",
+    "skills-mcp doctor",
+)
+"""What the help of the program itself shows."""
+
+
+def find_examples(command: str) -> tuple[str, ...]:
+    """Return the examples of a command."""
+    every = (commands.get(command) for commands in SECTIONS.values())
+    return next(filter(None, every), ())

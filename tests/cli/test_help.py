@@ -1,0 +1,214 @@
+"""What the program says about itself, and about commands that do not exist."""
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from skills_mcp.cli import program
+from skills_mcp.cli.examples import FIRST_EXAMPLES, SECTIONS
+from skills_mcp.cli.verb import _MEANT
+from tests.cli.conftest import Run
+from tests.support import SKILLS_CONTENT
+
+every_command = pytest.mark.parametrize("command", sorted(program.commands))
+
+
+def test_every_command_stands_below_one_title() -> None:
+    placed = [name for names in SECTIONS.values() for name in names]
+
+    assert sorted(placed) == sorted(program.commands)
+
+
+def test_the_help_has_the_commands_in_groups_each_with_its_whole_sentence(
+    invoke: Run,
+) -> None:
+    shown = invoke("--help").stdout
+
+    places = [shown.index(f"\n{title}:\n") for title in SECTIONS]
+    assert places == sorted(places)
+    assert "..." not in shown.partition("\n")[2]
+    for name in program.commands:
+        assert f"\n  {name} " in shown
+
+
+@every_command
+def test_a_command_shows_examples_that_its_options_allow(
+    invoke: Run, command: str
+) -> None:
+    shown = invoke(command, "--help").stdout
+
+    lines = shown.partition("\nExamples:\n")[2].splitlines()
+    assert lines
+    assert [line for line in lines if f"skills-mcp {command}" not in line] == []
+    for line in lines:
+        _parse(line)
+
+
+@pytest.mark.parametrize("line", FIRST_EXAMPLES)
+def test_the_first_examples_can_be_typed(line: str) -> None:
+    _parse(line)
+
+
+def _parse(line: str) -> None:
+    """Parse an example, without a look at the files that it names."""
+    words = shlex.split(line.partition("skills-mcp ")[2].partition(" > ")[0])
+    found = program.commands[words[0]]
+    parser = found.make_parser(click.Context(found))
+    _, surplus, _ = parser.parse_args(words[1:])
+    assert surplus == []
+
+
+@every_command
+def test_options_of_a_command_stand_before_those_that_all_have(
+    invoke: Run, command: str
+) -> None:
+    shown = invoke(command, "--help").stdout
+
+    titles = ["\nOptions:", "\nWhere the skills are:", "\nGeneral:", "\nExamples:"]
+    places = [shown.index(title) for title in titles if title in shown]
+    own = shown.partition("\nOptions:\n")[2].partition("\n\n")[0]
+    assert places == sorted(places)
+    assert "--help" not in own
+    assert "--skills-dir" not in own
+
+
+@pytest.mark.parametrize("width", [70, 100, 170])
+def test_the_help_is_as_wide_as_the_terminal(run: Run, width: int) -> None:
+    shown = run("serve", "--help", COLUMNS=str(width)).stdout
+
+    prose = shown.partition("\nExamples:")[0].splitlines()
+    longest = max(map(len, prose))
+    assert longest <= width
+    assert longest > min(width, 120) - 20
+
+
+@pytest.mark.parametrize(
+    "typed, meant",
+    [
+        ("list", "skills-mcp tree"),
+        ("ls --skills-dir 'our skills'", "skills-mcp tree --skills-dir 'our skills'"),
+        ("check skills", "skills-mcp validate skills"),
+        ("valdate", "skills-mcp validate"),
+        ("Tree", "skills-mcp tree"),
+        ("uninstall", "skills-mcp install --remove"),
+        ("help", "skills-mcp --help"),
+        ("help tree", "skills-mcp tree --help"),
+        ("version", "skills-mcp --version"),
+    ],
+)
+def test_an_unknown_command_is_answered_with_the_line_that_was_meant(
+    invoke: Run, typed: str, meant: str
+) -> None:
+    done = invoke(*shlex.split(typed))
+
+    assert done.returncode == 2
+    assert done.stderr.rstrip().endswith(f". Did you mean: {meant}")
+
+
+def test_a_command_that_is_like_no_other_is_answered_with_the_help(invoke: Run) -> None:
+    done = invoke("xyzzy")
+
+    assert done.stderr.rstrip().endswith(
+        "There is no command 'xyzzy'. See: skills-mcp --help"
+    )
+
+
+def test_no_name_of_another_program_hides_a_command() -> None:
+    assert not _MEANT.keys() & program.commands.keys()
+
+
+@pytest.mark.parametrize(
+    "typed, meant",
+    [
+        ("--skills-dir . tree", "skills-mcp tree --skills-dir ."),
+        ("--json tree --skills-dir .", "skills-mcp tree --json --skills-dir ."),
+        (
+            "--problems --skills-dir tree tree",
+            "skills-mcp tree --problems --skills-dir tree",
+        ),
+    ],
+)
+def test_options_before_the_command_are_answered_with_the_right_order(
+    invoke: Run, typed: str, meant: str
+) -> None:
+    done = invoke(*shlex.split(typed))
+
+    assert done.returncode == 2
+    assert f"Options come after the command: {meant}" in done.stderr
+
+
+def test_a_folder_that_is_called_like_a_command_is_none(invoke: Run) -> None:
+    done = invoke("--skills-dir", "tree", "--bogus")
+
+    assert "come after the command" not in done.stderr
+    assert "--bogus" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, code, status",
+    [
+        (("tree", "--json"), "CONFIG_INVALID", 3),
+        (("tree", "--json", "--skills-dir", "missing"), "SYNC_FAILED", 4),
+        (("tree", "--json", "--bogus"), "WRONG_USAGE", 2),
+        (("tree", "--json", "--depth", "0"), "WRONG_USAGE", 2),
+        (("lst", "--json"), "WRONG_USAGE", 2),
+        (("--json", "status"), "WRONG_USAGE", 2),
+        (("validate", "--json", "missing"), "WRONG_USAGE", 2),
+        (("report", "--json", "--since", "soon"), None, 2),
+    ],
+)
+def test_with_json_an_error_is_one_object_on_standard_output(
+    invoke: Run, arguments: tuple[str, ...], code: str | None, status: int
+) -> None:
+    done = invoke(*arguments)
+
+    told = json.loads(done.stdout)
+    assert list(told) == ["error"]
+    assert told["error"]["code"] == (code or told["error"]["code"])
+    assert told["error"]["message"] in done.stderr
+    assert done.returncode == status
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, click.Abort])
+def test_an_interrupt_is_an_object_with_json(
+    invoke: Run, monkeypatch: pytest.MonkeyPatch, stop: type[BaseException]
+) -> None:
+    def interrupt(**_: object) -> None:
+        raise stop
+
+    monkeypatch.setattr("skills_mcp.cli.build_application", interrupt)
+
+    done = invoke("status", "--json", "--skills-dir", str(SKILLS_CONTENT))
+
+    assert done.returncode == 130
+    assert json.loads(done.stdout)["error"]["code"] == "INTERRUPTED"
+    assert done.stderr.count("\n") == 2
+
+
+def test_an_interrupt_while_the_program_is_loaded_prints_nothing(
+    tmp_path: Path, run: Run
+) -> None:
+    (tmp_path / "click").mkdir()
+    (tmp_path / "click" / "__init__.py").write_text("raise KeyboardInterrupt")
+
+    done = run("tree", PYTHONPATH=str(tmp_path))
+
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX")
+def test_a_reader_that_has_enough_costs_no_traceback() -> None:
+    command = f"{shlex.quote(sys.executable)} -m skills_mcp tree --skills-dir "
+    command += f"{shlex.quote(str(SKILLS_CONTENT))} | head -n 1"
+
+    done = subprocess.run(
+        ["sh", "-c", command], check=False, capture_output=True, text=True
+    )
+
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""

@@ -180,6 +180,7 @@ LOCKS = [
     *("objects/info/commit-graphs/commit-graph-chain.lock", "gc.pid.lock"),
     *("objects/pack/multi-pack-index.lock", "ORIG_HEAD.lock", "FETCH_HEAD.lock"),
     *("objects/info/alternates.lock", "refs/skills/kept.lock"),
+    ".new-0",
 ]
 
 

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from skills_mcp.content.git.command import find_objects, measure_objects
 from skills_mcp.content.git.git_runner import Git
-from skills_mcp.files.durable import delete, replace_text
+from skills_mcp.files.durable import NEW_PREFIX, delete, replace_text
 
 PUBLISHED_REF = "refs/skills/published"
 """The ref that a fetch writes."""
@@ -44,8 +44,8 @@ _SIZE_FILE = "skills-size"
 FindBlobs = Callable[[str], Iterable[str]]
 """Returns the blobs of a commit whose content is kept."""
 
-# Files of an unfinished garbage collection of Git's own.
-_UNFINISHED = ("gc.pid", "gc.log")
+# Files of an unfinished garbage collection of Git's own, and of our own writes.
+_UNFINISHED = ("gc.pid", "gc.log", f"{NEW_PREFIX}*")
 _UNFINISHED_OBJECTS = ("tmp_*", ".tmp-*", "incoming-*", "tmp_objdir-*")
 
 # A pack needs both files; one alone was not finished, or is half deleted.
@@ -285,7 +285,8 @@ def _count_objects(store: Path) -> tuple[int, int]:
 
 def _locks(store: Path) -> Iterator[Path]:
     yield from store.rglob("*.lock")
-    yield from (store / name for name in _UNFINISHED if (store / name).exists())
+    for pattern in _UNFINISHED:
+        yield from store.glob(pattern)
 
 
 def _temporary_objects(store: Path) -> Iterator[Path]:

@@ -164,6 +164,9 @@ class Traps:
 
 MAX_FILE_BYTES = 10_000
 
+_FOLDER = b"package"
+_PACKAGE = "---\nname: package\ndescription: Has hostile files beside it.\n---\nText.\n"
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -231,7 +234,8 @@ class Trees:
         found = {path.name for path in checkout.directory.rglob("*")}
         least = {entry.name for entry in entries}
         is_reported = bool(checkout.surveyed[WHOLE].problems) or not least
-        return Tried(found == {"harmless.md"}, is_reported, is_refused=False)
+        written = {_FOLDER.decode(), "SKILL.md", "harmless.md"}
+        return Tried(found == written, is_reported, is_refused=False)
 
     def go_back(self) -> None:
         """Restore the mirror to a whole commit."""
@@ -239,8 +243,11 @@ class Trees:
         self._mirror.sync()
 
     def _push(self, entries: Sequence[Entry]) -> None:
+        """Commit a package with these entries: a file outside of one is not served."""
         harmless = Entry("100644", b"harmless.md", self._store("blob", b"harmless"))
-        tree = self._store("tree", self._compose([harmless, *entries]))
+        skill = Entry("100644", b"SKILL.md", self._store("blob", _PACKAGE.encode()))
+        package = self._store("tree", self._compose([harmless, skill, *entries]))
+        tree = self._store("tree", self._compose([Entry("40000", _FOLDER, package)]))
         words = ("commit-tree", "-m", "Evil", "-p", "refs/heads/main", tree)
         commit = git(*words, cwd=self._bare)
         git("update-ref", "refs/heads/main", commit, cwd=self._bare)

@@ -9,7 +9,7 @@ READY := $(VENV)/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-report test check format-check lint types arrows fix bench soak repositories conformance test-integrations test-lowest release clean
+.PHONY: help demo demo-report docs test check format-check lint types arrows fix bench soak repositories conformance test-integrations test-lowest release clean
 
 help: ## Show what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -66,6 +66,10 @@ $(VENV)/.soak: $(READY)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --group soak \
 	  && touch $@ || echo "Without the fuzzer: it cannot be installed"
 
+docs: $(READY) ## The documentation as a site, in site/, every link checked
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --config-file website/mkdocs.yml
+	@echo "Open site/index.html, or with search: $(BIN)/python -m http.server --directory site"
+
 release: $(READY) $(VENV)/.release ## What a release publishes, built and checked; ARGUMENTS="--repository URL"
 	@$(BIN)/python -m release.run $(ARGUMENTS)
 
@@ -77,7 +81,7 @@ test-lowest: ## All tests with the oldest dependencies that pyproject.toml allow
 	@$(MAKE) --no-print-directory test VENV=.venv-lowest CONSTRAINTS=constraints-lowest.txt
 
 clean: ## Remove what the targets above have made
-	rm -rf dist .venv .venv-lowest .frameworks .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf dist site .venv .venv-lowest .frameworks .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
 
 CONSTRAINTS ?= constraints.txt
 

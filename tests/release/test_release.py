@@ -203,7 +203,7 @@ def test_the_image_has_what_the_build_of_the_package_needs() -> None:
     assert "COPY release/metadata.py release/metadata.py" in text
 
 
-@pytest.mark.parametrize("name", ["ci.yml", "release.yml"])
+@pytest.mark.parametrize("name", ["ci.yml", "documentation.yml", "release.yml"])
 def test_a_workflow_is_one_that_github_understands(name: str) -> None:
     words = ["check-jsonschema", "--builtin-schema", "vendor.github-workflows"]
     program = Path(sys.executable).with_name(words[0])

@@ -47,6 +47,7 @@ from skills_mcp.skills.model import Scope
 from skills_mcp.skills.scoping import Scoping
 
 if TYPE_CHECKING:
+    from skills_mcp.cli.completion import Shell
     from skills_mcp.library.catalog import CatalogStyle
     from skills_mcp.server.wire import Wire
 
@@ -450,6 +451,24 @@ def explain(
     question = Question(task, skill, Scoping(within, category))
     with readable_errors():
         print_explanation(application, question, as_json=as_json)
+
+
+@program.command()
+@click.argument("shell", required=False, type=click.Choice(["bash", "zsh", "fish"]))
+@click.option(
+    "--install",
+    "is_installed",
+    is_flag=True,
+    help="Write it where the shell looks for it, in your home.",
+)
+def completion(*, shell: "Shell | None", is_installed: bool) -> None:
+    """Complete commands and options in your shell.
+
+    The script for SHELL is printed; without SHELL, it is for the one that you use.
+    """
+    from skills_mcp.cli.completion import print_completion
+
+    print_completion(program, shell, os.environ, is_installed=is_installed)
 
 
 def main() -> None:

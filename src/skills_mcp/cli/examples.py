@@ -68,6 +68,12 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "skills-mcp add --restore pdf-forms --to ./skills",
         ),
     },
+    "Shell": {
+        "completion": (
+            "skills-mcp completion --install",
+            "skills-mcp completion zsh > ~/.zfunc/_skills-mcp",
+        ),
+    },
 }
 """The titles, the names of the commands below each, and examples for each command."""
 

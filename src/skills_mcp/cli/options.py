@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 from click.core import ParameterSource
@@ -38,6 +38,9 @@ from skills_mcp.hosts.host_names import (
 from skills_mcp.skills.homes import TOP, Selection
 from skills_mcp.text.rendering import shorten
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 Command = Callable[..., None]
 
 algorithm_option = click.option(
@@ -53,6 +56,15 @@ class _Switch(SectionOption):
 
     def value_from_envvar(self, ctx: click.Context) -> str | None:
         return click.Parameter.resolve_envvar_value(self, ctx)
+
+
+def _complete_folder(
+    _context: click.Context, _option: click.Parameter, begun: str
+) -> "list[CompletionItem]":
+    """Tell the shell to complete the name of a folder."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(begun, type="dir")]
 
 
 _where_option = partial(click.option, cls=SectionOption, section=WHERE)
@@ -90,6 +102,7 @@ def content_options(*, log_level: str) -> Callable[[Command], Command]:
     options = (
         _where_option(
             "--skills-dir",
+            shell_complete=_complete_folder,
             envvar="SKILLS_DIR",
             metavar="FOLDER",
             help="A folder with skills.",

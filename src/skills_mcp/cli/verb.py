@@ -112,7 +112,10 @@ class VerbGroup(click.Group):
         """Begin with `serve`, unless a command or an option of the program does."""
         remember_words(ctx, args)
         own = {"--help", "-h", "--version"}
-        if not args or (args[0].startswith("-") and args[0] not in own):
+        is_completed = ctx.resilient_parsing  # then a command may be what comes next
+        if (not args and not is_completed) or (
+            args and args[0].startswith("-") and args[0] not in own
+        ):
             args = ["serve", *args]
         return super().parse_args(ctx, args)
 

@@ -1,0 +1,142 @@
+"""The documentation as a site: every page has its place, and nothing is loaded."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+from markdown_it import MarkdownIt
+from playwright.sync_api import sync_playwright
+
+from tests.docs.pages import DOCS
+from tests.support import PROJECT
+
+CHROMIUM = shutil.which("chromium")
+
+_ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+
+_LOADED = (
+    r"""<(?:script|img|iframe|source)\b[^>]*\bsrc=["']?((?:https?:)?//[^"' >]+)""",
+    r"""<link\b[^>]*\bhref=["']?((?:https?:)?//[^"' >]+)""",
+    r"""url\(["']?((?:https?:)?//[^"')]+)""",
+    r"""@import\s+["']((?:https?:)?//[^"']+)""",
+)
+
+_PARTS = {"list": r"<[uo]l\b", "item": r"<li\b", "block": r"<pre\b", "head": r"<th\b"}
+
+
+def build(folder: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """Build the site into a folder, as `make docs` does."""
+    words = ["mkdocs", "build", "--quiet", "--config-file", "website/mkdocs.yml"]
+    return subprocess.run(
+        [sys.executable, "-m", *words, "--site-dir", folder],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=PROJECT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", **environment},
+    )
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serve a folder on this machine alone; yields its address."""
+    handler = partial(_Quiet, directory=os.fspath(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+def test_the_site_has_all_pages_whole_and_loads_nothing_from_elsewhere(
+    tmp_path: Path,
+) -> None:
+    done = build(tmp_path, RELEASE_REPOSITORY="https://git.example.com/acme/skills-mcp")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert _find_remote(tmp_path) == []
+    for page in DOCS.rglob("*.md"):
+        shown = (tmp_path / page.relative_to(DOCS)).with_suffix(".html")
+        html = shown.read_text(encoding="utf-8")
+        article = html.partition("<article")[2].partition("</article>")[0]
+        markdown = page.read_text(encoding="utf-8")
+        assert _count(article) == _count(_forge.render(markdown)), page
+        assert 'class="mermaid"' not in html  # its script would be loaded
+    index = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert 'href="https://git.example.com/acme/skills-mcp"' in index
+    if CHROMIUM or os.environ.get("CI"):
+        with served(tmp_path) as url:
+            _require_search(url)
+
+
+_forge = MarkdownIt("commonmark").enable("table")
+
+
+def _count(html: str) -> dict[str, int]:
+    """Count the parts of a page: what one program takes for a list, others may not."""
+    return {name: len(re.findall(part, html)) for name, part in _PARTS.items()}
+
+
+def _find_remote(folder: Path) -> list[str]:
+    return [
+        f"{file.relative_to(folder)}: {address}"
+        for file in folder.rglob("*")
+        if file.suffix in {".html", ".css"}
+        for pattern in _LOADED
+        for address in re.findall(pattern, file.read_text(encoding="utf-8"))
+    ]
+
+
+def _require_search(url: str) -> None:
+    """Search in a browser, which may ask for nothing but the site."""
+    asked: list[str] = []
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(
+            executable_path=CHROMIUM, args=[*_ARGUMENTS, "--no-first-run"]
+        )
+        page = browser.new_page()
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(url)
+        box = page.get_by_role("textbox", name="Search")
+        box.click()
+        box.press_sequentially("rollback")
+        page.locator("a.md-search-result__link[href*='#skills-mcp-rollback']").click()
+        page.wait_for_url("**/reference/cli.html*")
+        browser.close()
+    assert [
+        each for each in asked if not each.startswith((url, "blob:", "data:"))
+    ] == []
+
+
+def test_a_link_that_leads_nowhere_and_a_page_without_a_place_stop_the_build(
+    tmp_path: Path,
+) -> None:
+    copy = tmp_path / "project"
+    for name in ("docs", "website"):
+        shutil.copytree(PROJECT / name, copy / name)
+    (copy / "docs" / "stray.md").write_text("# Stray\n\n[There](index.md#nowhere)\n")
+    words = ["mkdocs", "build", "--config-file", "website/mkdocs.yml"]
+
+    done = subprocess.run(
+        [sys.executable, "-m", *words],
+        check=False,
+        cwd=copy,
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 1
+    assert "stray.md" in done.stderr
+    assert "does not contain an anchor '#nowhere'" in done.stderr

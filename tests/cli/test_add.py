@@ -1,5 +1,6 @@
 """`skills-mcp add`: shown first, taken then."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,24 @@ def test_exactly_one_thing_is_asked_for(
     invoke: Run, target: Path, arguments: list[str]
 ) -> None:
     assert invoke("add", "--to", str(target), *arguments).returncode == 2
+
+
+def test_programs_get_what_was_added_listed_and_restored(
+    invoke: Run, tmp_path: Path, target: Path
+) -> None:
+    into = ("--to", str(target), "--json")
+    archive = str(write_zip(tmp_path / "pdf.zip"))
+
+    refused = invoke("add", archive, *into)
+    first = json.loads(invoke("add", archive, "--yes", *into).stdout)
+    second = json.loads(invoke("add", archive, "--yes", *into).stdout)
+    listed = json.loads(invoke("add", "--list", "pdf", *into).stdout)
+    restored = json.loads(invoke("add", "--restore", "pdf", *into).stdout)
+
+    assert json.loads(refused.stdout)["error"]["code"] == "PACKAGE_NOT_ADDED"
+    assert first["name"] == "pdf"
+    assert first["path"] == str(target / "pdf")
+    assert {each["file"] for each in first["files"]} == set(GOOD)
+    assert first["kept_version"] is None
+    assert listed == {"name": "pdf", "versions": [second["kept_version"]]}
+    assert restored["version"] == second["kept_version"]

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -162,3 +163,14 @@ def test_the_list_costs_what_the_page_says(invoke: Run) -> None:
             assert row[f"`{style}`"] == cost
             assert row["Skills in the list"] == str(shown.count("</skill>"))
     assert len(rows) == 2
+
+
+def test_programs_get_the_list_with_what_is_in_it(invoke: Run) -> None:
+    options = ("--skills-dir", str(SKILLS_CONTENT), "--max-entries", "3")
+    text = invoke("catalog", *options).stdout
+    told = json.loads(invoke("catalog", "--json", *options).stdout)
+
+    assert told["text"] == text
+    assert told["size_bytes"] == len(text.encode())
+    assert (len(told["skills"]), told["truncated"]) == (3, True)
+    assert f"3 of {told['total']} skills" in invoke("catalog", *options).stderr

@@ -64,6 +64,14 @@ def _parse(line: str) -> None:
 
 
 @every_command
+def test_whatever_prints_for_people_prints_json_too(command: str) -> None:
+    options = {name for each in program.commands[command].params for name in each.opts}
+
+    # What the others print is for one program alone: a client, an agent, a shell.
+    assert ("--json" in options) is (command not in {"serve", "hook", "completion"})
+
+
+@every_command
 def test_options_of_a_command_stand_before_those_that_all_have(
     invoke: Run, command: str
 ) -> None:

@@ -397,3 +397,28 @@ def test_the_entry_starts_a_server(invoke: Run, home: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_programs_get_which_files_have_changed(invoke: Run, home: Path) -> None:
+    ours = ("--client", "codex", "--client", "cursor", "--repo", REPO, "--json")
+
+    refused = invoke("install", *ours)
+    printed = json.loads(invoke("install", "--print", *ours).stdout)
+    before = (home / USER_FILES["codex"]).exists()
+    done = json.loads(invoke("install", "--yes", *ours).stdout)
+    again = json.loads(invoke("install", *ours).stdout)
+    removed = json.loads(invoke("install", "--remove", "--yes", *ours).stdout)
+
+    assert not before
+    assert json.loads(refused.stdout)["error"]["code"] == "HOST_FILE_REFUSED"
+    assert [each["client"] for each in printed["entries"]] == ["codex", "cursor"]
+    assert "mcp_servers" in tomllib.loads(printed["entries"][0]["entry"])
+    file = str(home / USER_FILES["codex"])
+    assert done["changes"][0] == {
+        "client": "codex",
+        "file": file,
+        "changed": True,
+        "deleted": False,
+    }
+    assert [each["changed"] for each in again["changes"]] == [False, False]
+    assert [each["deleted"] for each in removed["changes"]] == [True, True]

@@ -39,7 +39,11 @@ def opened(
     assert process.stdout
     try:
         said = process.stdout.readline()
-        found = re.fullmatch(r"The pages are at (http://127\.0\.0\.1:\d+/) .*\n", said)
+        address = r"(http://127\.0\.0\.1:\d+/)"
+        told = rf"The pages are at {address} .*\n"
+        if "--json" in options:
+            told = rf'{{"url": "{address}"}}\n'
+        found = re.fullmatch(told, said)
         assert found, said
         yield found[1], process
     finally:
@@ -56,6 +60,13 @@ def test_it_says_where_the_pages_are_and_ctrl_c_ends_them(tmp_path: Path) -> Non
 
     assert page.status_code == 200
     assert code == 0
+
+
+def test_programs_get_the_address(tmp_path: Path) -> None:
+    with opened(tmp_path, "--no-browser", "--json") as (url, _):
+        page = httpx.get(url)
+
+    assert page.status_code == 200
 
 
 def test_settings_of_a_server_for_others_do_not_count_here(tmp_path: Path) -> None:

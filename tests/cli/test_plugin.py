@@ -165,3 +165,15 @@ def test_a_plugin_needs_a_folder_and_no_client(
     invoke: Run, arguments: tuple[str, ...]
 ) -> None:
     assert invoke("install", *arguments, "--repo", REPO).returncode == 2
+
+
+def test_programs_get_the_files_and_how_to_use_them(
+    invoke: Run, tmp_path: Path
+) -> None:
+    options = ("--to", str(tmp_path / "plugin"), "--repo", REPO, "--json")
+
+    done = invoke("install", "--plugin", "gemini", *options)
+
+    told = json.loads(done.stdout)
+    assert [Path(file).is_file() for file in told["files"]] == [True] * 4
+    assert told["commands"]

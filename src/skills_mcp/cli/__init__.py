@@ -198,6 +198,7 @@ def tree(**given: Any) -> None:
     type=click.IntRange(min=1),
     help="The maximum size.  [default: catalog.max_bytes]",
 )
+@json_option
 @content_options(log_level="error")
 def catalog(
     *,
@@ -205,13 +206,18 @@ def catalog(
     scope: Scope | None,
     max_entries: int | None,
     max_bytes: int | None,
+    as_json: bool,
     **given: Any,
 ) -> None:
     """Print a list of the skills for a system prompt."""
     from skills_mcp.cli.catalog import CatalogOptions, print_catalog
 
     wanted = CatalogOptions(
-        style=style, scope=scope, max_entries=max_entries, max_bytes=max_bytes
+        style=style,
+        scope=scope,
+        max_entries=max_entries,
+        max_bytes=max_bytes,
+        as_json=as_json,
     )
     application = build_application(**given)
     with readable_errors():
@@ -225,12 +231,13 @@ def catalog(
     default=True,
     help="Open a browser, or only print the address.",
 )
+@json_option
 @content_options(log_level="error")
-def run_open(*, is_shown: bool, **given: Any) -> None:
+def run_open(*, is_shown: bool, as_json: bool, **given: Any) -> None:
     """Look at your skills in a browser, on this machine alone."""
     from skills_mcp.cli.open_pages import open_pages
 
-    open_pages(is_shown=is_shown, **given)
+    open_pages(is_shown=is_shown, as_json=as_json, **given)
 
 
 @program.command()

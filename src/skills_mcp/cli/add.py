@@ -1,14 +1,17 @@
 """`skills-mcp add`: look into an archive, then take the package into a folder."""
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
 from skills_mcp.authoring.intake.offer import OfferedPackage, offered
 from skills_mcp.authoring.intake.shelf import SkillShelf
+from skills_mcp.cli.terminal import print_json, render_problem
 from skills_mcp.errors import PackageNotAddedError
 from skills_mcp.skills.model import printable
 
@@ -26,6 +29,7 @@ class AddOptions:
     restored: str | None
     version: str | None
     listed: str | None
+    as_json: bool
 
 
 def run_add(options: AddOptions) -> None:
@@ -43,30 +47,62 @@ def run_add(options: AddOptions) -> None:
         raise click.UsageError("--version goes with --restore NAME.")
     shelf = SkillShelf(options.target, options.kept)
     if options.listed:
-        for version in shelf.versions(options.listed):
-            click.echo(version)
+        _list(options.listed, shelf, as_json=options.as_json)
         return
     now = datetime.now(UTC)
     if options.restored:
         version = shelf.restore(options.restored, options.version, now)
-        click.echo(f"{options.restored} is {version} again, in {options.target}.")
+        _tell(
+            options,
+            f"{options.restored} is {version} again, in {options.target}.",
+            {"name": options.restored, "version": version},
+        )
         return
     if options.package is not None:
         _add(options, options.package, shelf, now)
 
 
+def _list(name: str, shelf: SkillShelf, *, as_json: bool) -> None:
+    versions = shelf.versions(name)
+    if as_json:
+        print_json({"name": name, "versions": [*versions]})
+        return
+    for version in versions:
+        click.echo(version)
+
+
+def _tell(options: AddOptions, said: str, data: Mapping[str, Any]) -> None:
+    """Print what was done, as a sentence or as an object with the path of the skill."""
+    if options.as_json:
+        print_json({**data, "path": str(options.target / data["name"])})
+    else:
+        click.echo(said)
+
+
 def _add(options: AddOptions, archive: Path, shelf: SkillShelf, now: datetime) -> None:
     with offered(archive) as package:
-        _show(package, options.target)
+        if not options.as_json:
+            _show(package, options.target)
         if not options.is_confirmed:
-            _ask(package.name)
+            _ask(package.name, as_json=options.as_json)
         replaced = shelf.put(package.folder, package.name, now)
-    click.echo(f"{package.name} is in {options.target / package.name}.")
+    said = f"{package.name} is in {options.target / package.name}."
     if replaced:
-        click.echo(
-            f"The version before is kept as {replaced}; to go back: skills-mcp add "
+        said += (
+            f"\nThe version before is kept as {replaced}; to go back: skills-mcp add "
             f"--restore {package.name} --to {options.target}"
         )
+    _tell(options, said, {**_render(package), "kept_version": replaced})
+
+
+def _render(package: OfferedPackage) -> dict[str, Any]:
+    return {
+        "name": package.name,
+        "description": package.description,
+        "sha256": package.digest,
+        "files": [{"file": file, "size_bytes": size} for file, size in package.files],
+        "problems": [render_problem(problem) for problem in package.problems],
+    }
 
 
 def _show(package: OfferedPackage, target: Path) -> None:
@@ -86,7 +122,12 @@ def _show(package: OfferedPackage, target: Path) -> None:
         click.echo(f"It replaces {target / package.name}, which is kept.")
 
 
-def _ask(name: str) -> None:
+def _ask(name: str, *, as_json: bool) -> None:
+    if as_json:
+        raise PackageNotAddedError(
+            "Nothing was added: --json does not ask. Look at the package "
+            "without --json, and call it again with --yes"
+        )
     if not sys.stdin.isatty():
         raise PackageNotAddedError(
             "Nothing was added: there is no terminal to ask at. Look at the list "

@@ -2,11 +2,13 @@
 
 import sys
 from dataclasses import dataclass
+from typing import Any
 
 import click
 
 from skills_mcp.bootstrap import Application
 from skills_mcp.cli.sync import load_snapshot
+from skills_mcp.cli.terminal import print_json
 from skills_mcp.errors import ConfigError
 from skills_mcp.library.catalog import CatalogStyle, SkillCatalog
 from skills_mcp.skills.model import Scope
@@ -20,6 +22,7 @@ class CatalogOptions:
     scope: Scope | None = None
     max_entries: int | None = None
     max_bytes: int | None = None
+    as_json: bool = False
 
 
 def print_catalog(application: Application, wanted: CatalogOptions) -> None:
@@ -40,12 +43,25 @@ def print_catalog(application: Application, wanted: CatalogOptions) -> None:
     text = catalog.text
     max_bytes = wanted.max_bytes or library.config.catalog.max_bytes
     _require_room(len(text.encode("utf-8")), max_bytes)
+    if wanted.as_json:
+        print_json(_render(catalog))
+        return
     # XML may escape what this output cannot carry; it stays the same XML.
     encoding = sys.stdout.encoding or "utf-8"
     shown = text.encode(encoding, "xmlcharrefreplace").decode(encoding)
     click.echo(shown, nl=False)
     if catalog.truncated:
         click.echo(_describe(catalog), err=True)
+
+
+def _render(catalog: SkillCatalog) -> dict[str, Any]:
+    return {
+        "text": catalog.text,
+        "size_bytes": len(catalog.text.encode("utf-8")),
+        "skills": [entry.skill.path for entry in catalog.entries],
+        "total": catalog.total,
+        "truncated": catalog.truncated,
+    }
 
 
 def _require_room(size_bytes: int, max_bytes: int) -> None:

@@ -6,12 +6,14 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import click
 
 from skills_mcp.about import DISTRIBUTION, __version__
 from skills_mcp.bootstrap import Options, build, find_secret
+from skills_mcp.cli.terminal import print_json
 from skills_mcp.errors import ConfigError, HostFileError
 from skills_mcp.hosts.host import HOSTS, Host, find_host
 from skills_mcp.hosts.host_names import HostName, HostScope, PluginHost
@@ -56,6 +58,7 @@ class InstallOptions:
     plugin: PluginHost | None
     folder: Path | None
     is_confirmed: bool
+    as_json: bool
 
 
 def run_install(
@@ -80,7 +83,7 @@ def run_install(
     server = _compose_server(options, environment, wanted)
     files = [_find_file(host, wanted.scope, environment) for host in hosts]
     if wanted.is_printed:
-        _print_snippets(files, wanted.name, server)
+        _print_snippets(files, wanted, server)
         return
     _apply([plan_installation(file, wanted.name, server) for file in files], wanted)
 
@@ -98,11 +101,13 @@ def _write_plugin(
     files = render_plugin(plugin, wanted.plugin)
     may_replace = wanted.is_confirmed
     write_plugin(wanted.folder, wanted.plugin, files, may_replace=may_replace)
-    for name in sorted(files):
-        click.echo(wanted.folder / name)
-    click.echo("To use it:")
-    for command in advise_use(wanted.plugin, wanted.name, wanted.folder):
-        click.echo(f"  {command}")
+    written = [str(wanted.folder / name) for name in sorted(files)]
+    commands = [*advise_use(wanted.plugin, wanted.name, wanted.folder)]
+    if wanted.as_json:
+        print_json({"files": written, "commands": commands})
+        return
+    for line in (*written, "To use it:", *(f"  {command}" for command in commands)):
+        click.echo(line)
 
 
 def find_program() -> tuple[str, ...]:
@@ -208,7 +213,17 @@ def _plan_removals(
     return [plan_removal(file, wanted.name) for file in files]
 
 
-def _print_snippets(files: Sequence[HostFile], name: str, server: Server) -> None:
+def _print_snippets(
+    files: Sequence[HostFile], wanted: InstallOptions, server: Server
+) -> None:
+    name = wanted.name
+    if wanted.as_json:
+        entries = [
+            {**_render(file), "entry": render_snippet(file.host, name, server)}
+            for file in files
+        ]
+        print_json({"name": name, "entries": entries})
+        return
     for file in files:
         click.echo(f"{file.host.title}: add to {file.path}", err=True)
         click.echo(render_snippet(file.host, name, server), nl=file is not files[-1])
@@ -216,21 +231,41 @@ def _print_snippets(files: Sequence[HostFile], name: str, server: Server) -> Non
 
 def _apply(changes: Sequence[HostChange], wanted: InstallOptions) -> None:
     needed = [change for change in changes if change.is_needed]
-    for change in changes:
-        if change not in needed:
-            state = "has no entry" if wanted.is_removed else "has the entry already"
-            click.echo(f"{change.file.host.title}: {change.file.path} {state}.")
-    for change in needed:
-        _show(change)
-    if not needed:
-        return
-    if not wanted.is_confirmed:
-        _ask(needed)
+    if not wanted.as_json:
+        _announce(changes, wanted)
+    if needed and not wanted.is_confirmed:
+        _ask(needed, as_json=wanted.as_json)
     for change in needed:
         change.apply()
-        click.echo(" ".join(_describe(change, wanted)))
-    if not wanted.is_removed:
+        if not wanted.as_json:
+            click.echo(" ".join(_describe(change, wanted)))
+    if wanted.as_json:
+        print_json({"name": wanted.name, "changes": [*map(_render_change, changes)]})
+    elif needed and not wanted.is_removed:
         click.echo("To see whether it works: skills-mcp doctor")
+
+
+def _announce(changes: Sequence[HostChange], wanted: InstallOptions) -> None:
+    """Print which files stay as they are, then what changes in the others."""
+    for change in changes:
+        if not change.is_needed:
+            state = "has no entry" if wanted.is_removed else "has the entry already"
+            click.echo(f"{change.file.host.title}: {change.file.path} {state}.")
+    for change in changes:
+        if change.is_needed:
+            _show(change)
+
+
+def _render(file: HostFile) -> dict[str, Any]:
+    return {"client": file.host.name, "file": str(file.path)}
+
+
+def _render_change(change: HostChange) -> dict[str, Any]:
+    return {
+        **_render(change.file),
+        "changed": change.is_needed,
+        "deleted": change.is_needed and change.after is None,
+    }
 
 
 def _describe(change: HostChange, wanted: InstallOptions) -> Iterator[str]:
@@ -250,7 +285,12 @@ def _show(change: HostChange) -> None:
         click.secho(line, fg=_COLOURS.get(line[:1]))
 
 
-def _ask(changes: Sequence[HostChange]) -> None:
+def _ask(changes: Sequence[HostChange], *, as_json: bool) -> None:
+    if as_json:
+        raise HostFileError(
+            "Nothing was changed: --json does not ask. Look at the entry with --print, "
+            "and call it again with --yes"
+        )
     if not sys.stdin.isatty():
         raise HostFileError(
             "Nothing was changed: there is no terminal to ask at. Look at the lines "

@@ -1,5 +1,6 @@
 """`skills-mcp open`: the pages of local skills, in the browser of this machine."""
 
+import json
 import sys
 import webbrowser
 from collections.abc import Mapping
@@ -38,23 +39,29 @@ _SETTINGS: Mapping[str, object] = {
 }
 
 
-def open_pages(*, is_shown: bool, **given: Any) -> None:
+def open_pages(*, is_shown: bool, as_json: bool, **given: Any) -> None:
     """Serve the pages on this machine until Ctrl-C, and show them in a browser.
 
     Args:
         is_shown: Whether to open a browser.
+        as_json: Whether to print the address as JSON.
         given: The values of `content_options`.
     """
     with readable_errors():
         options, environment = read_options(**given)
         local = replace(options, http=_HTTP, settings=_SETTINGS)
         application = build(local, environment)
-    announce = partial(_announce, is_shown=is_shown and _has_browser(environment))
+    is_shown = is_shown and _has_browser(environment)
+    announce = partial(_announce, is_shown=is_shown, as_json=as_json)
     run_http(application, "skills-mcp open", on_open=announce)
 
 
-def _announce(url: str, *, is_shown: bool) -> None:
-    click.echo(f"The pages are at {url}/ (Ctrl-C ends them)")
+def _announce(url: str, *, is_shown: bool, as_json: bool) -> None:
+    if as_json:
+        # On one line: a program that waits for the address reads no further.
+        click.echo(json.dumps({"url": f"{url}/"}))
+    else:
+        click.echo(f"The pages are at {url}/ (Ctrl-C ends them)")
     if is_shown:
         # Some browsers keep the caller until they are closed.
         Thread(target=webbrowser.open, args=(f"{url}/",), daemon=True).start()

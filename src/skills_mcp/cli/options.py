@@ -291,6 +291,7 @@ def add_options(command: Command) -> Command:
             metavar="VERSION",
             help="The version to restore.  [default: the newest]",
         ),
+        json_option,
     )
     for option in reversed(options):
         command = option(command)
@@ -349,6 +350,7 @@ def install_options(command: Command) -> Command:
         ),
         *_PLUGIN_OPTIONS,
         click.option("--yes", "is_confirmed", is_flag=True, help="Do not ask."),
+        json_option,
     )
     for option in reversed(options):
         command = option(command)

@@ -175,5 +175,5 @@ def test_programs_get_the_files_and_how_to_use_them(
     done = invoke("install", "--plugin", "gemini", *options)
 
     told = json.loads(done.stdout)
-    assert [Path(file).is_file() for file in told["files"]] == [True] * 4
+    assert [Path(file).is_file() for file in told["files"]] == [True] * 3
     assert told["commands"]

@@ -85,7 +85,9 @@ def test_programs_get_one_object(invoke: Run) -> None:
     done = invoke("validate", "--json", "skills", "skills/good/SKILL.md")
 
     data = json.loads(done.stdout)
-    assert list(data) == ["problems", "skills", "errors", "warnings"]
+    keys = ["problems", "skills", "errors", "warnings", "rules", "known", "gone"]
+    assert list(data) == keys
+    assert data["rules"] == {"unknown-key": 1, "link-broken": 1}
     assert (data["skills"], data["errors"], data["warnings"]) == (2, 1, 1)
     first, _ = data["problems"]
     assert list(first) == ["file", "line", "rule", "level", "reason", "hint"]
@@ -120,8 +122,8 @@ def test_nothing_of_mcp_or_the_network_is_loaded(tmp_path: Path) -> None:
     code = """
 import sys
 from pathlib import Path
-from skills_mcp.cli.validate import print_validation
-print_validation([Path(sys.argv[1])], as_json=True, strict=False)
+from skills_mcp.cli.validate import ValidateOptions, print_validation
+print_validation(ValidateOptions(paths=(Path(sys.argv[1]),)))
 print(sorted({"mcp", "httpx", "git"} & set(sys.modules)))
 """
 

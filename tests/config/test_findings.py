@@ -16,7 +16,7 @@ SECTIONS = (
     "access, analytics, assets, catalog, commands, discover, embedding, events, "
     "files, http, limits, matching, refresh, responses, scripts, search, sources, "
     "sync, toolsets, "
-    "trust_content_config, upload, visibility, web"
+    "trust_content_config, upload, validation, visibility, web"
 )
 
 

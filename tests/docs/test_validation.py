@@ -3,10 +3,12 @@
 import ast
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from skills_mcp.authoring.validation import (
     LEVELS,
+    RULES,
     markdown,
     served_skill,
 )
@@ -78,6 +80,15 @@ def test_every_rule_is_documented_once_and_no_other() -> None:
 
     assert sorted(documented) == sorted({*LEVELS, *rules_of_the_reader()})
     assert all(all(row.values()) for row in rows())
+
+
+def test_every_rule_of_the_reader_can_be_chosen() -> None:
+    patterns = {rule.replace("…", "*") for rule in rules_of_the_reader()}
+
+    for pattern in patterns:
+        assert any(fnmatchcase(rule, pattern) for rule in RULES), pattern
+    for rule in RULES - LEVELS.keys():
+        assert any(fnmatchcase(rule, pattern) for pattern in patterns), rule
 
 
 def test_levels_are_those_of_the_program() -> None:

@@ -33,6 +33,7 @@ from skills_mcp.cli.options import (
     readable_errors,
     report_options,
     tree_options,
+    validate_options,
 )
 from skills_mcp.cli.verb import VerbGroup
 from skills_mcp.config import TOOLSETS
@@ -304,24 +305,18 @@ def rollback(
 
 
 @program.command()
-@click.argument(
-    "paths",
-    metavar="PATHS...",
-    nargs=-1,
-    required=True,
-    type=click.Path(exists=True, path_type=Path),
-)
-@json_option
-@click.option("--strict", is_flag=True, help="Fail on warnings, too.")
-def validate(*, paths: tuple[Path, ...], as_json: bool, strict: bool) -> None:
+@validate_options
+def validate(*, as_json: bool, **given: Any) -> None:
     """Check skills before they are merged.
 
     PATHS are content repositories, folders of skills, packages or single files.
     """
-    from skills_mcp.cli.validate import print_validation
+    from skills_mcp.cli.validate import ValidateOptions, print_validation
 
+    if as_json:
+        given["report_format"] = "json"
     with readable_errors():
-        sys.exit(print_validation(paths, as_json=as_json, strict=strict))
+        sys.exit(print_validation(ValidateOptions(**given)))
 
 
 @program.command()

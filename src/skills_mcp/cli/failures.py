@@ -1,6 +1,7 @@
 """What is printed when a command fails: a line for people, an object for programs."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -32,8 +33,14 @@ def print_failure_object(code: str, message: str, **more: Any) -> None:
         more: What else the object holds, beside `error`.
     """
     context = click.get_current_context(silent=True)
-    if context is None or "--json" not in recall_words(context):
+    if context is None or not _is_json_wanted(recall_words(context)):
         return
     from skills_mcp.cli.terminal import print_json
 
     print_json({"error": {"code": code, "message": message}, **more})
+
+
+def _is_json_wanted(words: Sequence[str]) -> bool:
+    pairs = pairwise(words)
+    is_long = "--format=json" in words or ("--format", "json") in pairs
+    return is_long or "--json" in words

@@ -357,6 +357,64 @@ def install_options(command: Command) -> Command:
     return command
 
 
+_RULE_OPTIONS = (
+    click.option(
+        "--select",
+        metavar="RULES",
+        multiple=True,
+        help="Report only these rules, with commas between them; link-* stands for "
+        "all that begin so.",
+    ),
+    click.option(
+        "--ignore",
+        metavar="RULES",
+        multiple=True,
+        help="Do not report these rules.",
+    ),
+    click.option(
+        "--baseline",
+        metavar="FILE",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Do not report the findings that this file knows.",
+    ),
+    click.option(
+        "--write-baseline",
+        "is_baseline_written",
+        is_flag=True,
+        help="Write all findings to the baseline.",
+    ),
+)
+"""Of `validate`: which findings are reported."""
+
+
+def validate_options(command: Command) -> Command:
+    """Add what only `validate` has."""
+    options = (
+        click.argument(
+            "paths",
+            nargs=-1,
+            required=True,
+            type=click.Path(exists=True, path_type=Path),
+        ),
+        *_RULE_OPTIONS,
+        click.option(
+            "--format",
+            "report_format",
+            type=click.Choice(["text", "json", "sarif", "github", "junit"]),
+            default="text",
+            show_default=True,
+            help="For people, programs, code scanning, annotations or test reports.",
+        ),
+        click.option("--json", "as_json", is_flag=True, help="As --format json."),
+        click.option(
+            "--strict", "is_strict", is_flag=True, help="Fail on warnings, too."
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def prompt_test_options(command: Command) -> Command:
     """Add what only `test` has."""
     options = (

@@ -1,78 +1,271 @@
 """`skills-mcp validate`: what an author should repair, one finding per line."""
 
-import os
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import click
 from rich.console import Console
 from rich.text import Text
 
-from skills_mcp.authoring.validation import Validation, validate
+from skills_mcp.authoring.validation import (
+    RuleChoice,
+    UnknownRuleError,
+    Validation,
+    choose_rules,
+    validate,
+)
+from skills_mcp.authoring.validation.baseline import (
+    BaselineError,
+    Comparison,
+    KnownFinding,
+    compare_with,
+    find_file,
+    load_baseline,
+    write_baseline,
+)
+from skills_mcp.cli.finding_formats import (
+    render_github,
+    render_junit,
+    render_sarif,
+    shown_message,
+    shown_path,
+)
 from skills_mcp.cli.terminal import print_json, render_problem, showing_progress
-from skills_mcp.skills.model import Problem
+from skills_mcp.skills.model import Problem, printable
 
 _STYLES = {"error": "bold red", "warning": "yellow"}
 
+_SCREEN = 20
+"""Findings that are read one by one; of more, a summary says where to begin."""
 
-def print_validation(paths: Sequence[Path], *, as_json: bool, strict: bool) -> int:
+ReportFormat = Literal["text", "json", "sarif", "github", "junit"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidateOptions:
+    """What to check, which findings count, and how they are printed."""
+
+    paths: tuple[Path, ...]
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    baseline: Path | None = None
+    is_baseline_written: bool = False
+    is_strict: bool = False
+    report_format: ReportFormat = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    """What is printed: the findings that count, and those that are known."""
+
+    found: Validation
+    comparison: Comparison
+    baseline: Path | None
+
+    @property
+    def new(self) -> tuple[Problem, ...]:
+        return self.comparison.new
+
+    def count(self, level: str) -> int:
+        return sum(problem.level == level for problem in self.new)
+
+
+def print_validation(options: ValidateOptions) -> int:
     """Check the paths, print the findings to standard output, return the exit code.
 
-    Args:
-        paths: Files and folders that exist.
-        as_json: Whether to print one object instead of lines.
-        strict: Whether warnings fail, too.
+    Raises:
+        ConfigError: The settings of the content name a rule that does not exist.
+        UsageError: A rule does not exist, or the baseline cannot be used.
     """
+    choice = _choose(options)
     with showing_progress("Checking") as on_progress:
-        validation = validate(*paths, on_progress=on_progress)
-    if as_json:
-        print_json(_to_json(validation))
-    else:
-        _print_lines(validation)
-    is_wrong = validation.problems if strict else validation.error_count
+        validation = validate(*options.paths, choice=choice, on_progress=on_progress)
+    baseline = _find_baseline(options, validation)
+    if options.is_baseline_written:
+        _write(_require(baseline), validation, choice)
+        return 0
+    report = _Report(validation, _compare(baseline, validation, choice), baseline)
+    _print(report, options)
+    is_wrong = report.new if options.is_strict else report.count("error")
     return 1 if is_wrong else 0
 
 
-def _print_lines(validation: Validation) -> None:
-    console = Console(highlight=False, markup=False, emoji=False)
-    for problem in validation.problems:
+def _choose(options: ValidateOptions) -> RuleChoice:
+    try:
+        return choose_rules(_split(options.select), _split(options.ignore))
+    except UnknownRuleError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _split(given: Iterable[str]) -> Iterator[str]:
+    """Iterate over names that are separated by commas, or given one by one."""
+    for text in given:
+        yield from filter(None, map(str.strip, text.split(",")))
+
+
+def _find_baseline(options: ValidateOptions, validation: Validation) -> Path | None:
+    if options.baseline:
+        return options.baseline
+    if len(validation.baselines) > 1:
+        names = " and ".join(map(str, validation.baselines))
+        raise click.UsageError(
+            f"The paths have several baselines, {names}: check one tree after the "
+            "other, or name one with --baseline."
+        )
+    return next(iter(validation.baselines), None)
+
+
+def _require(baseline: Path | None) -> Path:
+    if baseline is None:
+        raise click.UsageError(
+            "--write-baseline needs a file: --baseline skills-baseline.json"
+        )
+    return baseline
+
+
+def _write(baseline: Path, validation: Validation, choice: RuleChoice) -> None:
+    """Write what is known from now on; what was not checked stays as it is."""
+    old = _load(baseline) if baseline.exists() else ()
+    kept = [e for e in old if not _is_checked(baseline, e, validation, choice)]
+    try:
+        count = write_baseline(baseline, kept, validation.problems)
+    except OSError as error:
+        reason = error.strerror or "an error of the disk"
+        raise click.UsageError(f"{baseline} cannot be written: {reason}.") from error
+    noun = "finding" if count == 1 else "findings"
+    click.echo(f"Wrote {count} known {noun} to {shown_path(str(baseline.absolute()))}")
+
+
+def _compare(
+    baseline: Path | None, validation: Validation, choice: RuleChoice
+) -> Comparison:
+    if baseline is None:
+        return Comparison(validation.problems, 0, ())
+    known = [
+        entry
+        for entry in _load(baseline)
+        if _is_checked(baseline, entry, validation, choice)
+    ]
+    return compare_with(baseline, known, validation.problems)
+
+
+def _load(baseline: Path) -> tuple[KnownFinding, ...]:
+    try:
+        return load_baseline(baseline)
+    except BaselineError as error:
+        raise click.UsageError(f"{error}.") from error
+
+
+def _is_checked(
+    baseline: Path, entry: KnownFinding, validation: Validation, choice: RuleChoice
+) -> bool:
+    file = find_file(baseline, entry)
+    return choice.takes(entry.rule) and validation.focus.covers(file)
+
+
+def _print(report: _Report, options: ValidateOptions) -> None:
+    match options.report_format:
+        case "json":
+            print_json(_to_json(report))
+        case "sarif":
+            print_json(render_sarif(report.new))
+        case "junit":
+            click.echo(render_junit(report.new, is_strict=options.is_strict))
+        case "github":
+            for line in render_github(report.new):
+                click.echo(line)
+            _print_end(report)
+        case "text":
+            _print_lines(report)
+
+
+def _print_lines(report: _Report) -> None:
+    console = _open_console()
+    for problem in report.new:
         # A line that is wrapped cannot be clicked or searched.
         console.print(_render(problem), soft_wrap=True)
-    console.print(_summarise(validation), soft_wrap=True)
+    _print_end(report)
+
+
+def _print_end(report: _Report) -> None:
+    console = _open_console()
+    for line in (*_tell_gone(report), *_tabulate_rules(report)):
+        console.print(line, soft_wrap=True)
+    console.print(_summarise(report), soft_wrap=True)
+
+
+def _open_console() -> Console:
+    return Console(highlight=False, markup=False, emoji=False)
 
 
 def _render(problem: Problem) -> Text:
-    hint = problem.hint[:1].upper() + problem.hint[1:]
     return Text.assemble(
-        f"{_shown(problem.file)}:{problem.line}: ",
+        f"{shown_path(problem.file)}:{problem.line}: ",
         (f"{problem.level}[{problem.rule}]", _STYLES[problem.level]),
-        f" {problem.reason}. {hint}",
+        f" {shown_message(problem)}",
     )
 
 
-def _summarise(validation: Validation) -> str:
+def _tell_gone(report: _Report) -> Iterator[str]:
+    """Say which known findings are repaired, so that they do not come back unseen."""
+    gone = report.comparison.gone
+    if not gone or report.baseline is None:
+        return
+    for entry in gone[:_SCREEN]:
+        yield printable(f"{entry.file}: repaired[{entry.rule}] {entry.reason}")
+    if len(gone) > _SCREEN:
+        yield f"and {len(gone) - _SCREEN} more"
+    name = report.baseline.name
+    if len(gone) == 1:
+        yield f"1 entry of {name} no longer occurs: take it out with --write-baseline"
+        return
+    yield (
+        f"{len(gone)} entries of {name} no longer occur: take them out with "
+        "--write-baseline"
+    )
+
+
+def _tabulate_rules(report: _Report) -> Iterator[str]:
+    if len(report.new) <= _SCREEN:
+        return
+    counts = Counter((problem.rule, problem.level) for problem in report.new)
+    width = len(str(max(counts.values())))
+    yield "By rule:"
+    for (rule, level), count in counts.most_common():
+        yield f"  {count:>{width}}  {level:7}  {rule}"
+    if report.baseline is None:
+        yield (
+            "To see only new findings from now on, write these to a file: add "
+            "--baseline skills-baseline.json --write-baseline"
+        )
+
+
+def _summarise(report: _Report) -> str:
     counts = (
-        (validation.skill_count, "skill"),
-        (validation.error_count, "error"),
-        (validation.warning_count, "warning"),
+        _count(report.found.skill_count, "skill", "skills"),
+        _count(report.count("error"), "error", "errors"),
+        _count(report.count("warning"), "warning", "warnings"),
     )
-    return ", ".join(f"{n} {noun}{'' if n == 1 else 's'}" for n, noun in counts)
+    known = (f"{report.comparison.known_count} known",) if report.baseline else ()
+    return ", ".join((*counts, *known))
 
 
-def _to_json(validation: Validation) -> dict[str, Any]:
-    shown = (replace(p, file=_shown(p.file)) for p in validation.problems)
+def _count(number: int, singular: str, plural: str) -> str:
+    return f"{number} {singular if number == 1 else plural}"
+
+
+def _to_json(report: _Report) -> dict[str, Any]:
+    shown = (replace(p, file=shown_path(p.file)) for p in report.new)
+    rules = Counter(problem.rule for problem in report.new)
     return {
         "problems": [render_problem(problem) for problem in shown],
-        "skills": validation.skill_count,
-        "errors": validation.error_count,
-        "warnings": validation.warning_count,
+        "skills": report.found.skill_count,
+        "errors": report.count("error"),
+        "warnings": report.count("warning"),
+        "rules": dict(rules.most_common()),
+        "known": report.comparison.known_count,
+        "gone": [entry._asdict() for entry in report.comparison.gone],
     }
-
-
-def _shown(file: str) -> str:
-    """Return a path relative to the working directory, if the file is below it."""
-    try:
-        return os.fspath(Path(file).relative_to(Path.cwd()))
-    except (ValueError, OSError):
-        return file  # elsewhere: a long row of .. is harder to read

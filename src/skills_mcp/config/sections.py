@@ -466,6 +466,23 @@ class Visibility(Section):  # 000 §8.3, 002 §8.1
     )
 
 
+class ValidationRules(Section):
+    """What `skills-mcp validate` reports."""
+
+    select: tuple[Name, ...] = Field(
+        default=(),
+        description="Rules, or patterns of them; if set, only these are reported.",
+    )
+    ignore: tuple[Name, ...] = Field(
+        default=(), description="Rules, or patterns of them, that are not reported."
+    )
+    baseline: Subfolder = Field(
+        default="",
+        description="A file with known findings, relative to this one; these are "
+        "not reported.",
+    )
+
+
 class Catalog(Section):  # 002 §6.1
     """How long the list of skills for a system prompt may be."""
 
@@ -792,6 +809,7 @@ class Config(Section):
     search: Search = Search.model_construct()
     embedding: Embedding = Embedding.model_construct()
     catalog: Catalog = Catalog.model_construct()
+    validation: ValidationRules = ValidationRules.model_construct()
     toolsets: tuple[Toolset, ...] = Field(
         default=("core",),
         min_length=1,

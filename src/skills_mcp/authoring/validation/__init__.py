@@ -1,6 +1,19 @@
 """What an author should repair before a skill is served."""
 
-from skills_mcp.authoring.validation.rules import LEVELS
+from skills_mcp.authoring.validation.rule_choice import (
+    RuleChoice,
+    UnknownRuleError,
+    choose_rules,
+)
+from skills_mcp.authoring.validation.rules import LEVELS, RULES
 from skills_mcp.authoring.validation.validator import Validation, validate
 
-__all__ = ["LEVELS", "Validation", "validate"]
+__all__ = [
+    "LEVELS",
+    "RULES",
+    "RuleChoice",
+    "UnknownRuleError",
+    "Validation",
+    "choose_rules",
+    "validate",
+]

@@ -55,6 +55,22 @@ LEVELS: Mapping[str, Literal["error", "warning"]] = MappingProxyType(
     }
 )
 
+RULES = frozenset(
+    {
+        *LEVELS,
+        *("config", "depth", "execution", "file-missing", "file-name", "file-outside"),
+        *("file-size", "folder-name", "hidden-skill", "installed-folder", "keywords"),
+        *("keyword-unmatchable", "limit", "link", "manifest", "name-collision"),
+        *("no-keywords", "outside-homes", "outside-markdown", "outside-unread"),
+        *("plain-markdown", "plugin-not-picked", "plugin-unknown", "priority-type"),
+        *("resource-folder", "same-path", "subfolder", "submodule", "unreadable"),
+        *("visibility", "assets-entry", "assets-type", "scripts-entry", "scripts-type"),
+        *("args-entry", "args-type", "required-type", "inherit-type", "entry-type"),
+        *("examples-entry", "examples-type", "alwaysApply-type"),
+    }
+)
+"""Every rule: those above, and those of the reader, which sets their levels itself."""
+
 _SHOWN = 3
 
 

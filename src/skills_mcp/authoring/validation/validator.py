@@ -15,6 +15,11 @@ from skills_mcp.authoring.validation.markdown import (
     read_text,
 )
 from skills_mcp.authoring.validation.package_standard import check_package
+from skills_mcp.authoring.validation.rule_choice import (
+    EVERY_RULE,
+    RuleChoice,
+    UnknownRuleError,
+)
 from skills_mcp.authoring.validation.rules import RuleFinding
 from skills_mcp.authoring.validation.served_skill import ServedSkillChecker
 from skills_mcp.authoring.validation.skill_tree import (
@@ -27,12 +32,14 @@ from skills_mcp.authoring.validation.skill_tree import (
 )
 from skills_mcp.authoring.validation.strict_reading import parse_strictly
 from skills_mcp.authoring.validation.unsafe_text import check_body, check_text
+from skills_mcp.errors import ConfigError
 from skills_mcp.skills.index import INDEX
 from skills_mcp.skills.model import Problem
 from skills_mcp.skills.package import classify
 from skills_mcp.skills.walk import Package
 
 _MARKDOWN = ".md"
+_SETTINGS = "config.yaml"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +50,10 @@ class Validation:
     """In the order of files and lines; `file` is an absolute path."""
     skill_count: int
     """How many of the skills in the paths are served."""
+    focus: Focus
+    """The files and folders that were checked."""
+    baselines: tuple[Path, ...] = ()
+    """The files of known findings that the settings of the content name."""
 
     @property
     def error_count(self) -> int:
@@ -55,7 +66,11 @@ class Validation:
         return len(self.problems) - self.error_count
 
 
-def validate(*paths: Path, on_progress: OnProgress = ignore_progress) -> Validation:
+def validate(
+    *paths: Path,
+    choice: RuleChoice = EVERY_RULE,
+    on_progress: OnProgress = ignore_progress,
+) -> Validation:
     """Check content repositories, folders of skills, packages, or single files.
 
     Every path is checked with the tree around it, because the tree decides which tasks
@@ -64,21 +79,48 @@ def validate(*paths: Path, on_progress: OnProgress = ignore_progress) -> Validat
 
     Args:
         paths: They have to exist.
+        choice: The rules that count, on top of what the content's settings say.
         on_progress: Called before each skill.
+
+    Raises:
+        ConfigError: The settings of the content name a rule that does not exist.
     """
     targets: dict[tuple[Path, str], list[Path]] = defaultdict(list)
     for target in map(find_target, paths):
         targets[target.top, target.subfolder].append(target.focus)
     problems: set[Problem] = set()
     served: set[Path] = set()
+    baselines: dict[Path, None] = {}
     for (top, subfolder), asked in targets.items():
         tree = load_tree(top, subfolder)
+        chosen = _choose(tree, choice)
         skills = _select(tree, asked)
-        problems.update(_check_tree(tree, skills, Focus(asked), on_progress))
-        problems.update(_find_folders_without_skills(skills, asked))
+        found = [*_check_tree(tree, skills, Focus(asked), on_progress)]
+        found += _find_folders_without_skills(skills, asked)
+        problems.update(problem for problem in found if chosen.takes(problem.rule))
         served.update(skill.file for skill in skills if skill.served)
+        named = tree.snapshot.config.validation.baseline
+        baselines |= {_find_settings(tree).parent / named: None} if named else {}
     ordered = sorted(problems, key=lambda p: (p.file, p.line, p.rule, p.reason))
-    return Validation(tuple(ordered), len(served))
+    focus = Focus(path for asked in targets.values() for path in asked)
+    return Validation(tuple(ordered), len(served), focus, tuple(baselines))
+
+
+def _choose(tree: SkillTree, choice: RuleChoice) -> RuleChoice:
+    """Return the rules that count for a tree: the settings say it, and the author."""
+    settings = tree.snapshot.config.validation
+    try:
+        return choice.within(settings.select, settings.ignore)
+    except UnknownRuleError as error:
+        where = f"{_find_settings(tree)}: validation"
+        raise ConfigError(f"{where}: {error}") from error
+
+
+def _find_settings(tree: SkillTree) -> Path:
+    """Return the settings of the content: beside the skills, or at the top."""
+    folders = (*(home.directory for home in tree.homes[:1]), tree.top)
+    places = [folder / _SETTINGS for folder in folders]
+    return next((place for place in places if place.is_file()), places[-1])
 
 
 def _select(tree: SkillTree, asked: Iterable[Path]) -> list[AuthoredSkill]:

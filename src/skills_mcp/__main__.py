@@ -14,18 +14,22 @@ _INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
 
 def main() -> None:
     """Run the program and leave with its exit code."""
-    is_hook = sys.argv[1:2] == [_HOOK]
+    try:
+        _run(is_hook=sys.argv[1:2] == [_HOOK])
+    except KeyboardInterrupt:  # before a command has begun, which says what it was
+        raise SystemExit(_INTERRUPTED) from None
+
+
+def _run(*, is_hook: bool) -> None:
     if is_hook:
         from skills_mcp.hosts.prompt_hook import answer_hook
 
         if answer_hook(sys.argv[2:], os.environ):
             return
-    try:
-        from skills_mcp.cli import main as run
+    from skills_mcp.cli import main as run
 
+    try:
         run()
-    except KeyboardInterrupt:  # before the first command has begun
-        raise SystemExit(_INTERRUPTED) from None
     except SystemExit as ended:
         if is_hook and ended.code == _BLOCKING:
             raise SystemExit(1) from ended

@@ -1,7 +1,9 @@
 """What the program says about itself, and about commands that do not exist."""
 
 import json
+import re
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ from skills_mcp.cli import program
 from skills_mcp.cli.examples import FIRST_EXAMPLES, SECTIONS
 from skills_mcp.cli.verb import _MEANT
 from tests.cli.conftest import Run
+from tests.docs.pages import DOCS, codes, section
 from tests.support import SKILLS_CONTENT
 
 every_command = pytest.mark.parametrize("command", sorted(program.commands))
@@ -52,6 +55,17 @@ def test_a_command_shows_examples_that_its_options_allow(
 @pytest.mark.parametrize("line", FIRST_EXAMPLES)
 def test_the_first_examples_can_be_typed(line: str) -> None:
     _parse(line)
+
+
+def test_the_paths_of_the_first_page_can_be_typed() -> None:
+    paths = section(DOCS / "index.md", "## Your path in five steps")
+    lines = [each for each in codes(paths) if each.startswith("skills-mcp ")]
+    steps = re.findall(r"^### |^(\d)\. ", paths, re.MULTILINE)
+
+    assert lines
+    for line in lines:
+        _parse(line)
+    assert steps == ["", "1", "2", "3", "4", "5"] * 5
 
 
 def _parse(line: str) -> None:
@@ -207,6 +221,40 @@ def test_an_interrupt_while_the_program_is_loaded_prints_nothing(
     done = run("tree", PYTHONPATH=str(tmp_path))
 
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a signal of POSIX")
+def test_an_interrupt_of_a_hook_that_waits_prints_nothing() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-X", "importtime", "-m", "skills_mcp", "hook", "claude-code"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr
+        while "skills_mcp.hosts.prompt_hook" not in process.stderr.readline():
+            pass  # the last import before it reads
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+
+    assert process.returncode == 130
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    "arguments", [("tree",), ("explain", "x"), ("catalog",), ("install", "--print")]
+)
+def test_a_mistyped_variable_is_answered_with_the_right_one(
+    invoke: Run, arguments: tuple[str, ...]
+) -> None:
+    wrong = {"SKILLS_MCP_LOGLEVEL": "debug", "SKILL_REPO": "https://git.invalid/x.git"}
+
+    done = invoke(*arguments, **wrong)
+    hook = invoke("hook", "claude-code", **wrong)
+
+    assert "LOGLEVEL is not read. Did you mean SKILLS_MCP_LOG_LEVEL?" in done.stderr
+    assert "SKILL_REPO is not read. Did you mean SKILLS_REPO?" in done.stderr
+    assert hook.stderr == ""
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell of POSIX")

@@ -21,6 +21,7 @@ from skills_mcp.bootstrap import (
 from skills_mcp.cli.failures import print_failure_object
 from skills_mcp.cli.logs import LEVELS, configure_logging, shared_level
 from skills_mcp.cli.verb import GENERAL, OVER_HTTP, WHERE, SectionOption
+from skills_mcp.config.unknown_variables import find_unknown_variables
 from skills_mcp.config.values import AlgorithmSetting
 from skills_mcp.errors import (
     ConfigError,
@@ -544,6 +545,7 @@ def read_options(*, log_level: str, **given: Any) -> tuple[Options, Mapping[str,
     for name in _TAKEN:
         os.environ.pop(name, None)
     if not _is_given("log_level"):
+        _warn_of_variables(environment)
         log_level = shared_level(environment) or log_level
     keys = (environment.get(name) for name in ("OPENAI_API_KEY", "GEMINI_API_KEY"))
     secrets = (environment.get("GITHUB_TOKEN"), find_secret(given["repo"]), *keys)
@@ -556,6 +558,8 @@ def read_options(*, log_level: str, **given: Any) -> tuple[Options, Mapping[str,
     typed = {name: value for name, value in http.items() if value is not None}
     return Options(selection=selection, http=typed, **given), environment
 
+
+_TELLING = ("doctor", "hook", "serve", "status")
 
 _SELECTION = ("subfolder", "plugins", "everywhere")
 
@@ -572,6 +576,18 @@ def _parse_selection(*, subfolder: str, plugins: str, everywhere: bool) -> Selec
     names = (name.strip() for name in plugins.split(","))
     picked = tuple(name for name in names if name)
     return Selection("/".join(parts) or folder, everywhere, picked)
+
+
+def _warn_of_variables(environment: Mapping[str, str]) -> None:
+    """Print what a mistyped variable was probably meant to be.
+
+    The log has it, too, which most commands do not show; the others tell by themselves,
+    and a hook prints nothing.
+    """
+    if click.get_current_context().info_name in _TELLING:
+        return
+    for unknown in find_unknown_variables(environment):
+        click.echo(f"skills-mcp: {unknown}", err=True)
 
 
 def _is_given(name: str) -> bool:

@@ -41,7 +41,8 @@ def print_paged(shown: Sequence[RenderableType], *, is_paged: bool) -> None:
             )
     text = captured.get()
     if is_paged and console.is_terminal and text.count("\n") >= console.height:
-        click.echo_via_pager(text, color=not console.no_color)
+        # None: Click asks `less` to show colours, unless LESS says something else.
+        click.echo_via_pager(text, color=False if console.no_color else None)
     else:
         console.out(text, end="")
 

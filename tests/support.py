@@ -33,8 +33,7 @@ from skills_mcp.content.source import (
 from skills_mcp.library.runs import Runs
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.scripts.audit import AuditFile
-from skills_mcp.scripts.execution import SandboxName
-from skills_mcp.scripts.sandbox import HOLDING
+from skills_mcp.scripts.execution import HOLDING, SandboxName
 from skills_mcp.scripts.script_environment import ScriptEnvironment
 from skills_mcp.scripts.script_runner import ScriptRunner
 from skills_mcp.skills.model import Skill, SkillPath

@@ -99,13 +99,25 @@ def _environment(_: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     yield {}, has_secret
 
 
-@attempt("Secrets", "Read the environment of another process", _READ)
+@attempt(
+    "Secrets",
+    "Read the environment of another process",
+    "import ctypes, sys\n"
+    "if sys.platform == 'linux':\n"
+    "    print(open(f\"/proc/{a('pid')}/environ\").read())\n"
+    "else:\n"
+    "    size = ctypes.c_size_t(1 << 20)\n"
+    "    kept = ctypes.create_string_buffer(size.value)\n"
+    "    name = (ctypes.c_int * 3)(1, 49, int(a('pid')))  # KERN_PROCARGS2\n"
+    "    ctypes.CDLL(None).sysctl(name, 3, kept, ctypes.byref(size), None, 0)\n"
+    "    print(kept.raw[:size.value])",
+)
 def _environment_of_others(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     with victim(stage) as pid:
-        yield {"path": f"/proc/{pid}/environ"}, has_secret
+        yield {"pid": str(pid)}, has_secret
 
 
-@attempt("Secrets", "Read the command line of another process", _READ)
+@attempt("Secrets", "Read the command line of another process", _READ, system="linux")
 def _command_lines(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     with victim(stage) as pid:
         yield {"path": f"/proc/{pid}/cmdline"}, has_secret
@@ -148,7 +160,18 @@ def _root_of_others(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
         yield {"path": str(key), "pid": str(pid)}, has_secret
 
 
-@attempt("Secrets", "Read `/etc/shadow`", _READ)
+@attempt(
+    "Secrets",
+    "Read that key by way of `/System/Volumes/Data`",
+    _READ.replace("a('path')", "'/System/Volumes/Data' + a('path')"),
+    system="darwin",
+)
+def _data_volume(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
+    key = plant(stage.home / ".ssh/id_volume")
+    yield {"path": str(key.resolve())}, has_secret
+
+
+@attempt("Secrets", "Read `/etc/shadow`", _READ, system="linux")
 def _shadow(_: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     yield {"path": "/etc/shadow"}, lambda printed: "root:" in printed
 
@@ -447,6 +470,7 @@ def _kill(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     "p = ctypes.CDLL(None).ptrace\n"
     "p.argtypes = [ctypes.c_long] * 4\n"
     "p(0x4206, int(a('pid')), 0, 0x100000)",  # seize it, and kill it when we end
+    system="linux",
 )
 def _trace(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     with victim(stage) as pid:
@@ -485,7 +509,33 @@ def _loader(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     yield {"path": str(program)}, lambda printed: printed == "made\n"
 
 
-@attempt("Processes", "Write to where another process writes", _WRITE)
+@attempt(
+    "Processes",
+    "Have launchd start a program, outside of every sandbox",
+    "import subprocess\n"
+    "submit = ['/bin/launchctl', 'submit', '-l', a('mark'), '--']\n"
+    "subprocess.run([*submit, '/usr/bin/touch', a('path')])",
+    system="darwin",
+)
+def _launchd(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
+    label, file = MARKER + uuid.uuid4().hex, stage.folder / "started"
+    try:
+        yield {"path": str(file), "mark": label}, lambda _: _appears(file)
+    finally:
+        remove = ["/bin/launchctl", "remove", label]
+        subprocess.run(remove, check=False, capture_output=True)
+
+
+def _appears(file: Path) -> bool:
+    """Whether a file is there, or is about to be."""
+    for _ in range(40):
+        if file.exists():
+            return True
+        threading.Event().wait(0.05)
+    return False
+
+
+@attempt("Processes", "Write to where another process writes", _WRITE, system="linux")
 def _output_of_others(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     with victim(stage) as pid:
         said = stage.folder / "victim"
@@ -571,6 +621,7 @@ def _is_made(_: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     "os.makedirs(h + b'/m', exist_ok=True)\n"
     + _SAY.format(call="c.mount(b'none', h + b'/m', b'tmpfs', 0, None)")
     + "\nc.umount(h + b'/m')",
+    system="linux",
 )
 def _mount(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     yield from _is_made(stage)
@@ -581,6 +632,7 @@ def _mount(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     "Make a device that is the disk",
     "import stat\nos.mknod(os.environ['HOME'] + '/d', stat.S_IFBLK | 0o600, 0x800)\n"
     "print('made')",
+    system="linux",
 )
 def _make_device(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     yield from _is_made(stage)
@@ -590,6 +642,7 @@ def _make_device(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     "Kernel",
     "Make a user namespace, in which it is root",
     _LIBC + _SAY.format(call="c.unshare(0x10000000)"),
+    system="linux",
 )
 def _user_namespace(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     yield from _is_made(stage)
@@ -724,9 +777,17 @@ def listening(
 
 def find_processes(mark: str) -> list[int]:
     """Return the processes with this mark in their command lines."""
+    if sys.platform != "linux":
+        return _list_processes(mark)
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if mark.encode() in (folder / "cmdline").read_bytes():
                 found.append(int(folder.name))
     return found
+
+
+def _list_processes(mark: str) -> list[int]:
+    listing = ["/bin/ps", "-A", "-o", "pid=", "-o", "args="]
+    listed = subprocess.run(listing, check=True, capture_output=True, text=True).stdout
+    return [int(line.split()[0]) for line in listed.splitlines() if mark in line]

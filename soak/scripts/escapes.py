@@ -23,13 +23,21 @@ from tests.support import open_library, write, write_skill
 TIERS: dict[str, tuple[SandboxName, ...]] = {
     "bubblewrap": ("bubblewrap",),
     "landlock": ("landlock",),
+    "seatbelt": ("seatbelt",),
     "limits": (),
 }
 """The tiers to offer so that this one is the strongest."""
 
+_SYSTEMS = {"bubblewrap": "linux", "landlock": "linux", "seatbelt": "darwin"}
+"""The only system that has a tier."""
+
+OF_MACOS = frozenset({"live-on", "kill-supervisor", "memory"})
+"""The attempts that may work in every tier of macOS: it has no means against them."""
+
 ESCAPES: dict[str, frozenset[str]] = {
     "bubblewrap": frozenset(),
     "landlock": frozenset({"chmod-skill", "command-lines", "many-large-files"}),
+    "seatbelt": frozenset({"many-large-files"}) | OF_MACOS,
     "limits": frozenset(
         {
             *("environment-of-others", "command-lines", "ssh-key", "cache-of-others"),
@@ -38,7 +46,7 @@ ESCAPES: dict[str, frozenset[str]] = {
             *("shared-memory", "limit"),
             *("write-skill", "change-skill", "chmod-skill", "write-cwd"),
             *("link-of-skill", "socket-in-cwd", "socket-in-skill", "datagram-in-cwd"),
-            *("name-with-nul", "vsock", "io-uring"),
+            *("name-with-nul", "vsock", "io-uring", "data-volume", "launchd"),
             *("write-elsewhere", "write-bashrc", "truncate-elsewhere"),
             *("tcp", "udp", "socket-with-path", "datagram-with-path"),
             *("abstract-socket", "kill", "trace", "output-of-others", "terminal"),
@@ -63,11 +71,11 @@ _ARGUMENTS = ("path", "port", "pid", "mark")
 
 def break_out(folder: Path, scale: Scale) -> Iterator[Figure]:
     """Run every attempt in every tier."""
-    if not sys.platform.startswith("linux"):
-        raise Unavailable("the sandboxes are those of Linux")
+    if sys.platform not in {"linux", "darwin"}:
+        raise Unavailable("there are sandboxes on Linux and macOS only")
     possible = [each for each in ATTEMPTS if each.is_possible]
     proving = [each for each in possible if _works_outside(each, folder / "outside")]
-    for tier in TIERS if scale.is_full else ("bubblewrap", "landlock"):
+    for tier in _tiers() if scale.is_full else set(_tiers()) & set(_SYSTEMS):
         yield from _try_tier(tier, proving, folder / tier)
     what = "attempts that succeed without any sandbox"
     enough = len(proving) >= _FEWEST
@@ -77,7 +85,7 @@ def break_out(folder: Path, scale: Scale) -> Iterator[Figure]:
 def see_no_secret(folder: Path, _: Scale) -> Iterator[Figure]:
     """Print the environment of a script; the server has twenty secrets in its own."""
     printing = [each for each in ATTEMPTS if each.name == "environment"]
-    for tier in (*TIERS, "none"):
+    for tier in (*_tiers(), "none"):
         runs = _Runs(tier, printing, folder / tier)
         printed = anyio.run(runs.print_environment)
         seen = sum(f"{name}-{SECRET}" in printed for name in _SECRETS)
@@ -101,10 +109,20 @@ def compose_table() -> str:
     for each in ATTEMPTS:
         shown = each.group if each.group != group else ""
         group = each.group
-        ends = [each.name in ESCAPES[tier] for tier in TIERS]
-        cells = ["**works**" if works else "fails" for works in ends]
+        cells = [_describe(each, tier) for tier in TIERS]
         rows.append(f"| {shown} | {each.what} | {' | '.join(cells)} |")
     return "\n".join(rows)
+
+
+def _describe(each: Attempt, tier: str) -> str:
+    if {each.system, _SYSTEMS.get(tier)} == {"linux", "darwin"}:
+        return ""
+    return "**works**" if each.name in ESCAPES[tier] else "fails"
+
+
+def _tiers() -> list[str]:
+    """Return the tiers that this system can have."""
+    return [tier for tier in TIERS if _SYSTEMS.get(tier) in {None, sys.platform}]
 
 
 SCENARIOS: tuple[tuple[str, Scenario], ...] = (
@@ -119,12 +137,13 @@ def _try_tier(tier: str, proving: list[Attempt], folder: Path) -> Iterator[Figur
     if runs.has != tier:
         raise Unavailable(f"{tier} does not work here; {runs.has} does")
     escaped = anyio.run(runs.find_escaped)
-    known = ESCAPES[tier] | (OF_ROOT if os.geteuid() == 0 else set())
+    may_work = OF_MACOS if sys.platform == "darwin" else frozenset()
+    known = ESCAPES[tier] | may_work | (OF_ROOT if os.geteuid() == 0 else set())
     new = sorted(escaped - known)
     named = f" ({', '.join(new)})" if new else ""
     what = f"{tier}: escapes that are not documented{named}"
     yield Figure.none(35, what, len(new), len(proving))
-    held = sorted({each.name for each in proving} & known - escaped)
+    held = sorted({each.name for each in proving} & known - may_work - escaped)
     named = f" ({', '.join(held)})" if held else ""
     what = f"{tier}: documented escapes that are none{named}"
     yield Figure.none(35, what, len(held), len(proving))

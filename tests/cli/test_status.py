@@ -6,11 +6,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import portalocker
 import pytest
 
+from skills_mcp.scripts.execution import HOLDING, SandboxName
 from tests.cli.conftest import Run
 from tests.packages import package_text
 from tests.support import Upstream, skill_text, write, write_skill
@@ -248,6 +249,9 @@ def test_it_imports_nothing_that_takes_long(upstream: Upstream, synced: str) -> 
     assert imported & {"numpy", "httpx", "mcp", "mcp_types", "Stemmer"} == set()
 
 
+UNCONFINED = "a script can read and change what you can"
+
+
 def what_holds_scripts(invoke: Run, *, settings: str = "") -> tuple[str, Known]:
     """Return what is said of scripts, to people and to programs."""
     config = write(Path("settings.yaml").absolute(), settings)
@@ -268,7 +272,9 @@ def test_it_says_which_sandbox_scripts_would_run_in(invoke: Run) -> None:
     said, told = what_holds_scripts(invoke)
 
     assert told["enabled"]
-    assert told["sandbox"] in {"bubblewrap", "landlock", "limits", "none"}
+    assert told["sandbox"] in get_args(SandboxName)
+    assert told["confined"] is (told["sandbox"] in HOLDING)
+    assert ("not confined" in said) is not told["confined"]
     assert told["sandbox"] in said
     assert all(reason in said for reason in told["missing"])
 
@@ -278,7 +284,10 @@ def test_it_says_which_sandbox_scripts_would_run_in(invoke: Run) -> None:
     "settings, expected",
     [
         ("scripts: {enabled: false}", "off (scripts.enabled)"),
-        ("scripts: {sandbox: 'off'}", "run without a sandbox (scripts.sandbox)"),
+        (
+            "scripts: {sandbox: 'off'}",
+            f"not confined, {UNCONFINED}: scripts.sandbox is off",
+        ),
     ],
 )
 def test_it_says_if_scripts_are_off_or_not_held(
@@ -288,6 +297,34 @@ def test_it_says_if_scripts_are_off_or_not_held(
 
     assert said == expected
     assert told["sandbox"] == (None if not told["enabled"] else "none")
+    assert told["confined"] is (None if not told["enabled"] else False)
+
+
+@pytest.mark.usefixtures("_elsewhere")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a sandbox of Linux")
+@pytest.mark.parametrize("demand", ["best_effort", "required"])
+def test_a_machine_without_a_sandbox_says_what_scripts_can_do(
+    tmp_path: Path, demand: str
+) -> None:
+    settings = f"scripts: {{sandbox: {demand}}}"
+    file = write(tmp_path / "config.yaml", settings)
+    # No number of its calls is known, so neither sandbox of Linux works.
+    words = ("setarch", "linux32", sys.executable, "-m", "skills_mcp", "status")
+
+    done = subprocess.run(
+        [*words, "--config", str(file), "--skills-dir", str(tmp_path / "skills")],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+    if "setarch" in done.stderr:
+        pytest.skip(f"not permitted here: {done.stderr}")
+    [said] = [x for x in done.stdout.splitlines() if x.startswith("Scripts")]
+    plain, refused = f"not confined, {UNCONFINED}: limits", "refused: "
+    assert (refused if demand == "required" else plain) in said
+    assert "no filter of system calls for i686" in said
+    assert ("Install bubblewrap 0.8" in said) is (demand == "required")
 
 
 @pytest.mark.usefixtures("_elsewhere")

@@ -380,7 +380,7 @@ def shown_digest(example: Example, result: CallToolResult) -> dict[str, str]:
 
 _PASSING = frozenset(
     {"duration_ms", "commit_hash", "commit", "last_sync", "age_seconds", "digest"}
-    | {"sandbox"}
+    | {"sandbox", "confined"}
 )
 """Values that differ from run to run, from machine to machine, or with some words."""
 

@@ -21,13 +21,16 @@ def test_a_disk_without_room_is_found(tmp_path: Path) -> None:
     assert empty.is_ok
 
 
+REFUSED = Choice("none", refusal="This machine has no sandbox that works.")
+
+
 @pytest.mark.parametrize(
     "choice, rules, is_ok, said",
     [
         (Choice("bubblewrap"), Scripts(), True, "Scripts run in bubblewrap"),
         (Choice("limits", ("no bwrap",)), Scripts(), False, "NOT confined"),
         (Choice("limits", ("no bwrap",)), Scripts(), False, "(no bwrap)"),
-        (None, Scripts(sandbox="required"), False, "No script runs"),
+        (REFUSED, Scripts(sandbox="required"), False, "No script runs"),
         (None, Scripts(enabled=False), True, "it is off"),
     ],
 )

@@ -22,10 +22,14 @@ from skills_mcp.errors import (
     SandboxUnavailableError,
     TemporaryFolderError,
 )
-from skills_mcp.scripts.execution import PreparedCommand, SandboxName, ScriptResult
+from skills_mcp.scripts.execution import (
+    HOLDING,
+    PreparedCommand,
+    SandboxName,
+    ScriptResult,
+)
 from skills_mcp.scripts.policy import CommandRequest
 from skills_mcp.scripts.preparation import find_words, prepared_command
-from skills_mcp.scripts.sandbox import HOLDING
 from skills_mcp.scripts.script_environment import ScriptEnvironment
 from skills_mcp.scripts.script_runner import ScriptRunner
 from skills_mcp.skills.assets import MAX_COPY_BYTES

@@ -11,7 +11,7 @@ from mcp_types import TextContent
 
 from skills_mcp.analytics.spool import Spool
 from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.scripts.execution import SandboxName
+from skills_mcp.scripts.execution import HOLDING, SandboxName
 from tests.clients import Lifeline, SlowSource, ask, connected
 from tests.packages import contents, write_pdf
 from tests.server.conftest import branch_of
@@ -538,6 +538,7 @@ async def test_a_script_that_succeeds_answers_with_exactly_the_documented_fields
         ("script", "scripts/check.sh"),
         ("timed_out", False),
         ("sandbox", reply["sandbox"]),
+        ("confined", reply["sandbox"] in HOLDING),
         ("sha256", hashlib.sha256(script.encode()).hexdigest()),
         ("stdout_bytes", 7),
         ("stderr_bytes", 4),
@@ -578,6 +579,7 @@ async def test_a_script_that_takes_too_long_is_killed_and_its_output_kept(
     assert reply["timed_out"]
     assert (reply["success"], reply["exit_code"]) == (False, 137)
     assert reply["stdout"] == "partial\n"
+    assert (reply["sandbox"], reply["confined"]) == ("none", False)
     assert reply["stderr"] == "[skills-mcp] Script killed: timeout exceeded."
     lifeline.wait_for_start()
     lifeline.wait_for_end()
@@ -991,6 +993,7 @@ _SCRIPT_FIELDS = [
     "script",
     "timed_out",
     "sandbox",
+    "confined",
     "sha256",
     "stdout_bytes",
     "stderr_bytes",

@@ -5,7 +5,7 @@ import json
 import sys
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import anyio
 import anyio.to_thread
@@ -17,6 +17,7 @@ from skills_mcp.analytics.spool import Spool
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.library.skill_library import SkillLibrary
+from skills_mcp.scripts.execution import HOLDING, SandboxName
 from tests.clients import Lifeline, Reports, ask, connected
 from tests.packages import (
     PDF_FILES,
@@ -833,7 +834,8 @@ async def test_a_command_answers_with_exactly_the_documented_fields(
         reply = await call(client, "sh", "-c", script)
 
     sandbox = reply.pop("sandbox")
-    assert sandbox in {"bubblewrap", "landlock", "limits", "none"}
+    assert sandbox in get_args(SandboxName)
+    assert reply.pop("confined") is (sandbox in HOLDING)
     assert list(reply.items()) == [
         ("stdout", "One\nTwo\nThree\n"),
         ("stderr", "oh\n"),
@@ -976,7 +978,8 @@ async def test_an_entry_answers_with_exactly_the_documented_fields(
         )
 
     sandbox = reply.pop("sandbox")
-    assert sandbox in {"bubblewrap", "landlock", "limits", "none"}
+    assert sandbox in get_args(SandboxName)
+    assert reply.pop("confined") is (sandbox in HOLDING)
     assert list(reply.items()) == [
         ("stdout", "to you|--loud|a b|$HOME;id|"),
         ("stderr", ""),

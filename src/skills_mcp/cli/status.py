@@ -14,7 +14,7 @@ from skills_mcp.bootstrap import Application
 from skills_mcp.cli.terminal import print_json
 from skills_mcp.config import Scripts, refuses_tracking
 from skills_mcp.config.unknown_variables import find_unknown_variables
-from skills_mcp.library import HOLDING, Choice, SourceState, render_state
+from skills_mcp.library import Choice, SourceState, render_state
 from skills_mcp.text.rendering import describe_age
 
 FAILED = "last sync failed; serving the previous commit"
@@ -29,6 +29,8 @@ _SHOWN = 12  # digits of a commit, where two are on one line
 _NO_MAIN = "the default branch, as there is no main"
 
 _FACT_WIDTH = len("Instead of") + 2
+
+_UNCONFINED = "a script can read and change what you can"
 
 # A source in the settings always has a line, so only discovery can find nothing.
 _NOTHING = "There is no source: no .agents/skills was found here."
@@ -84,25 +86,28 @@ def _describe_analytics(found: dict[str, Any]) -> str:
 
 
 def _render(choice: Choice | None, rules: Scripts) -> dict[str, object]:
+    run = choice if choice and not choice.refusal else None
     return {
         "enabled": rules.enabled,
-        "sandbox": choice.name if choice else None,
+        "sandbox": run.name if run else None,
+        "confined": run.confines if run else None,
         "network": rules.network,
-        "missing": choice.missing if choice else (),
+        "missing": run.missing if run else (),
+        "refusal": choice.refusal if choice else "",
     }
 
 
 def _describe(choice: Choice | None, rules: Scripts) -> str:
-    if not rules.enabled:
-        return "off (scripts.enabled)"
     if choice is None:
-        return "refused: scripts.sandbox is required, but this machine has none"
-    if rules.sandbox == "off":
-        return "run without a sandbox (scripts.sandbox)"
-    held = "" if choice.name in HOLDING else "no sandbox, "
-    network = ", with the network" if rules.network and not held else ""
+        return "off (scripts.enabled)"
+    if choice.refusal:
+        return f"refused: {choice.refusal}"
     missing = f" ({'; '.join(choice.missing)})" if choice.missing else ""
-    return f"{held}{choice.name}{network}{missing}"
+    if choice.confines:
+        network = ", with the network" if rules.network else ""
+        return f"{choice.name}{network}{missing}"
+    name = "scripts.sandbox is off" if rules.sandbox == "off" else choice.name
+    return f"not confined, {_UNCONFINED}: {name}{missing}"
 
 
 def describe_state(state: SourceState) -> str:

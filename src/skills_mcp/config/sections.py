@@ -301,7 +301,7 @@ class Scripts(Section):  # 001 §8.4, §12.2
     )
     sandbox: SandboxDemand = Field(
         default="best_effort",
-        description="required: refuse scripts if there is no sandbox. "
+        description="required: refuse scripts if no sandbox confines them. "
         "best_effort: the strongest sandbox of this machine. off: no "
         "sandbox.",
     )

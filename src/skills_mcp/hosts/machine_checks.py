@@ -15,7 +15,7 @@ from skills_mcp.about import __version__
 from skills_mcp.config import Scripts
 from skills_mcp.config.unknown_variables import find_unknown_variables
 from skills_mcp.hosts.finding import Finding
-from skills_mcp.library import HOLDING, Choice
+from skills_mcp.library import Choice
 
 NEEDED_BYTES = 500 * 1024 * 1024
 """Room for a first sync of a large repository."""
@@ -78,16 +78,16 @@ def check_disk(home: Path, needed_bytes: int = NEEDED_BYTES) -> Finding:
 
 def check_sandbox(choice: Choice | None, rules: Scripts) -> Finding:
     """Say in plain words whether a script could reach more than it was given."""
-    if not rules.enabled:
-        return Finding("sandbox", is_ok=True, message="No script runs: it is off")
     if choice is None:
+        return Finding("sandbox", is_ok=True, message="No script runs: it is off")
+    if choice.refusal:
         return Finding(
             "sandbox",
             is_ok=False,
             message="No script runs: a sandbox is required, and this machine has none",
             fix=_install_sandbox(),
         )
-    if choice.name in HOLDING:
+    if choice.confines:
         return Finding("sandbox", is_ok=True, message=f"Scripts run in {choice.name}")
     if rules.sandbox == "off":
         said = "Scripts are not confined, as scripts.sandbox is off"

@@ -211,6 +211,8 @@ def render_run(ran: RanScript, max_chars: int) -> ToolText:
     )
     stdout, out_cut = _cut(result.stdout, max_chars - len(stderr))
     parts = [f"exit_code: {result.exit_code}", f"command: {command}"]
+    if not result.confined:
+        parts.append("not confined: it could read and change what this account can")
     if result.timed_out:
         parts.append(f"timed out after {result.duration_seconds:.0f} s")
     streams = (
@@ -228,6 +230,7 @@ def render_run(ran: RanScript, max_chars: int) -> ToolText:
         "timeout": result.timed_out,
         "truncated": {name: is_cut for name, _, is_cut in streams},
         "sandbox": result.sandbox,
+        "confined": result.confined,
         **_origin(ran.provenance),
     }
     return ToolText("\n".join(parts), data)

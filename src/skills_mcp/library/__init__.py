@@ -35,10 +35,9 @@ from skills_mcp.snapshots.snapshot import Snapshot
 if TYPE_CHECKING:
     from skills_mcp.scripts.execution import SandboxName, ScriptResult
     from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
-    from skills_mcp.scripts.sandbox import HOLDING, Choice
+    from skills_mcp.scripts.sandbox import Choice
 
 _OF_SCRIPTS = {
-    "HOLDING": "sandbox",
     "Choice": "sandbox",
     "CommandRequest": "policy",
     "EntryRequest": "policy",
@@ -48,7 +47,6 @@ _OF_SCRIPTS = {
 }
 
 __all__ = [
-    "HOLDING",
     "MAX_DEPTH",
     "MAX_EXAMPLES",
     "MAX_LISTED_FILES",

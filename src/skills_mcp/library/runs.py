@@ -85,12 +85,13 @@ class Runs:
         self._script_environment = script_environment
 
     def choose_sandbox(self, rules: Scripts) -> Choice | None:
-        """Return the sandbox that scripts would get; None if they would be refused."""
-        try:
-            sandbox = self._script_environment.sandbox
-            return sandbox.choose(rules.sandbox) if rules.enabled else None
-        except SandboxUnavailableError:
+        """Return the sandbox that scripts would get; None if scripts are off."""
+        if not rules.enabled:
             return None
+        try:
+            return self._script_environment.sandbox.choose(rules.sandbox)
+        except SandboxUnavailableError as error:
+            return Choice("none", refusal=str(error))
 
     def close(self) -> None:
         """End every run, and start none of those that wait."""

@@ -988,7 +988,7 @@ class SkillLibrary:
         return await self._require_runs().run_command(self.snapshot, request)
 
     def choose_sandbox(self) -> "Choice | None":
-        """Return the sandbox that scripts would get; None if they would be refused."""
+        """Return the sandbox that scripts would get; None if scripts are off."""
         return self._require_runs().choose_sandbox(self.config.scripts)
 
     def _require_runs(self) -> "Runs":

@@ -5,8 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-SandboxName = Literal["bubblewrap", "landlock", "limits", "none"]
-"""What confined a run, the strongest first; `none` only if the operator wants none."""
+SandboxName = Literal["bubblewrap", "landlock", "seatbelt", "limits", "none"]
+"""What held a run; `none` only if the operator wants none, or on Windows."""
+
+HOLDING: tuple[SandboxName, ...] = ("bubblewrap", "landlock", "seatbelt")
+"""The sandboxes that keep a run away from what it was not granted, strongest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,3 +82,8 @@ class ScriptResult:
     def success(self) -> bool:
         """Whether the script ended in time, with exit code 0."""
         return self.exit_code == 0 and not self.timed_out
+
+    @property
+    def confined(self) -> bool:
+        """Whether it was kept from files, processes and a network not granted."""
+        return self.sandbox in HOLDING

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from skills_mcp.config import Scripts
 from skills_mcp.errors import FolderNotAllowedError, InvalidArgumentsError
-from skills_mcp.scripts.execution import SandboxName
+from skills_mcp.scripts.execution import HOLDING, SandboxName
 from skills_mcp.scripts.policy import derive_search_path
-from skills_mcp.scripts.sandbox import HOLDING, Sandbox, expand_home
+from skills_mcp.scripts.sandbox import Sandbox, expand_home
 
 _HERE = "."
 

@@ -27,6 +27,7 @@ from contextlib import suppress
 
 _PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 _PR_SET_CHILD_SUBREAPER = 36
+_PROC_ALL_PIDS, _PROC_RUID_ONLY = 1, 5  # <sys/proc_info.h>
 
 # Between SIGTERM and SIGKILL for processes that outlive the program: enough for a trap
 # that deletes a file, and less than a server takes to end.
@@ -45,7 +46,8 @@ _MOST_OPEN_FILES = 1024
 _CANNOT_START = 127  # as in a shell
 
 # Node.js and Java reserve many times what they use. Linux counts what can be written;
-# elsewhere this would be the heap alone, or nothing.
+# elsewhere this would be the heap alone, or nothing. macOS has no limit of memory: it
+# refuses this one, because each process has more from its start.
 _MEMORY = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
 
 
@@ -227,13 +229,23 @@ def _limit(kind: int, most: int) -> None:
 
 
 def _count_threads() -> int:
-    """Return the number of threads of the user, in all sessions."""
+    """Return what counts for the user's limit of processes, in all sessions."""
+    with suppress(OSError, AttributeError):
+        return _count_processes(ctypes.CDLL("/usr/lib/libproc.dylib"))
     count = 0
     for pid in _listed("/proc"):
         with suppress(OSError):
             if pid.isdigit() and os.stat(f"/proc/{pid}").st_uid == os.getuid():
                 count += len(os.listdir(f"/proc/{pid}/task"))
     return count
+
+
+def _count_processes(libproc: ctypes.CDLL) -> int:
+    """Return the number of the user's processes; only macOS has this library."""
+    most = libproc.proc_listpids(_PROC_ALL_PIDS, 0, None, 0)  # in bytes
+    found = ctypes.create_string_buffer(most)
+    size = libproc.proc_listpids(_PROC_RUID_ONLY, os.getuid(), found, most)
+    return int(size) // ctypes.sizeof(ctypes.c_int)
 
 
 def _descendants(pid: int) -> Iterator[int]:

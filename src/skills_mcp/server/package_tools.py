@@ -367,6 +367,7 @@ def _result(ran: RanScript) -> dict[str, Any]:
             "stderr": result.truncated_stderr,
         },
         "sandbox": result.sandbox,
+        "confined": result.confined,
         "sha256": ran.sha256,
         "stdout_bytes": result.stdout_bytes,
         "stderr_bytes": result.stderr_bytes,

@@ -326,6 +326,7 @@ def script_result(file: str, ran: RanScript) -> Reply:
             "script": file,
             "timed_out": result.timed_out,
             "sandbox": result.sandbox,
+            "confined": result.confined,
             "sha256": ran.sha256,
             "stdout_bytes": result.stdout_bytes,
             "stderr_bytes": result.stderr_bytes,

@@ -15,12 +15,14 @@ from skills_mcp.config import Scripts
 from skills_mcp.config.values import SandboxDemand
 from skills_mcp.errors import RunnerNotFoundError, SandboxUnavailableError
 from skills_mcp.scripts.execution import (
+    HOLDING,
     Grants,
     PreparedCommand,
     ProcessLimits,
     SandboxName,
 )
 from skills_mcp.scripts.sandbox import programs
+from skills_mcp.scripts.sandbox.seatbelt import SANDBOX_EXEC, derive_seatbelt
 from skills_mcp.scripts.sandbox.tiers import (
     BUBBLEWRAP,
     derive_landlock,
@@ -29,9 +31,6 @@ from skills_mcp.scripts.sandbox.tiers import (
 
 Tier = Callable[[Grants], tuple[str, ...]]
 """Returns the words that stand before those of a command."""
-
-HOLDING: tuple[SandboxName, ...] = ("bubblewrap", "landlock")
-"""The tiers that keep a run away from what it was not granted."""
 
 _PROBE_SECONDS = 20  # a hundred times what the slowest tier takes on a busy machine
 _PROBE = 'read -r _ < "$1" && ! read -r _ < "$2" && echo held'
@@ -45,6 +44,13 @@ class Choice:
     name: SandboxName
     missing: tuple[str, ...] = ()
     """Why each stronger tier does not work, in a few words each."""
+    refusal: str = ""
+    """Why no script runs: the operator requires a tier that holds. Else empty."""
+
+    @property
+    def confines(self) -> bool:
+        """Whether it keeps a run away from what it was not granted."""
+        return self.name in HOLDING
 
 
 class Sandbox:
@@ -81,11 +87,11 @@ class Sandbox:
             return Choice("none")
         with self._lock, _refusing():
             self._best = best = self._best or self._probe()
-        if demand == "required" and best.name not in HOLDING:
+        if demand == "required" and not best.confines:
             raise SandboxUnavailableError(
-                "This machine has no sandbox, and the operator requires one "
-                f"(scripts.sandbox). {'; '.join(best.missing)}. Install bubblewrap "
-                "0.8 or newer, or use Linux 6.2 or newer; best_effort runs without."
+                "This machine has no sandbox that works, and the operator requires "
+                f"one (scripts.sandbox). {_explain(best)} With best_effort, scripts "
+                "run and are not confined."
             )
         return best
 
@@ -118,7 +124,7 @@ class Sandbox:
         words = (str(program), *command.words[1:])
         if choice.name == "none":
             return replace(command, words=words, sandbox="none", limits=None)
-        if choice.name in HOLDING:
+        if choice.confines:
             own = programs.find_program_folders(program, search_path, self._home)
             named = (expand_home(path, self._home) for path in rules.readable)
             existing = (path.resolve() for path in named if path.exists())
@@ -153,11 +159,27 @@ class Sandbox:
         return Choice("limits" if has_limits else "none", tuple(missing))
 
     def _find_tiers(self) -> Iterator[tuple[SandboxName, Tier | None]]:
+        if SANDBOX_EXEC.exists():  # then the kernel has nothing else
+            yield "seatbelt", derive_seatbelt
+            return
         bwrap = programs.find_program(BUBBLEWRAP, self._search_path)
         found = partial(prepare_bubblewrap, bwrap) if bwrap else None
         yield "bubblewrap", found
         # Only where a kernel has it is there a descriptor that does nothing but name.
         yield "landlock", derive_landlock if hasattr(os, "O_PATH") else None
+
+
+def _explain(best: Choice) -> str:
+    """Return why no tier holds here, and what to do about it."""
+    faults = f"{'; '.join(best.missing)}. " if best.missing else ""
+    if SANDBOX_EXEC.exists():
+        return (
+            f"{faults}No sandbox of macOS can be made inside of another one, such as "
+            "that of an agent's host: start the server outside of it."
+        )
+    if os.name == "nt":
+        return "Windows has none: run the server in WSL 2 or in a container."
+    return f"{faults}Install bubblewrap 0.8 or newer, or use Linux 6.2 or newer."
 
 
 @contextmanager

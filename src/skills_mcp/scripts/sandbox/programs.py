@@ -17,6 +17,13 @@ from skills_mcp.text.rendering import shorten
 _SYSTEM_FOLDERS = (
     *("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"),
     *("/nix/store", "/gnu/store", "/run/current-system", "/home/linuxbrew/.linuxbrew"),
+    # macOS. Not all of /System: below /System/Volumes/Data lie the homes again.
+    *("/System/Library", "/System/Cryptexes", "/System/Volumes/Preboot/Cryptexes"),
+    *("/Library/Apple", "/Library/Frameworks", "/Library/Developer/CommandLineTools"),
+    "/Applications/Xcode.app/Contents",
+    *("/opt/homebrew/bin", "/opt/homebrew/sbin", "/opt/homebrew/lib"),
+    *("/opt/homebrew/libexec", "/opt/homebrew/share", "/opt/homebrew/include"),
+    *("/opt/homebrew/opt", "/opt/homebrew/Cellar", "/opt/homebrew/Frameworks"),
 )
 """Where distributions keep programs and their libraries."""
 
@@ -40,6 +47,8 @@ _PROGRAM_PARTS = (
     # pyenv, rbenv, asdf, mise and volta: the installed versions, and which one a
     # shim stands for.
     *("shims", "versions", "installs", "plugins", "tools", "version", "completions"),
+    # A framework of macOS: its library, and the program that a Python starts as.
+    *("Python", "Resources"),
 )
 """What is opened of the folder above `bin`: never the folder itself."""
 

@@ -84,6 +84,7 @@ def test_programs_get_one_object(try_ours: Any) -> None:
     assert failure == {
         "query": WRONG["query"],
         "expect": ["api/errors"],
+        "avoid": None,
         "got": ["ui/react/auth"],
         "decision": "single",
         "score": 0.4,
@@ -224,14 +225,123 @@ def test_examples_are_tried_beside_a_file_unless_they_are_left_out(
     assert json.loads(one.stdout)["queries"] == 1
 
 
-@pytest.mark.parametrize("options", [(), ("--no-examples",)])
-def test_without_any_prompt_it_says_where_to_write_them(
-    invoke: Run, options: tuple[str, ...]
+def test_without_any_example_it_says_how_to_add_one_and_passes(
+    invoke: Run, tmp_path: Path
 ) -> None:
-    done = invoke("test", "--skills-dir", str(SKILLS_CONTENT), *options)
+    write_skill(tmp_path, "a.md")
+
+    done = invoke("test", "--skills-dir", str(tmp_path))
+    data = json.loads(invoke("test", "--skills-dir", str(tmp_path), "--json").stdout)
+
+    assert done.returncode == 0
+    assert "No skill has an example task yet" in done.stdout
+    assert "examples:\n    - add login" in done.stdout
+    assert data["queries"] == 0
+
+
+def test_nothing_to_test_by_choice_is_wrong_usage(invoke: Run) -> None:
+    done = invoke("test", "--skills-dir", str(SKILLS_CONTENT), "--no-examples")
 
     assert done.returncode == 2
     assert "There is no prompt to test. Name a FILE" in done.stderr
+
+
+# --- tasks of other programs ------------------------------------------------------
+
+EVALS = {
+    "skill_name": "pdf",
+    "evals": [
+        {"id": 1, "prompt": "fill in a pdf form", "expected_output": "A filled form"},
+        {"id": 2, "prompt": "bake bread", "files": []},
+    ],
+}
+TRIGGERS = [
+    {"query": "fill in this pdf form", "should_trigger": True},
+    {"query": "draw a chart of the sales", "should_trigger": False},
+    {"query": "sign the pdf form", "should_trigger": False},
+]
+
+
+@pytest.fixture
+def with_evals(tmp_path: Path) -> Path:
+    """Two packages; one has both files, with two wrong tasks."""
+    files = {
+        "evals/evals.json": json.dumps(EVALS),
+        "evals/trigger_eval.json": json.dumps(TRIGGERS),
+    }
+    write_package(tmp_path / "s", "pdf", files)
+    write_package(tmp_path / "s", "chart", description="Draw charts of numbers.")
+    return tmp_path / "s"
+
+
+def test_the_evals_of_a_package_are_tasks_for_it(invoke: Run, with_evals: Path) -> None:
+    done = invoke("test", "--skills-dir", str(with_evals), "--json")
+
+    data = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert (data["queries"], data["served"], data["unserved"]) == (5, 3, 0)
+    unfound, avoided = data["failures"]
+    assert (unfound["query"], unfound["expect"]) == ("bake bread", ["pdf"])
+    assert unfound["origin"] == "pdf/evals/evals.json, entry 2"
+    assert (avoided["query"], avoided["avoid"]) == ("sign the pdf form", ["pdf"])
+    assert "is enough (min_score)" in avoided["why"]
+
+
+@pytest.mark.parametrize("name", ["evals.json", "trigger_eval.json"])
+def test_such_a_file_can_be_named(invoke: Run, with_evals: Path, name: str) -> None:
+    file = str(with_evals / "pdf" / "evals" / name)
+    source = ("--skills-dir", str(with_evals), "--no-examples")
+
+    done = invoke("test", file, *source)
+
+    assert done.returncode == 1
+    assert " right, 1 wrong" in done.stdout
+
+
+def test_a_file_that_is_no_list_of_tasks_is_left_out_and_told(
+    invoke: Run, tmp_path: Path
+) -> None:
+    files = {"evals/evals.json": '{"runs": 3}', "evals/trigger_eval.json": "{"}
+    write_package(tmp_path, "pdf", files)
+
+    done = invoke("test", "--skills-dir", str(tmp_path))
+
+    assert done.returncode == 0
+    assert "left out: pdf/evals/evals.json: has no list of tasks" in done.stderr
+    assert "left out: pdf/evals/trigger_eval.json: is not JSON" in done.stderr
+
+
+def test_wrong_tasks_in_a_file_that_is_named_are_wrong_usage(
+    invoke: Run, tmp_path: Path
+) -> None:
+    write_package(tmp_path, "pdf")
+    entries = [{"query": "x", "should_trigger": "yes"}, {"id": 2}]
+    file = write(tmp_path / "triggers.json", json.dumps(entries))
+
+    done = invoke("test", str(file), "--skills-dir", str(tmp_path))
+
+    assert done.returncode == 2
+    assert "triggers.json, entry 1: should_trigger must be true" in done.stderr
+    assert "triggers.json, entry 2: has no query or prompt" in done.stderr
+
+
+def test_a_prompt_may_name_a_skill_to_avoid(try_ours: Any) -> None:
+    avoid = {"query": "add login to the React app", "avoid": "ui/react/auth"}
+
+    assert try_ours({**avoid, "query": "bake bread"}).returncode == 0
+    assert "not ui/react/auth" in try_ours(avoid).stdout
+    wrong = try_ours({**avoid, "avoid": "ui/react/aut"})
+    assert wrong.returncode == 2
+    assert "did you mean" in wrong.stderr
+
+
+def test_an_ambiguous_answer_with_a_skill_to_avoid_fails_only_strictly(
+    try_ours: Any,
+) -> None:
+    avoid = {"query": OPEN["query"], "avoid": "ui/react/auth"}
+
+    assert try_ours(avoid).returncode == 0
+    assert try_ours(avoid, options=("--strict",)).returncode == 1
 
 
 # --- another commit -------------------------------------------------------------
@@ -268,6 +378,41 @@ def test_prompts_that_got_another_skill_than_before_are_shown(
     ]
     assert "Changed since HEAD~1" in shown.stdout
     assert "Every prompt matches the same skills as at HEAD." in same.stdout
+
+
+def test_the_difference_is_markdown_for_a_comment(
+    invoke: Run, moved: Upstream, tmp_path: Path
+) -> None:
+    task = {"query": "login @everyone | `now`", "expect": "a"}
+    file = prompts(tmp_path, *PROMPTS, task)
+    given = ("--skills-dir", str(moved.work), "--format", "markdown", "--baseline")
+
+    done = invoke("test", file, *given, "HEAD~1")
+    same = invoke("test", file, *given, "HEAD")
+
+    assert done.returncode == 1
+    assert done.stdout.startswith(
+        "### 3 tasks change their skill\n\n| Task | At `HEAD~1`"
+    )
+    assert "| `add login` | `a` | `b` | **repaired** |" in done.stdout
+    row = "| `` login @everyone \\| `now` `` | `a` | `b` | **now wrong** |"
+    assert row in done.stdout
+    assert "### 1 task finds a wrong skill" in done.stdout
+    assert same.stdout.startswith("### Every task finds the same skills as at `HEAD`")
+
+
+def test_a_folder_is_compared_with_another(invoke: Run, tmp_path: Path) -> None:
+    write_skill(tmp_path / "before", "a.md", keywords=["login"])
+    write_skill(tmp_path / "after", "b.md", keywords=["login"])
+    file = prompts(tmp_path, {"query": "login", "expect": "b"})
+    base = ("--baseline", str(tmp_path / "before"))
+
+    done = invoke(
+        "test", file, "--skills-dir", str(tmp_path / "after"), *base, "--json"
+    )
+
+    [change] = json.loads(done.stdout)["baseline"]
+    assert (change["before"], change["after"]) == (["a"], ["b"])
 
 
 def test_a_folder_that_is_new_has_no_answer_in_the_baseline(

@@ -55,6 +55,7 @@ __all__ = [
     "find_cookie_key_file",
     "find_home",
     "find_secret",
+    "is_folder",
     "load_rules",
     "open_record",
     "opened_baseline",
@@ -188,21 +189,38 @@ def opened_baseline(
     Args:
         options: With a folder in a work tree of Git, or with a repository.
         environment: As for `build`.
-        ref: A branch, a tag or a commit.
+        ref: A branch, a tag or a commit; or a folder that holds the other state.
 
     Raises:
         SyncError: There is no such commit. What an earlier sync has left will not do.
     """
+    if is_folder(ref):
+        yield _load_folder(options, environment, Path(ref).expanduser())
+        return
     if not options.skills_dir:
         yield _sync_baseline(options, environment, ref)
         return
     from skills_mcp.content.store.export import checked_out
 
     with checked_out(Path(options.skills_dir).expanduser(), ref) as folder:
-        there = replace(options, skills_dir=str(folder), keeps_index=False)
-        library = build(there, environment).library
-        library.sync()
-        yield library
+        yield _load_folder(options, environment, folder)
+
+
+def is_folder(ref: str) -> bool:
+    """Whether a baseline is a folder, and no name of Git: `./before` or `/tmp/before`.
+
+    No name of a branch begins like that.
+    """
+    return ref.startswith(("./", "../", "~/")) or Path(ref).is_absolute()
+
+
+def _load_folder(
+    options: Options, environment: Mapping[str, str], folder: Path
+) -> SkillLibrary:
+    there = replace(options, skills_dir=str(folder), repo=None, keeps_index=False)
+    library = build(there, environment).library
+    library.sync()
+    return library
 
 
 def _sync_baseline(

@@ -406,13 +406,16 @@ def hook(*, host: str, **given: Any) -> None:
 @program.command("test")
 @prompt_test_options
 @content_options(log_level="error")
-def run_test(**given: Any) -> None:
+def run_test(*, as_json: bool, **given: Any) -> None:
     """Test that prompts match the skills that they should.
 
-    FILE has one prompt per line; without it, the examples of the skills are tested.
+    FILE has one prompt per line, or is the evals.json or trigger_eval.json of a skill;
+    those of the skills, and their examples, are tested without it.
     """
     from skills_mcp.cli.test import PromptTestOptions, print_test
 
+    if as_json:
+        given["report_format"] = "json"
     wanted = PromptTestOptions(
         **{each.name: given.pop(each.name) for each in fields(PromptTestOptions)}
     )

@@ -65,6 +65,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "test": (
             "skills-mcp test --skills-dir ./skills",
             "skills-mcp test prompts.yaml --baseline HEAD~1 --skills-dir ./skills",
+            "skills-mcp test --baseline origin/main --format markdown --skills-dir .",
         ),
         "add": (
             "skills-mcp add pdf-forms.zip --to ./skills",

@@ -416,6 +416,20 @@ def validate_options(command: Command) -> Command:
     return command
 
 
+_TEST_FORMATS = (
+    click.option(
+        "--format",
+        "report_format",
+        type=click.Choice(["text", "json", "markdown"]),
+        default="text",
+        show_default=True,
+        help="For people, programs, or a comment on a pull request.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="As --format json."),
+)
+"""Of `test`: how the results are printed."""
+
+
 def prompt_test_options(command: Command) -> Command:
     """Add what only `test` has."""
     options = (
@@ -425,7 +439,7 @@ def prompt_test_options(command: Command) -> Command:
             type=click.Path(exists=True, dir_okay=False, path_type=Path),
         ),
         algorithm_option,
-        json_option,
+        *_TEST_FORMATS,
         click.option(
             "--strict",
             "is_strict",
@@ -441,7 +455,7 @@ def prompt_test_options(command: Command) -> Command:
         click.option(
             "--baseline",
             metavar="REF",
-            help="Compare with the skills of this commit.",
+            help="Compare with the skills of this commit, or of this folder: ./before.",
         ),
         click.option(
             "--no-examples",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 from rich.console import Console
@@ -17,20 +17,24 @@ from skills_mcp.authoring.evaluation import (
     PromptsError,
     Scores,
     check_prompts,
+    collect_evals,
     collect_examples,
     compare,
     give_reason,
-    load_prompts,
+    load_tasks,
     measure,
+    resolve_names,
     score_outcomes,
 )
-from skills_mcp.bootstrap import Options, build, opened_baseline
+from skills_mcp.bootstrap import Options, build, is_folder, opened_baseline
 from skills_mcp.cli.failures import PROMPTS_INVALID, print_failure_object
+from skills_mcp.cli.routing_diff import render_markdown
 from skills_mcp.cli.sync import load_snapshot
 from skills_mcp.cli.terminal import open_console, print_json, showing_progress
 from skills_mcp.library import Snapshot
 from skills_mcp.routing.decision import list_answers, name_decision
 from skills_mcp.routing.remedies import describe_number
+from skills_mcp.skills.index import SkillIndex
 
 _FAILED_EXIT = 1
 _USAGE_EXIT = 2
@@ -41,12 +45,23 @@ _MOST_CHARACTERS = 60  # of a prompt in a table; some are pages
 _DIGITS = 4
 
 
+_HOW_TO_BEGIN = """\
+No skill has an example task yet, so nothing was tested.
+Add tasks to the frontmatter of a skill, as a user would write them:
+  examples:
+    - add login to the checkout page
+In a package they stand below metadata, one on each line of one text. A file of tasks
+does it, too: skills-mcp test tasks.yaml"""
+
+TestFormat = Literal["text", "json", "markdown"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptTestOptions:
     """Which prompts to try, against what, and when to fail."""
 
     file: Path | None
-    as_json: bool
+    report_format: TestFormat
     is_strict: bool
     min_accuracy: float | None
     baseline: str | None
@@ -82,7 +97,7 @@ def print_test(
     """
     try:
         # Errors of the file come first: they do not depend on the skills.
-        named = load_prompts(wanted.file) if wanted.file else ()
+        named = load_tasks(wanted.file) if wanted.file else ()
         application = build(options, environment)
         snapshot = load_snapshot(application)
         application.library.wait_for_vectors()
@@ -98,25 +113,48 @@ def print_test(
         wrong=tuple(o for o in outcomes if not o.is_right(is_strict=wanted.is_strict)),
         changes=_compare(outcomes, options, environment, wanted.baseline),
     )
-    if wanted.as_json:
-        print_json(_to_json(tested))
-    else:
-        _print_tables(tested, wanted)
+    _print(tested, wanted)
     return _decide_exit(tested, wanted.min_accuracy)
+
+
+def _print(tested: _Tested, wanted: PromptTestOptions) -> None:
+    match wanted.report_format:
+        case "json":
+            print_json(_to_json(tested))
+        case "markdown" if tested.outcomes:
+            wrong = [(outcome, tested.give_reason(outcome)) for outcome in tested.wrong]
+            summary = _summarise(tested, wanted.min_accuracy)
+            base = wanted.baseline or ""
+            for line in render_markdown(tested.changes, base, wrong, summary):
+                click.echo(line)
+        case "text" if tested.outcomes:
+            _print_tables(tested, wanted)
+        case _:
+            click.echo(_HOW_TO_BEGIN)
 
 
 def _collect(
     named: tuple[Prompt, ...], snapshot: Snapshot, wanted: PromptTestOptions
 ) -> tuple[Prompt, ...]:
-    examples = collect_examples(snapshot.index) if wanted.has_examples else ()
-    if not named and not examples:
+    index = snapshot.index
+    examples = _collect_examples(index) if wanted.has_examples else ()
+    prompts = tuple(dict.fromkeys((*resolve_names(named, index), *examples)))
+    if not prompts and not wanted.has_examples:
         raise click.UsageError(
-            "There is no prompt to test. Name a FILE of prompts, or add `examples` to "
-            "the frontmatter of a skill."
+            "There is no prompt to test. Name a FILE of prompts, or leave out "
+            "--no-examples."
         )
-    if wanted.min_accuracy is not None and not any(p.expect for p in named + examples):
+    if wanted.min_accuracy is not None and not any(p.expect for p in prompts):
         raise click.UsageError("--min-accuracy: no prompt expects a skill.")
-    return named + examples
+    return prompts
+
+
+def _collect_examples(index: SkillIndex) -> tuple[Prompt, ...]:
+    """Return the tasks that the skills bring; a file that has none is told."""
+    evals, findings = collect_evals(index)
+    for finding in findings:
+        click.echo(f"skills-mcp: left out: {finding}", err=True)
+    return (*collect_examples(index), *evals)
 
 
 def _refuse(error: PromptsError) -> int:
@@ -140,7 +178,7 @@ def _compare(
 ) -> tuple[Change, ...] | None:
     if ref is None:
         return None
-    if not (options.skills_dir or options.repo):
+    if not (options.skills_dir or options.repo or is_folder(ref)):
         raise click.UsageError("--baseline needs --skills-dir or --repo.")
     prompts = [outcome.prompt for outcome in outcomes]
     with opened_baseline(options, environment, ref) as library:
@@ -173,6 +211,7 @@ def _failure(outcome: Outcome, tested: _Tested) -> dict[str, Any]:
     return {
         "query": outcome.prompt.query,
         "expect": list(outcome.prompt.expect) or None,
+        "avoid": list(outcome.prompt.avoid) or None,
         "got": list(outcome.answers),
         "decision": name_decision(outcome.decision),
         "score": round(float(best.score), _DIGITS) if best else None,
@@ -202,7 +241,7 @@ def _tabulate_failures(tested: _Tested) -> Table:
         answers = list_answers(outcome.decision)
         table.add_row(
             _shorten(outcome.prompt.query),
-            _list(outcome.prompt.expect),
+            _list_expected(outcome.prompt),
             _list(outcome.answers),
             "\n".join(describe_number(each.score) for each in answers),
             escape(tested.give_reason(outcome)),
@@ -226,6 +265,12 @@ def _table(title: str, columns: Sequence[str]) -> Table:
 
 def _list(paths: Sequence[str]) -> str:
     return escape("\n".join(paths)) or "no skill"
+
+
+def _list_expected(prompt: Prompt) -> str:
+    if prompt.avoid and not prompt.expect:
+        return escape("\n".join(f"not {path}" for path in prompt.avoid))
+    return _list(prompt.expect)
 
 
 def _shorten(query: str) -> str:

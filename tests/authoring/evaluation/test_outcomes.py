@@ -182,7 +182,13 @@ def test_prompts_whose_skills_are_others_now_are_changes() -> None:
 
     assert list(compare(before, before)) == []
     assert list(compare(before, after)) == [
-        Change("login react", ("ui/auth",), ("ui/auth", "ui/login", "ui/forms"))
+        Change(
+            "login react",
+            before=("ui/auth",),
+            after=("ui/auth", "ui/login", "ui/forms"),
+            was_right=False,
+            is_right=False,
+        )
     ]
 
 

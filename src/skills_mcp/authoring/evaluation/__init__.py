@@ -17,6 +17,11 @@ from skills_mcp.authoring.evaluation.prompts import (
     collect_examples,
     load_prompts,
 )
+from skills_mcp.authoring.evaluation.skill_evals import (
+    collect_evals,
+    load_tasks,
+    resolve_names,
+)
 
 __all__ = [
     "Change",
@@ -26,10 +31,13 @@ __all__ = [
     "PromptsError",
     "Scores",
     "check_prompts",
+    "collect_evals",
     "collect_examples",
     "compare",
     "give_reason",
     "load_prompts",
+    "load_tasks",
     "measure",
+    "resolve_names",
     "score_outcomes",
 ]

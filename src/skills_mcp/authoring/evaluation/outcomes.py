@@ -67,10 +67,20 @@ class Outcome:
         Args:
             is_strict: An ambiguous answer is wrong, unless the prompt allows it.
         """
+        if self._is_avoided_skill_found(is_strict=is_strict):
+            return False
         if not self.prompt.expect:
-            return not self.answers
+            return bool(self.prompt.avoid) or not self.answers
         is_open = is_strict and not self.prompt.is_ambiguous
         return self.is_kept and not (is_open and isinstance(self.decision, Ambiguous))
+
+    def _is_avoided_skill_found(self, *, is_strict: bool) -> bool:
+        """Whether the answer is a skill that it must not be.
+
+        An agent that is given several skills picks another one of them.
+        """
+        counts = is_strict or not isinstance(self.decision, Ambiguous)
+        return counts and not set(self.prompt.avoid).isdisjoint(self.answers)
 
 
 def measure(
@@ -124,6 +134,8 @@ class Change:
     query: str
     before: tuple[str, ...]
     after: tuple[str, ...]
+    was_right: bool
+    is_right: bool
 
 
 def compare(before: Sequence[Outcome], after: Sequence[Outcome]) -> Iterator[Change]:
@@ -137,7 +149,8 @@ def compare(before: Sequence[Outcome], after: Sequence[Outcome]) -> Iterator[Cha
     """
     for old, new in zip(before, after, strict=True):
         if set(old.answers) != set(new.answers):
-            yield Change(new.prompt.query, old.answers, new.answers)
+            right = old.is_right(), new.is_right()
+            yield Change(new.prompt.query, old.answers, new.answers, *right)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +162,7 @@ class Scores:
     served: int
     """Prompts that expect a skill; all shares but `abstained_right` are of these."""
     unserved: int
-    """Prompts that no skill should answer."""
+    """Prompts that no skill should answer; others may only avoid some skills."""
     accuracy_at_1: float | None
     """Where a right skill is the first of the ranking, however low it scores."""
     hit_at_3: float | None
@@ -173,7 +186,11 @@ class Scores:
 def score_outcomes(outcomes: Sequence[Outcome]) -> Scores:
     """Return the numbers over all outcomes."""
     served = [outcome for outcome in outcomes if outcome.prompt.expect]
-    unserved = [outcome for outcome in outcomes if not outcome.prompt.expect]
+    unserved = [
+        outcome
+        for outcome in outcomes
+        if not outcome.prompt.expect and not outcome.prompt.avoid
+    ]
     places = [outcome.place for outcome in served]
     kinds = Counter(name_decision(outcome.decision) for outcome in outcomes)
     singles = [o for o in served if name_decision(o.decision) == "single"]

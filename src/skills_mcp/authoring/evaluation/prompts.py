@@ -19,7 +19,7 @@ from skills_mcp.text.rendering import shorten
 from skills_mcp.text.safe_yaml import YamlError, parse_values
 
 _YAML_SUFFIXES = frozenset({".yaml", ".yml"})
-_KEYS = ("query", "expect", "ambiguous", "within", "category")
+_KEYS = ("query", "expect", "avoid", "ambiguous", "within", "category")
 
 # The first entry says how far all of them are indented.
 _YAML_ENTRY = re.compile(r"^( *)-(?:\s|$)")
@@ -38,6 +38,8 @@ class Prompt:
     query: str
     expect: tuple[str, ...]
     """The paths of the skills that serve it; none if no skill should."""
+    avoid: tuple[str, ...] = ()
+    """The paths of skills that must not be the answer; others may be."""
     is_ambiguous: bool = False
     """Whether an answer that lists the right skill among others is as good."""
     scoping: Scoping = EVERYWHERE
@@ -114,14 +116,17 @@ def parse_entries(entries: Iterable[tuple[str, Any]]) -> tuple[Prompt, ...]:
 
 
 def check_prompts(prompts: Iterable[Prompt], index: SkillIndex) -> None:
-    """Check that the part of the skills that each prompt names is not empty.
+    """Check that the parts and the skills to avoid, which prompts name, exist.
 
     Raises:
-        PromptsError: Naming each empty part, and what there is instead.
+        PromptsError: Naming each that does not, and what there is instead.
     """
     empty = cache(lambda scoping: _find_empty(scoping, index))
-    reasons = ((prompt.origin, empty(prompt.scoping)) for prompt in prompts)
-    findings = [PromptFinding(origin, reason) for origin, reason in reasons if reason]
+    findings = []
+    for prompt in prompts:
+        missing = (_advise(p, index) for p in prompt.avoid if index.get(p) is None)
+        reasons = (empty(prompt.scoping), *missing)
+        findings += [PromptFinding(prompt.origin, each) for each in reasons if each]
     if findings:
         raise PromptsError(findings)
 
@@ -215,13 +220,7 @@ def _check(value: Any, origin: str) -> Iterator[PromptFinding]:
 def _reasons(value: Mapping[str, Any]) -> Iterator[str]:
     if not _is_text(value.get("query")):
         yield "query is missing: write the task as a user would"
-    if "expect" not in value:
-        yield "expect is missing: write a path, a list of paths, or null for no skill"
-    elif not all(map(_is_text, _as_list(value["expect"]))):
-        wrong = shorten(value["expect"])
-        yield f"expect must be a path, a list of paths or null, not {wrong}"
-    elif value.get("ambiguous") is True and not _as_list(value["expect"]):
-        yield "ambiguous has no meaning where no skill is expected: delete it"
+    yield from _check_answers(value)
     if not isinstance(value.get("ambiguous", False), bool):
         yield f"ambiguous must be true or false, not {shorten(value['ambiguous'])}"
     for key in ("within", "category"):
@@ -233,10 +232,25 @@ def _reasons(value: Mapping[str, Any]) -> Iterator[str]:
             yield from (f"{shorten(key)} is unknown: did you mean {a}?" for a in alike)
 
 
+def _check_answers(value: Mapping[str, Any]) -> Iterator[str]:
+    """Iterate over what is wrong with the skills that are right, or must not be."""
+    expected, avoided = _as_list(value.get("expect")), _as_list(value.get("avoid"))
+    if "expect" not in value and not avoided:
+        yield "expect is missing: write a path, a list of paths, or null for no skill"
+    elif not all(map(_is_text, expected)):
+        wrong = shorten(value["expect"])
+        yield f"expect must be a path, a list of paths or null, not {wrong}"
+    elif value.get("ambiguous") is True and not expected:
+        yield "ambiguous has no meaning where no skill is expected: delete it"
+    if not all(map(_is_text, avoided)):
+        yield f"avoid must be a path or a list of paths, not {shorten(value['avoid'])}"
+
+
 def _prompt(value: Mapping[str, Any], origin: str) -> Prompt:
     return Prompt(
         query=value["query"].strip(),
-        expect=tuple(path.strip() for path in _as_list(value["expect"])),
+        expect=tuple(path.strip() for path in _as_list(value.get("expect"))),
+        avoid=tuple(path.strip() for path in _as_list(value.get("avoid"))),
         is_ambiguous=value.get("ambiguous", False),
         scoping=Scoping(value.get("within") or "", value.get("category") or ""),
         origin=origin,

@@ -256,6 +256,29 @@ def test_a_server_of_another_project_is_not_asked(
     assert "ours (An example)" in hint
 
 
+@pytest.mark.parametrize("command", ["hook claude-code", "install", "doctor", ""])
+def test_a_working_directory_that_is_gone_costs_no_traceback(
+    tmp_path: Path, command: str
+) -> None:
+    code = (
+        "import os, sys; os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone');"
+        "from skills_mcp.__main__ import main; main()"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command.split(), *CONTENT],
+        cwd=tmp_path,
+        input=json.dumps({"prompt": PROMPT}) if command.startswith("hook") else "",
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+
+    assert "Traceback" not in done.stderr
+    assert done.returncode == (1 if command in {"install", "doctor"} else 0)
+
+
 def test_skills_that_are_too_close_to_call_are_all_named(
     hook: Hook, tmp_path: Path
 ) -> None:

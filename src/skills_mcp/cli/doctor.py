@@ -3,7 +3,6 @@
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -16,6 +15,7 @@ from skills_mcp.cli.terminal import open_console, print_json
 from skills_mcp.errors import ConfigError
 from skills_mcp.hosts.client_checks import HostEntry, check_entries, find_entries
 from skills_mcp.hosts.finding import Finding
+from skills_mcp.hosts.host import find_project
 from skills_mcp.hosts.machine_checks import (
     check_cache,
     check_disk,
@@ -64,7 +64,7 @@ def print_diagnosis(
 def _diagnose(
     options: Options, environment: Mapping[str, str], command: click.Command
 ) -> Iterator[Finding]:
-    project, home = Path.cwd(), find_home(environment)
+    project, home = find_project(), find_home(environment)
     yield check_versions()
     yield from check_variables(environment)
     yield check_cache(home)

@@ -15,7 +15,7 @@ from skills_mcp.about import DISTRIBUTION, __version__
 from skills_mcp.bootstrap import Options, build, find_secret
 from skills_mcp.cli.terminal import print_json
 from skills_mcp.errors import ConfigError, HostFileError
-from skills_mcp.hosts.host import HOSTS, Host, find_host
+from skills_mcp.hosts.host import HOSTS, Host, find_host, find_project
 from skills_mcp.hosts.host_names import HostName, HostScope, PluginHost
 from skills_mcp.hosts.installation import (
     HostChange,
@@ -203,7 +203,7 @@ def _choose_hosts(
 def _find_file(
     host: Host, scope: HostScope, environment: Mapping[str, str]
 ) -> HostFile:
-    return HostFile(host, host.find_file(scope, environment, Path.cwd()), scope)
+    return HostFile(host, host.find_file(scope, environment, find_project()), scope)
 
 
 def _plan_removals(

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from skills_mcp.errors import HostFileError
 from skills_mcp.hosts.host_names import HostName, HostScope
 
 BY_NAME = "by name"
@@ -194,6 +195,20 @@ HOSTS: tuple[Host, ...] = (
     ),
 )
 """Every host that is known, in the order in which they are listed."""
+
+
+def find_project() -> Path:
+    """Return the folder of the project: the working directory.
+
+    Raises:
+        HostFileError: It has been deleted.
+    """
+    try:
+        return Path.cwd()
+    except OSError as error:
+        raise HostFileError(
+            "The working directory is gone. Change to a folder that exists"
+        ) from error
 
 
 def find_host(name: str) -> Host:

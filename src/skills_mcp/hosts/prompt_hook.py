@@ -135,10 +135,17 @@ def _derive_key(words: Sequence[str], environment: Mapping[str, str]) -> str:
     is_named = any(word.partition("=")[0] in _SOURCES for word in relevant)
     names = () if is_named else _SOURCE_VARIABLES
     variables = [environment.get(name, "") for name in names]
-    project = next(filter(None, map(environment.get, _PROJECT_VARIABLES)), None)
-    folder = os.path.realpath(project or os.curdir)
-    said = json.dumps([relevant, variables, folder])
+    said = json.dumps([relevant, variables, _find_project(environment)])
     return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
+
+
+def _find_project(environment: Mapping[str, str]) -> str:
+    """Return the folder that a relative path is in; empty if it is gone."""
+    named = next(filter(None, map(environment.get, _PROJECT_VARIABLES)), None)
+    try:
+        return os.path.realpath(named or os.curdir)
+    except OSError:
+        return ""
 
 
 def _find_relevant(words: Sequence[str]) -> Iterator[str]:

@@ -6,6 +6,7 @@ Rule: only this user may open it, and what goes wrong here never ends the server
 import json
 import logging
 import os
+import socket
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -56,7 +57,7 @@ class PromptSocket:
             # Nobody finds it under its name before its mode is set.
             listener = await anyio.create_unix_listener(self._new, mode=PRIVATE_MODE)
             self._new.replace(self._address)
-        except (OSError, ValueError, NotImplementedError, AttributeError) as error:
+        except (OSError, ValueError) as error:
             logger.debug("Hooks cannot ask this server: %s", error)
             return
         self._is_open = True
@@ -71,6 +72,8 @@ class PromptSocket:
 
     def _prepare(self) -> None:
         """Make the folder, and delete what servers have left that were killed."""
+        if not hasattr(socket, "AF_UNIX"):
+            raise ValueError("this system has no sockets with a path")
         if len(os.fsencode(self._address)) > MAX_ADDRESS_BYTES:
             raise ValueError(f"{self._address} is too long for a socket")
         folder = self._address.parent

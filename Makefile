@@ -67,7 +67,7 @@ $(VENV)/.soak: $(READY)
 	  && touch $@ || echo "Without the fuzzer: it cannot be installed"
 
 docs: $(READY) ## The documentation as a site, in site/, every link checked
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --config-file website/mkdocs.yml
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --config-file website/mkdocs.yml
 	@echo "Open site/index.html, or with search: $(BIN)/python -m http.server --directory site"
 
 release: $(READY) $(VENV)/.release ## What a release publishes, built and checked; ARGUMENTS="--repository URL"

@@ -14,13 +14,13 @@ from typing import Any
 
 import anyio
 from mcp.server.lowlevel import Server
-from mcp.server.stdio import stdio_server
 
 from skills_mcp.analytics.publisher import Publisher
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.app import SkillsServer
 from skills_mcp.server.ending import leave, run_or_end, watch_signals
 from skills_mcp.server.measurements import Measurements, read_condition
+from skills_mcp.server.message_streams import message_streams
 from skills_mcp.server.prompt_socket import PromptSocket
 from skills_mcp.server.telemetry import Telemetry
 from skills_mcp.server.wire import Wire
@@ -119,8 +119,7 @@ async def _serve(
 ) -> None:
     """Answer requests until the client closes the input or `serving` is cancelled."""
     with serving:
-        streams = anyio.wrap_file(wire.reading), anyio.wrap_file(wire.writing)
-        async with stdio_server(*streams) as (read, write):
+        async with message_streams(wire) as (read, write):
             try:
                 await server.run(read, write, server.create_initialization_options())
                 logger.info("The client has closed the connection")

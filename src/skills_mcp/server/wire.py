@@ -11,7 +11,16 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TextIO
+from typing import BinaryIO, TextIO
+
+MAX_LINE_BYTES = 16 * 2**20
+"""The longest message; a longer one is not kept.
+
+The arguments of the largest call are far below 1 MiB, and a client may not have the
+server keep what no call can need."""
+
+# What is read at once of a line that is thrown away.
+_SKIPPED_BYTES = 65_536
 
 # An escape of JSON: a surrogate pair (12 characters), half of one (6), any other (2).
 _ESCAPE = re.compile(
@@ -20,26 +29,44 @@ _ESCAPE = re.compile(
     r"|\\."
 )
 _HALF_PAIR_CHARACTERS = 6
+_HALF_PAIR = re.compile(r"\\u[dD]")
+
+
+class IncomingLines:
+    """IncomingLines of text in which each part that is no valid text becomes U+FFFD.
+
+    That is invalid UTF-8, and half a surrogate pair: hosts in JavaScript send such
+    halves when they cut a text inside an emoji.
+
+    Args:
+        stream: Has the bytes, in UTF-8.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+
+    def readline(self) -> str | None:
+        """Return the next line; "" at the end, None for one that was too long."""
+        line = self._stream.readline(MAX_LINE_BYTES + 1)
+        if len(line) > MAX_LINE_BYTES:
+            self._skip(line)
+            return None
+        text = line.decode(errors="replace")
+        # Few messages have one, and looking at each escape takes longer than parsing.
+        return _ESCAPE.sub(_mend, text) if _HALF_PAIR.search(text) else text
+
+    def _skip(self, part: bytes) -> None:
+        """Go to the end of the line that begins with this part."""
+        while part and not part.endswith(b"\n"):
+            part = self._stream.readline(_SKIPPED_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
 class Wire:
     """The stream of the client's messages, and the stream of the answers."""
 
-    reading: TextIO
+    reading: IncomingLines
     writing: TextIO
-
-
-class _Lines(io.TextIOWrapper):
-    """Lines in which half a surrogate pair becomes U+FFFD, as invalid UTF-8 does.
-
-    Hosts in JavaScript send such halves when they cut a text inside an emoji. The SDK
-    drops the whole line, and the client would wait for ever.
-    """
-
-    # TextIOWrapper's own types are those of text above a base of bytes, too.
-    def readline(self, size: int = -1, /) -> str:  # type: ignore[override]
-        return _ESCAPE.sub(_mend, super().readline(size))
 
 
 def _mend(escape: re.Match[str]) -> str:
@@ -59,11 +86,11 @@ def claimed_wire() -> Iterator[Wire]:
     os.dup2(nothing, 0)
     os.close(nothing)
     os.dup2(2, 1)
-    reading = _Lines(os.fdopen(own[0], "rb"), encoding="utf-8", errors="replace")
+    reading = os.fdopen(own[0], "rb")
     writing = io.TextIOWrapper(os.fdopen(own[1], "wb"), encoding="utf-8")
     with reading, writing:
         try:
-            yield Wire(reading, writing)
+            yield Wire(IncomingLines(reading), writing)
         finally:
             os.dup2(own[0], 0)
             os.dup2(own[1], 1)

@@ -9,11 +9,15 @@ import sys
 
 _HOOK = "hook"
 _BLOCKING = 2  # by this exit code hosts tell that a hook refuses the prompt
+_ONE_THREAD = "OPENBLAS_NUM_THREADS"
 _INTERRUPTED = 130  # as shells have it: 128 and the number of the signal
 
 
 def main() -> None:
     """Run the program and leave with its exit code."""
+    # NumPy's library ends the process if its threads do not get their memory, and no
+    # product of matrices here is large enough for two.
+    os.environ.setdefault(_ONE_THREAD, "1")
     try:
         _run(is_hook=sys.argv[1:2] == [_HOOK])
     except KeyboardInterrupt:  # before a command has begun, which says what it was

@@ -17,6 +17,7 @@ SkillsError                     code                  whose turn it is
 ├── SkillDisabledError          SKILL_DISABLED        operator
 ├── AmbiguousNameError          SKILL_AMBIGUOUS       model: pass the path
 ├── RefreshLimitError           REFRESH_TOO_OFTEN     model: later
+├── OutOfMemoryError            OUT_OF_MEMORY         operator: a higher limit
 ├── EventStoreError             EVENTS_UNAVAILABLE    server: senders come again
 ├── PackageRefusedError         PACKAGE_REFUSED       author: repair the archive
 ├── PackageNotAddedError        PACKAGE_NOT_ADDED     operator: the folder
@@ -159,6 +160,12 @@ class RefreshLimitError(SkillsError):
     """A caller of a shared server has refreshed as often as `http` allows."""
 
     code = "REFRESH_TOO_OFTEN"
+
+
+class OutOfMemoryError(SkillsError):
+    """The system gave no more memory: the limit of the process, or the machine's."""
+
+    code = "OUT_OF_MEMORY"
 
 
 class EventStoreError(SkillsError):

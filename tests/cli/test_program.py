@@ -11,7 +11,7 @@ from skills_mcp.cli.logs import shared_level
 from tests.cli.conftest import Run
 from tests.clients import ServerProcess
 from tests.packages import package_text
-from tests.support import SKILLS_CONTENT, Upstream, skill_text, write
+from tests.support import PATIENCE_SECONDS, SKILLS_CONTENT, Upstream, skill_text, write
 
 
 @pytest.mark.spec("3.1")
@@ -422,3 +422,25 @@ def test_a_token_inside_the_address_is_never_shown(invoke: Run) -> None:
     assert done.returncode == 4
     assert "127.0.0.1:1/skills.git" in done.stderr
     assert "ghp_canary" not in done.stderr + done.stdout
+
+
+_LIMIT = 80_000  # KiB of addresses: enough for Python, and too little for NumPy
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere no limit is kept")
+def test_a_command_without_enough_memory_says_so_as_an_object() -> None:
+    line = [sys.executable, "-m", "skills_mcp", "tree", "--json"]
+    folder = ["--skills-dir", str(SKILLS_CONTENT)]
+
+    done = subprocess.run(
+        ["sh", "-c", f'ulimit -v {_LIMIT} && exec "$@"', "sh", *line, *folder],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+    )
+
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["error"]["code"] == "OUT_OF_MEMORY"
+    assert "ulimit -v" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -24,7 +24,12 @@ from skills_mcp.content.source import (
     accept_all,
 )
 from skills_mcp.content.sync_policy import SyncPolicy
-from skills_mcp.errors import ConfigError, ContentUnavailableError, SyncError
+from skills_mcp.errors import (
+    ConfigError,
+    ContentUnavailableError,
+    OutOfMemoryError,
+    SyncError,
+)
 from tests.content.sources import ScriptedSource, checkout_of
 from tests.support import PATIENCE_SECONDS, Upstream, mounted, until
 
@@ -526,6 +531,20 @@ async def test_each_sync_gets_what_reads_a_commit_before_it_is_published() -> No
         await bench.refresher.refresh()
 
     assert read[:2] == ["first", "second"]
+
+
+async def test_a_sync_without_enough_memory_is_said_without_a_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with running() as bench:
+        bench.source.finish(checkout_of("first"))
+        bench.source.finish(MemoryError())
+        with pytest.raises(OutOfMemoryError):
+            await bench.refresher.refresh()
+
+    assert "not enough memory" in caplog.text
+    assert not any(record.exc_info for record in caplog.records)
+    assert bench.revisions == ["first"]
 
 
 async def test_a_fault_of_ours_is_logged_and_the_next_sync_goes_on(

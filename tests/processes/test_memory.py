@@ -1,11 +1,18 @@
 """What a process gives back to the system."""
 
 import ctypes
+import errno
 import gc
+import sys
 
 import pytest
 
-from skills_mcp.processes.memory import garbage_collector_paused, give_back_memory
+from skills_mcp.errors import OutOfMemoryError
+from skills_mcp.processes.memory import (
+    garbage_collector_paused,
+    give_back_memory,
+    out_of_memory_named,
+)
 from tests.support import run_python
 
 
@@ -66,3 +73,36 @@ def test_a_server_does_not_look_through_what_it_has_imported_again_and_again() -
     )
 
     assert run_python(program).split() == ["True", "True"]
+
+
+def test_a_block_that_needs_too_much_memory_ends_with_one_error() -> None:
+    with pytest.raises(OutOfMemoryError, match="not enough memory"):  # noqa: SIM117
+        with out_of_memory_named():
+            bytearray(sys.maxsize)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        ImportError("libm.so.6: failed to map segment from shared object"),
+        RuntimeError("can't start new thread"),
+    ],
+)
+def test_what_the_system_says_of_a_lack_of_memory_is_the_same_error(
+    error: Exception,
+) -> None:
+    with pytest.raises(OutOfMemoryError) as raised, out_of_memory_named():
+        raise error
+
+    assert raised.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOENT, "gone"), ImportError("x"), RuntimeError("x")]
+)
+def test_every_other_error_stays_what_it_is(error: Exception) -> None:
+    with pytest.raises(type(error)) as raised, out_of_memory_named():
+        raise error
+
+    assert raised.value is error

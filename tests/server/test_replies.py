@@ -1,5 +1,6 @@
 import gc
 import json
+import sys
 import weakref
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -526,3 +527,14 @@ async def test_a_failure_is_marked_and_holds_a_code_and_a_message_only(
     assert list(reply) == ["error"]
     assert list(reply["error"]) == ["code", "message"]
     assert "Traceback" not in reply["error"]["message"]
+
+
+async def test_a_call_without_enough_memory_is_a_reply_of_its_own() -> None:
+    async def fill() -> Reply:
+        bytearray(sys.maxsize)
+        raise AssertionError
+
+    reply = await answered(fill())
+
+    assert reply.is_error
+    assert reply.data["error"]["code"] == "OUT_OF_MEMORY"

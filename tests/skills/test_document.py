@@ -434,6 +434,28 @@ def test_an_escape_that_yaml_allows_does_not_reach_a_terminal() -> None:
     assert problem.rule == "control-characters"
 
 
+@pytest.mark.parametrize(
+    "hidden", ["\u200b", "a\ufe0f\ufe01"[1:], "\u2060", "\u202e", "\U000e0041"]
+)
+def test_lists_and_texts_are_without_the_same_hidden_characters(hidden: str) -> None:
+    head = f"description: For{hidden}ms\nmetadata: {{tags: [c{hidden}d]}}"
+
+    document, [problem] = read(f"---\n{head}\n---\nFill{hidden} in.\n")
+
+    assert document is not None
+    assert document.fields == {"description": "Forms", "metadata": {"tags": ["cd"]}}
+    assert document.body == "Fill in."
+    assert (problem.rule, problem.line) == ("hidden-character", 2)
+
+
+def test_a_hidden_character_of_the_text_alone_is_reported() -> None:
+    document, [problem] = read("---\ndescription: D\n---\nFill\u200b in.\n")
+
+    assert document is not None
+    assert document.body == "Fill in."
+    assert problem.rule == "hidden-character"
+
+
 def test_no_message_repeats_a_control_character_or_a_whole_file() -> None:
     key = "\\e[2J" + "k" * 900
     _, problems = read(f'---\ndescription: D\n"{key}": 1\n"{key}": 2\n---\n')

@@ -185,6 +185,11 @@ def test_a_value_that_its_tag_does_not_suit_is_the_same_kind_of_error(
         parse_values(text)
 
 
+@pytest.mark.parametrize("tag", ["!!set", "!ours", "!!python/object/apply:os.system"])
+def test_a_tag_of_a_frontmatter_is_as_if_it_were_not_there(tag: str) -> None:
+    assert parse_texts(f"a: {tag} {{b: c}}").value == {"a": {"b": "c"}}
+
+
 @given(YAMLISH | st.text(max_size=80))
 @example("a: !!set {b, c}")
 @example("<<: x")

@@ -18,6 +18,8 @@ from skills_mcp.cli.failures import (
     recall_words,
     remember_words,
 )
+from skills_mcp.errors import OutOfMemoryError
+from skills_mcp.processes.memory import out_of_memory_named
 
 OWN = "Options"
 OVER_HTTP = "Over HTTP"
@@ -132,9 +134,10 @@ class VerbGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; Ctrl-C says what was stopped."""
+        """Run the command; say what Ctrl-C or a lack of memory has stopped."""
         try:
-            return super().invoke(ctx)
+            with out_of_memory_named():
+                return super().invoke(ctx)
         except click.UsageError as error:
             told = self._hint_at_order(recall_words(ctx), error)
             print_failure_object(USAGE, told.format_message())
@@ -147,6 +150,10 @@ class VerbGroup(click.Group):
             print_failure_object(INTERRUPTED, said)
             click.echo(f"\nskills-mcp: {said}", err=True)
             ctx.exit(_INTERRUPTED_EXIT)
+        except OutOfMemoryError as error:
+            print_failure_object(error.code, str(error))
+            click.echo(f"skills-mcp: {error}", err=True)
+            ctx.exit(1)
 
     def describe_unknown(self, words: Sequence[str]) -> str:
         """Return what to say about a command that does not exist.

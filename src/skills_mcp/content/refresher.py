@@ -27,6 +27,7 @@ from skills_mcp.content.source import (
     derive_longest_pause,
 )
 from skills_mcp.errors import ContentUnavailableError, SkillsError, SyncError
+from skills_mcp.processes.memory import out_of_memory_named
 
 logger = logging.getLogger(__name__)
 
@@ -200,10 +201,13 @@ class Refresher:
     async def _open_published(self) -> None:
         """Serve the published content before the first sync."""
         try:
-            content = await anyio.to_thread.run_sync(self._mounts.open_published)
-            if content is None:
-                return
-            await anyio.to_thread.run_sync(self._load, content, abandon_on_cancel=True)
+            with out_of_memory_named():
+                content = await anyio.to_thread.run_sync(self._mounts.open_published)
+                if content is None:
+                    return
+                await anyio.to_thread.run_sync(
+                    self._load, content, abandon_on_cancel=True
+                )
         except SkillsError as error:
             logger.warning("Cannot serve %s: %s", self._mounts.name, error)
         except Exception:
@@ -256,10 +260,15 @@ class Refresher:
 
     async def _sync(self, sync: _SharedSync) -> None:
         try:
-            content = await anyio.to_thread.run_sync(sync.work, abandon_on_cancel=True)
-            if content is None:
-                return
-            await anyio.to_thread.run_sync(self._load, content, abandon_on_cancel=True)
+            with out_of_memory_named():
+                content = await anyio.to_thread.run_sync(
+                    sync.work, abandon_on_cancel=True
+                )
+                if content is None:
+                    return
+                await anyio.to_thread.run_sync(
+                    self._load, content, abandon_on_cancel=True
+                )
             self._settle()
             sync.error = content.error
         except SkillsError as error:

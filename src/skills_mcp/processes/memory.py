@@ -1,9 +1,18 @@
-"""Memory of this process: what it gives back, and when garbage is collected."""
+"""Memory of this process: what it gives back, when it is collected, and its end."""
 
 import ctypes
+import errno
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+
+from skills_mcp.errors import OutOfMemoryError
+
+_TOO_LITTLE = (
+    "There is not enough memory. Raise the limit of this process (ulimit -v, or the "
+    "one of the container), or serve fewer skills: 10,000 of them need 400 MB of "
+    "address space."
+)
 
 
 def give_back_memory() -> None:
@@ -39,3 +48,35 @@ def freeze_garbage_collector() -> None:
     long as reading the skills, and would delay the first answer.
     """
     gc.freeze()
+
+
+@contextmanager
+def out_of_memory_named() -> Iterator[None]:
+    """Turn the many errors that mean a lack of memory into one.
+
+    Raises:
+        OutOfMemoryError: The block needs more memory than there is.
+    """
+    try:
+        yield
+    except (ImportError, MemoryError, OSError, RuntimeError) as error:
+        if not _lacks_memory(error):
+            raise
+    else:
+        return
+    # Here, as the frames of the failed block would keep what they hold alive.
+    raise OutOfMemoryError(_TOO_LITTLE)
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Whether Python, the system, its loader or the start of a thread says so."""
+    match error:
+        case MemoryError():
+            return True
+        case OSError():
+            return error.errno == errno.ENOMEM
+        case ImportError():
+            said = str(error)
+            return "failed to map segment" in said or "allocate memory" in said
+        case _:
+            return "can't start new thread" in str(error)

@@ -37,6 +37,7 @@ from skills_mcp.library import (
     render_error,
     render_state,
 )
+from skills_mcp.processes.memory import out_of_memory_named
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.server.offered_names import name_offered
@@ -481,7 +482,8 @@ _NOT_FOUND = (
 async def answered(work: Awaitable[Reply]) -> Reply:
     """Await an answer; a `SkillsError` becomes a reply that a model can act on."""
     try:
-        return await work
+        with out_of_memory_named():
+            return await work
     except SkillsError as error:
         return refused(error)
 

@@ -48,6 +48,7 @@ from skills_mcp.library.published_skills import (
     PublishedSkills,
     derive_mime_type,
 )
+from skills_mcp.processes.memory import out_of_memory_named
 from skills_mcp.server.callers import caller_of
 from skills_mcp.server.replies import derive_protocol_error
 from skills_mcp.skills.index import SkillIndex
@@ -141,7 +142,8 @@ class Resources:
         try:
             await self._library.wait_until_ready(self._read_seconds)
             library = self._library.seen_by(caller_of(ctx).access)
-            read = await anyio.to_thread.run_sync(_read, library, params.uri)
+            with out_of_memory_named():
+                read = await anyio.to_thread.run_sync(_read, library, params.uri)
         except SkillsError as error:
             version = ctx.protocol_version
             raise derive_protocol_error(error, version, params.uri) from error

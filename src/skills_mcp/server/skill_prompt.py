@@ -23,6 +23,7 @@ from mcp_types import (
 
 from skills_mcp.errors import SkillsError
 from skills_mcp.library import SkillLibrary
+from skills_mcp.processes.memory import out_of_memory_named
 from skills_mcp.server.arguments import GetSkill
 from skills_mcp.server.callers import caller_of
 from skills_mcp.server.core_tools import get_skill
@@ -83,7 +84,8 @@ class SkillPrompt:
         try:
             await self._library.wait_until_ready(self._wait_seconds)
             library = self._library.seen_by(caller_of(ctx).access)
-            texts = await _compose(library, task)
+            with out_of_memory_named():
+                texts = await _compose(library, task)
         except SkillsError as error:
             raise MCPError(
                 code=INTERNAL_ERROR, message=str(error), data={"code": error.code}

@@ -11,7 +11,7 @@ value that is wrong is reported, and its default is used.
 import codecs
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from textwrap import dedent
@@ -19,6 +19,7 @@ from typing import Any
 
 from skills_mcp.skills.assets import LFS_HINT, is_lfs_pointer
 from skills_mcp.skills.model import ProblemList
+from skills_mcp.text.hidden_text import without_hidden
 from skills_mcp.text.rendering import shorten
 from skills_mcp.text.safe_yaml import (
     MAX_YAML_CHARACTERS,
@@ -26,10 +27,9 @@ from skills_mcp.text.safe_yaml import (
     YamlError,
     parse_texts,
 )
-from skills_mcp.text.unicode import HIDING
 
-# What steers a terminal, and what hides text.
-_CONTROLS = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{HIDING}]")
+# What steers a terminal.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _BLANK_LINES = re.compile(r"\A(?:[ \t]*\n)+")  # but not the indent below them
 _INVISIBLE = "\ufeff\u200b"
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -82,7 +82,23 @@ def decode(raw: bytes, report: ProblemList, *, lenient: bool) -> str | None:
 
 
 def parse_document(text: str, report: ProblemList, *, lenient: bool) -> Document | None:
-    """Take the text of a file apart; the reason why not is in the report."""
+    """Take the text of a file apart; the reason why not is in the report.
+
+    Hidden characters are in neither part, and the report says so.
+    """
+    document = _parse_parts(text, report, lenient=lenient)
+    if document is None:
+        return None
+    fields: dict[str, Any] = _map_texts(document.fields, without_hidden)
+    shown = Document(fields, without_hidden(document.body))
+    if shown != document:
+        key = next((k for k in fields if fields[k] != document.fields[k]), "")
+        reason = "has hidden characters, which are left out"
+        report.warn("hidden-character", reason, "take them out", key=key)
+    return shown
+
+
+def _parse_parts(text: str, report: ProblemList, *, lenient: bool) -> Document | None:
     whole = text.lstrip(_INVISIBLE).replace("\r\n", "\n").replace("\r", "\n")
     preamble, text = _skip_preamble(whole.lstrip(), lenient=lenient)
     splitter = _splitter()
@@ -271,13 +287,18 @@ def _unquote(text: str) -> str:
 
 def without_controls(node: Any) -> Any:
     """Return the texts without what would steer the terminal of a reader."""
+    return _map_texts(node, lambda text: _CONTROLS.sub("", text))
+
+
+def _map_texts(node: Any, change: Callable[[str], str]) -> Any:
+    """Return a value of YAML with each text changed, but not the keys."""
     match node:
         case str():
-            return _CONTROLS.sub("", node)
+            return change(node)
         case list():
-            return [without_controls(item) for item in node]
+            return [_map_texts(item, change) for item in node]
         case dict():
-            return {key: without_controls(value) for key, value in node.items()}
+            return {key: _map_texts(value, change) for key, value in node.items()}
         case _:
             return node
 

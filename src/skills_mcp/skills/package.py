@@ -33,6 +33,7 @@ from skills_mcp.skills.model import (
     SkillPath,
     Stamp,
 )
+from skills_mcp.text.hidden_text import without_hidden
 
 MAIN = "SKILL.md"
 
@@ -197,7 +198,8 @@ def derive_description(body: str) -> str:
     >>> derive_description("# Fix tests\n\nRun **pytest** first. Then read on.")
     'Fix tests: Run pytest first.'
     """
-    text = _CODE.sub("", without_controls(body[:_MAX_LOOKED_AT]))
+    looked_at = without_hidden(without_controls(body[:_MAX_LOOKED_AT]))
+    text = _CODE.sub("", looked_at)
     heading = _HEADING.search(text)
     title = _plain(heading[1]) if heading else ""
     after = text[heading.end() :] if heading else text

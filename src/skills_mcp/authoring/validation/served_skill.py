@@ -7,7 +7,6 @@ from pathlib import Path, PurePosixPath
 
 from skills_mcp.authoring.validation.markdown import Markdown
 from skills_mcp.authoring.validation.rules import RuleFinding, enumerate_shortly
-from skills_mcp.authoring.validation.unsafe_text import check_fields
 from skills_mcp.library import Snapshot
 from skills_mcp.routing.decision import choose, list_answers
 from skills_mcp.routing.tokens import fold
@@ -47,7 +46,6 @@ class ServedSkillChecker:
         """Yield what is wrong with a skill; `markdown` is its main file."""
         index = self._snapshot.index
         yield from self._keywords.check(skill, markdown.line(*_KEYWORDS))
-        yield from check_fields(skill, markdown.text, markdown.line("description"))
         if len(index) <= MAX_SKILLS:
             line = markdown.line("keywords", "description")
             yield from _check_findable(self._snapshot, skill, line)

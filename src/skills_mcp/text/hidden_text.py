@@ -1,0 +1,158 @@
+"""Invisible characters that a model reads and a reviewer does not see.
+
+They are taken out of what is served, unless they are a part of how a language or an
+emoji is written.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+from skills_mcp.text.unicode import BLANK
+
+_SUSPECTS = re.compile(
+    "["
+    "\u061c\u200e\u200f"  # marks of direction
+    "\u202a-\u202e\u2066-\u2069"  # and of overridden direction
+    "\u206a-\u206f"  # deprecated by Unicode
+    "\u00ad\u034f\u200b-\u200d\u2060-\u2065\ufeff\u180e"  # without any width
+    f"{BLANK}"
+    "\u180b-\u180d\u180f\ufe00-\ufe0f\U000e0100-\U000e01ef"  # variation selectors
+    "\ufff0-\ufffb"  # interlinear annotations, and reserved code points beside them
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"  # controls of shorthand and music
+    "\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"  # tags, which spell text
+    "\ue000-\uf8ff\U000f0000-\U0010ffff"  # private use: each font shows another one
+    "\ufdd0-\ufdef\ufffe\uffff"  # noncharacters
+    "]"
+)
+
+_JOINERS = "\u200c\u200d"
+_DIRECTIONS = "\u061c\u200e\u200f"
+_SPACE = "\u200b"
+_JOINING = (
+    *("ARABIC", "BENGALI", "DEVANAGARI", "GUJARATI", "GURMUKHI", "KANNADA", "KHMER"),
+    *("MALAYALAM", "MONGOLIAN", "MYANMAR", "ORIYA", "SINHALA", "SYRIAC", "TAMIL"),
+    *("TELUGU", "TIBETAN"),
+)
+"""Scripts whose spelling needs joiners."""
+
+_UNSPACED = ("KHMER", "LAO", "MYANMAR", "THAI", "TIBETAN")
+_FLAG = "\U0001f3f4"  # the flags of England, Scotland and Wales are spelt in tags
+_LONGEST_FLAG = 8  # the flag, a country, a region and the end
+_FIRST_EMOJI = 0x1F000
+_SUPPLEMENT = 0xE0100
+TAGS = range(0xE0000, 0xE0080)
+_TAG_LETTERS = "".join(map(chr, TAGS))
+_RIGHT_TO_LEFT = re.compile(
+    "[\u05d0-\u05f2\u0620-\u064a\u066e-\u06d3\u06ee-\u08c7\ufb1d-\ufdfb\ufe70-\ufefc"
+    "\U00010800-\U00010fff\U0001e800-\U0001efff]"
+)
+_NEAR = 200
+"""Characters around a mark of direction in which it can have an effect."""
+
+_BLANK_BRAILLE = "\u2800"
+_MONGOLIAN = "\u180b\u180c\u180d\u180f"
+PRIVATE = (range(0xE000, 0xF900), range(0xF0000, 0x110000))
+SELECTORS = (range(0xFE00, 0xFE10), range(_SUPPLEMENT, 0xE01F0))
+_EMOJI_SELECTORS = "\ufe0e\ufe0f"
+_KEYCAPS = "0123456789#*"
+_VARIED = ("CJK", "DIGIT ZERO", "MANICHAEAN", "MYANMAR", "PHAGS-PA")
+"""Scripts whose characters have variants, beside emoji and signs of mathematics."""
+
+
+def find_hidden_places(text: str) -> Iterator[int]:
+    r"""Iterate over the places of hidden characters, in order.
+
+    >>> list(find_hidden_places("fo\u200brms"))
+    [2]
+    """
+    if text.isascii():
+        return
+    for found in _SUSPECTS.finditer(text):
+        if not _belongs(text, found.start()):
+            yield found.start()
+
+
+def without_hidden(text: str) -> str:
+    r"""Return a text without its hidden characters.
+
+    Characters of private use stay: fonts have icons there, which are seen.
+
+    >>> without_hidden("fo\u200brms")
+    'forms'
+    """
+    hidden = [p for p in find_hidden_places(text) if not _is_private(text[p])]
+    if not hidden:
+        return text
+    begins = (0, *(place + 1 for place in hidden))
+    return "".join(text[a:b] for a, b in zip(begins, (*hidden, None), strict=True))
+
+
+def _belongs(text: str, place: int) -> bool:
+    """Whether the character is a part of an emoji, or of how a language is written."""
+    character = text[place]
+    if character in _DIRECTIONS:
+        return _is_right_to_left(text, place)
+    if ord(character) in TAGS:
+        return _is_in_flag(text, place)
+    return _fits(character, text[place - 1 : place], text[place + 1 : place + 2])
+
+
+def _fits(character: str, before: str, after: str) -> bool:
+    """Whether a character does something for its neighbours; they may be empty."""
+    if character in _JOINERS:
+        is_emoji = _is_emoji(before) and _is_emoji(after)
+        return is_emoji or _is_script(before, _JOINING)
+    if character == _SPACE:
+        return _is_script(before, _UNSPACED) or _is_script(after, _UNSPACED)
+    if character == _BLANK_BRAILLE:
+        return _is_script(before, ("BRAILLE",)) or _is_script(after, ("BRAILLE",))
+    if character in _MONGOLIAN:
+        return _is_script(before, ("MONGOLIAN",))
+    return _is_selector(character) and _is_variant(character, before)
+
+
+def _is_emoji(character: str) -> bool:
+    if not character:
+        return False
+    is_selector = character == "\ufe0f"
+    is_symbol = unicodedata.category(character) == "So"
+    return is_selector or is_symbol or ord(character) >= _FIRST_EMOJI
+
+
+def _is_script(character: str, scripts: tuple[str, ...]) -> bool:
+    return bool(character) and unicodedata.name(character, "").startswith(scripts)
+
+
+def _is_variant(selector: str, before: str) -> bool:
+    """Whether the character before comes in variants: emoji, digits, ideographs."""
+    if not before or _SUSPECTS.match(before):
+        return False
+    if ord(selector) >= _SUPPLEMENT:
+        return _is_script(before, ("CJK",))
+    if selector in _EMOJI_SELECTORS:
+        is_sign = not before.isascii() and not before.isspace()
+        return is_sign or before in _KEYCAPS
+    is_sign = unicodedata.category(before) in {"Sm", "So"}
+    return is_sign or _is_script(before, _VARIED)
+
+
+def _is_in_flag(text: str, place: int) -> bool:
+    before = text[max(0, place - _LONGEST_FLAG) : place]
+    return before.rstrip(_TAG_LETTERS).endswith(_FLAG)
+
+
+def _is_right_to_left(text: str, place: int) -> bool:
+    """Whether the line has letters nearby that are written from right to left."""
+    begin = text.rfind("\n", max(0, place - _NEAR), place) + 1 or place - _NEAR
+    end = text.find("\n", place, place + _NEAR)
+    stop = end if end >= 0 else place + _NEAR
+    return _RIGHT_TO_LEFT.search(text, max(0, begin), stop) is not None
+
+
+def _is_selector(character: str) -> bool:
+    return any(ord(character) in part for part in SELECTORS)
+
+
+def _is_private(character: str) -> bool:
+    return any(ord(character) in part for part in PRIVATE)

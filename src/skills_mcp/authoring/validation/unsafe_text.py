@@ -2,8 +2,9 @@
 
 import re
 import unicodedata
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import lru_cache
 from io import StringIO
 from itertools import islice
 
@@ -104,14 +105,17 @@ def _describe_secret(found: FoundSecret) -> str:
 
 def find_hidden(text: str) -> Iterator[RuleFinding]:
     """Iterate over hidden characters, each with the line of the first one."""
-    places: dict[str, list[int]] = defaultdict(list)
+    counts: Counter[str] = Counter()
+    first: dict[str, int] = {}
     for place in find_hidden_places(text):
-        places[_group(text[place])].append(place)
-    for positions in places.values():
-        count = len(positions)
-        name = _name_character(text[positions[0]])
+        group = _group(text[place])
+        counts[group] += 1
+        first.setdefault(group, place)
+    for group, place in first.items():
+        count = counts[group]
+        name = _name_character(text[place])
         noun = "a hidden character" if count == 1 else f"{count} hidden characters"
-        line = 1 + text.count("\n", 0, positions[0])
+        line = 1 + text.count("\n", 0, place)
         hint = "take it out, or write it as an escape such as \\u200b"
         yield RuleFinding("hidden-character", f"has {noun}: {name}", hint, line)
 
@@ -132,6 +136,7 @@ def find_mixed_words(text: str) -> Iterator[RuleFinding]:
             yield RuleFinding("mixed-letters", reason, hint, number)
 
 
+@lru_cache(1024)
 def _group(character: str) -> str:
     """Return one name for all characters that spell a hidden text together."""
     code = ord(character)

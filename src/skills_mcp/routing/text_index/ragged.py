@@ -97,10 +97,14 @@ def expand(
     >>> expand(np.array([7, 2]), np.array([2, 3])).tolist()
     [7, 8, 2, 3, 4]
     """
-    ends = np.cumsum(sizes, dtype=np.int64)
-    total = int(ends[-1]) if len(ends) else 0
-    shifts = starts.astype(np.int64) - (ends - sizes)
-    return np.repeat(shifts, sizes) + np.arange(total)
+    shifts = np.cumsum(sizes, dtype=np.int64)
+    total = int(shifts[-1]) if len(shifts) else 0
+    # In place: a text of a million characters has half a million words.
+    np.subtract(sizes, shifts, out=shifts)
+    shifts += starts
+    places = np.repeat(shifts, sizes)
+    places += np.arange(total)
+    return places
 
 
 def drop_repeated(values: NDArray[_Number]) -> NDArray[_Number]:

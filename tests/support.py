@@ -185,6 +185,9 @@ def sync_all(mounts: Mounts) -> Content:
     return mounts.sync(Freshness(time.time(), is_urgent=True), accept_all)
 
 
+_UNWATCHED = {"sync": {"watch": False}}
+
+
 def open_library(  # noqa: PLR0913 - each of them is something that bootstrap wires
     source: Mounts | ContentSource | Path,
     *,
@@ -221,7 +224,8 @@ def open_library(  # noqa: PLR0913 - each of them is something that bootstrap wi
             os.environ if environment is None else environment, offered
         ),
     )
-    operators = Settings((Layer("test", settings or {}),))
+    unwatched = Layer("no edit is served before a test asks for it", _UNWATCHED)
+    operators = Settings((unwatched, Layer("test", settings or {})))
     library = SkillLibrary(
         mounts=mounts,
         current=CurrentSnapshot(mounts, operators, cache),

@@ -28,7 +28,7 @@ SOURCE_KEYS = (
 
 SYNC_KEYS = (
     "allow_non_fast_forward, allowed_signers, offline, revoked_signers, "
-    "timeout_seconds, verify"
+    "timeout_seconds, verify, watch"
 )
 
 

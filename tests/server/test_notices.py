@@ -323,3 +323,30 @@ def test_a_client_of_2026_is_told_over_stdio(
     ]
     assert set(stamps) == {number}
     assert TOOLS not in told(server)
+
+
+async def test_an_edit_in_a_folder_is_served_and_told_without_a_call(
+    content: Path, era: str
+) -> None:
+    library = open_library(content, settings={"sync": {"watch": True}})
+    async with listening(library, era) as (client, heard):
+        await ask(client, "refresh_skills")  # the background work has begun
+        write_skill(content, "one.md", description="Another one", body="Edited.")
+        await until(lambda: len(heard) == 2)
+        reply = await ask(client, "get_skill", context="x", skill_path="one")
+
+    assert heard == BOTH
+    assert "Edited." in reply["content"]
+
+
+async def test_a_broken_edit_is_left_out_until_it_is_repaired(content: Path) -> None:
+    library = open_library(content, settings={"sync": {"watch": True}})
+    async with listening(library, "auto") as (client, heard):
+        await ask(client, "refresh_skills")
+        (content / "one.md").write_text("no frontmatter")
+        await until(lambda: len(heard) == 2)
+        write_skill(content, "one.md", body="Repaired.")
+        await until(lambda: len(heard) == 4)
+        reply = await ask(client, "get_skill", context="x", skill_path="one")
+
+    assert "Repaired." in reply["content"]

@@ -80,7 +80,7 @@ class Refresh(Section):  # 001 §9.3
 
 
 class Sync(Section):
-    """How repositories are synced, and what they must meet to be served."""
+    """How repositories and folders are synced, and what they must meet."""
 
     timeout_seconds: Seconds = Field(
         default=120, description="The timeout of one sync, in seconds."
@@ -106,6 +106,10 @@ class Sync(Section):
     offline: bool = Field(
         default=False,
         description="Whether to make no network request at all.",
+    )
+    watch: bool = Field(
+        default=True,
+        description="Whether folders are watched, so that an edit is served at once.",
     )
 
 

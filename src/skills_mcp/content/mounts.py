@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import inf, nextafter
+from pathlib import Path
 
 from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.progress import Progress
 from skills_mcp.content.push import Push
 from skills_mcp.content.source import (
@@ -84,6 +86,14 @@ class Mounts:
         """All sources in a few words, safe to log: without any secret."""
         first, *others = [source.name for source in self._sources]
         return f"{first} and {len(others)} more" if others else first
+
+    def find_folders(self) -> tuple[Path, ...]:
+        """Return the folders that are served as they are; they need not exist."""
+        return tuple(
+            mount.source.directory / mount.selection.subfolder
+            for mount in self.mounts
+            if isinstance(mount.source, LocalFolder)
+        )
 
     def open_published(self) -> Content | None:
         """Return what was published before this process; None if a repository lacks it.

@@ -1,4 +1,4 @@
-"""Syncs in the background, one sync at a time: by a timer, and on request.
+"""Syncs in the background, one at a time: by a timer, on request, after an edit.
 
 Rule 1: nothing happens before `wake()`, so that the first answer is not delayed.
 Rule 2: a sync belongs to the refresher, not to the request that asked for it: if one
@@ -73,6 +73,7 @@ class Refresher:
         load: Makes content what is served; blocking. It may raise a `SkillsError`.
         accept: Reads a commit before it is published; blocking, see `Accept`.
         interval_minutes: Called at every poll; None switches the timer off.
+        is_watching: Whether an edit in a plain folder is served at once.
         poll_seconds: The pause between two polls for work.
         clock: The time, in seconds since the epoch.
     """
@@ -84,6 +85,7 @@ class Refresher:
         accept: Accept,
         interval_minutes: Callable[[], float | None],
         *,
+        is_watching: bool = False,
         poll_seconds: float = _POLL_SECONDS,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -91,6 +93,7 @@ class Refresher:
         self._load = load
         self._accept = accept
         self._interval_minutes = interval_minutes
+        self._is_watching = is_watching
         self._poll_seconds = poll_seconds
         self._clock = clock
         self._jitter = _RANDOMNESS.uniform(1 - _JITTER, 1 + _JITTER)
@@ -222,6 +225,8 @@ class Refresher:
         )
         first = self._join(lambda: self._mounts.sync(newest, self._accept))
         await first.done.wait()
+        if self._is_watching and self._mounts.find_folders():
+            self._require_tasks().start_soon(self._follow_folders)
         while True:
             await anyio.sleep(self._poll_seconds)
             try:
@@ -234,16 +239,26 @@ class Refresher:
             if work:
                 await self._join(work).done.wait()
 
+    async def _follow_folders(self) -> None:
+        """Read plain folders again whenever something in them changes."""
+        # Late: the first answer does not wait for the library.
+        from skills_mcp.content.watching import watch_folders
+
+        async for _ in watch_folders(self._mounts.find_folders):
+            while running := self._running:  # it may have read before the change
+                await running.done.wait()
+            await self._join(self._sync_due).done.wait()
+
+    def _sync_due(self) -> Content:
+        return self._mounts.sync_due(self._pause_seconds(), self._accept)
+
     def _find_work(self) -> Work | None:
         """Return the work that is due; None if there is none."""
         if self._mounts.has_news():
             return self._mounts.read_news
         if self._mounts.is_check_due():
             return self._mounts.check
-        pause_seconds = self._pause_seconds()
-        if not self._is_due(pause_seconds):
-            return None
-        return lambda: self._mounts.sync_due(pause_seconds, self._accept)
+        return self._sync_due if self._is_due(self._pause_seconds()) else None
 
     def _pause_seconds(self) -> float | None:
         minutes = self._interval_minutes()

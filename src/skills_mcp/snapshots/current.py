@@ -96,7 +96,11 @@ class CurrentSnapshot:
         self._watchers: list[Callable[[], None]] = []
         self._observers: list[Callable[[Snapshot, Snapshot], None]] = []
         self._refresher = Refresher(
-            mounts, self.load, self.inspect, self._interval_minutes
+            mounts,
+            self.load,
+            self.inspect,
+            self._interval_minutes,
+            is_watching=self._operator.sync.watch,
         )
 
     @property

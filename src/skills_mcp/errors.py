@@ -21,6 +21,7 @@ SkillsError                     code                  whose turn it is
 ├── EventStoreError             EVENTS_UNAVAILABLE    server: senders come again
 ├── PackageRefusedError         PACKAGE_REFUSED       author: repair the archive
 ├── PackageNotAddedError        PACKAGE_NOT_ADDED     operator: the folder
+├── SkillNotWrittenError        SKILL_NOT_WRITTEN     author: another path
 ├── HostFileError               HOST_FILE_REFUSED     operator: the file of a host
 ├── FileError
 │   ├── InvalidPathError        INVALID_PATH          model
@@ -184,6 +185,12 @@ class PackageNotAddedError(SkillsError):
     """A package cannot be put where it was to go; what was there still is."""
 
     code = "PACKAGE_NOT_ADDED"
+
+
+class SkillNotWrittenError(SkillsError):
+    """A new skill cannot be written there; nothing was changed."""
+
+    code = "SKILL_NOT_WRITTEN"
 
 
 class HostFileError(SkillsError):

@@ -27,11 +27,15 @@ from skills_mcp.cli.options import (
     http_options,
     install_options,
     json_option,
+    narrowing_options,
+    new_options,
+    pager_option,
     print_error,
     prompt_test_options,
     read_options,
     readable_errors,
     report_options,
+    show_options,
     tree_options,
     validate_options,
 )
@@ -432,12 +436,7 @@ def run_test(*, as_json: bool, **given: Any) -> None:
     metavar="PATH",
     help="Explain this skill, too, such as why it is not the answer.",
 )
-@click.option(
-    "--within", metavar="PATH", default="", help="Search only this part of the tree."
-)
-@click.option(
-    "--category", metavar="NAME", default="", help="Search only this category."
-)
+@narrowing_options
 @json_option
 @content_options(log_level="error")
 def explain(
@@ -456,6 +455,87 @@ def explain(
     question = Question(task, skill, Scoping(within, category))
     with readable_errors():
         print_explanation(application, question, as_json=as_json)
+
+
+@program.command()
+@new_options
+def new(*, path: str, folder: Path, **given: Any) -> None:
+    """Write a new skill: a rule file, or a package with a SKILL.md.
+
+    PATH is its place in the tree, such as ui/react/forms. Nothing that exists is
+    changed.
+    """
+    from skills_mcp.cli.new import NewOptions, run_new
+
+    with readable_errors():
+        run_new(NewOptions(path=path, folder=folder, **given))
+
+
+@program.command()
+@show_options
+@content_options(log_level="error")
+def show(**given: Any) -> None:
+    """Show the text of a skill exactly as an agent gets it.
+
+    PATH is a path or a name, as tree shows it.
+    """
+    from skills_mcp.cli.show import ShowOptions, print_skill
+
+    wanted = ShowOptions(
+        **{each.name: given.pop(each.name) for each in fields(ShowOptions)}
+    )
+    if wanted.is_raw and wanted.with_files:
+        raise click.UsageError("--raw and --files exclude each other.")
+    application = build_application(is_recorded=False, **given)
+    with readable_errors():
+        print_skill(application, wanted)
+
+
+@program.command()
+@click.argument("task")
+@click.option(
+    "--skill", metavar="PATH", help="Take this skill, as an agent that has chosen it."
+)
+@narrowing_options
+@json_option
+@pager_option
+@content_options(log_level="error")
+def ask(**given: Any) -> None:
+    """Show what an agent gets for a task, as get_skill answers it.
+
+    It is not recorded as a use of the skill.
+    """
+    from skills_mcp.cli.ask import AskOptions, print_answer
+
+    wanted = AskOptions(
+        **{each.name: given.pop(each.name) for each in fields(AskOptions)}
+    )
+    application = build_application(is_recorded=False, **given)
+    with readable_errors():
+        print_answer(application, wanted)
+
+
+@program.command()
+@click.argument("query")
+@click.option(
+    "--limit",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="The most skills to show.  [default: search.limit]",
+)
+@narrowing_options
+@json_option
+@content_options(log_level="error")
+def search(**given: Any) -> None:
+    """List the skills that fit some words best, as search_skills does."""
+    from skills_mcp.cli.ask import SearchOptions, print_found
+
+    wanted = SearchOptions(
+        **{each.name: given.pop(each.name) for each in fields(SearchOptions)}
+    )
+    application = build_application(is_recorded=False, **given)
+    with readable_errors():
+        print_found(application, wanted)
 
 
 @program.command()

@@ -51,6 +51,21 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         ),
     },
     "Authoring": {
+        "new": (
+            "skills-mcp new ui/react/forms --skills-dir ./skills",
+            "skills-mcp new office/pdf --package --skills-dir ./skills",
+            "skills-mcp new ui/_index --keywords ui,css --skills-dir ./skills",
+        ),
+        "show": (
+            "skills-mcp show ui/react/auth --skills-dir ./skills",
+            "skills-mcp show ui/react/auth --files",
+            "skills-mcp show ui/react/auth --raw --skills-dir ./skills",
+        ),
+        "ask": (
+            'skills-mcp ask "add a login page" --skills-dir ./skills',
+            'skills-mcp ask "add a login page" --within ui --json',
+        ),
+        "search": ('skills-mcp search "customs form" --skills-dir ./skills',),
         "explain": (
             'skills-mcp explain "add a login page" --skills-dir ./skills',
             'skills-mcp explain "add a login page" --skill ui/react/auth',
@@ -84,7 +99,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 FIRST_EXAMPLES = (
     "skills-mcp install --repo https://github.com/acme/skills.git",
     "skills-mcp tree --skills-dir ./skills",
-    'skills-mcp explain "add a login page" --skills-dir ./skills',
+    'skills-mcp ask "add a login page" --skills-dir ./skills',
     "skills-mcp validate ./skills --strict",
     "skills-mcp doctor",
 )

@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -50,6 +51,13 @@ algorithm_option = click.option(
     help="The matching algorithm.  [default: matching.algorithm]",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+pager_option = click.option(
+    "--pager/--no-pager",
+    "is_paged",
+    default=True,
+    help="Show what is longer than the terminal page by page.",
+)
 
 
 class _Switch(SectionOption):
@@ -240,12 +248,94 @@ def tree_options(command: Command) -> Command:
             is_flag=True,
             help="Show the problems of the content.",
         ),
+        pager_option,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def narrowing_options(command: Command) -> Command:
+    """Add which skills to choose from."""
+    options = (
         click.option(
-            "--pager/--no-pager",
-            "is_paged",
-            default=True,
-            help="Show what is longer than the terminal page by page.",
+            "--within",
+            metavar="PATH",
+            default="",
+            help="Search only this part of the tree.",
         ),
+        click.option(
+            "--category",
+            metavar="NAME",
+            default="",
+            help="Search only the skills of this category.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def show_options(command: Command) -> Command:
+    """Add what only `show` has."""
+    options = (
+        click.argument("name", metavar="PATH"),
+        click.option(
+            "--raw",
+            "is_raw",
+            is_flag=True,
+            help="Show the file alone, as its author wrote it.",
+        ),
+        click.option(
+            "--files",
+            "with_files",
+            is_flag=True,
+            help="List the files that come with it instead of the text.",
+        ),
+        json_option,
+        pager_option,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def new_options(command: Command) -> Command:
+    """Add what `new` has."""
+    options = (
+        click.argument("path"),
+        click.option(
+            "--skills-dir",
+            "folder",
+            cls=SectionOption,
+            section=WHERE,
+            envvar="SKILLS_DIR",
+            metavar="FOLDER",
+            required=True,
+            type=click.Path(path_type=Path),
+            shell_complete=_complete_folder,
+            help="The folder with the skills; it is made if there is none.",
+        ),
+        click.option(
+            "--package",
+            "is_package",
+            is_flag=True,
+            help="Write a package: a folder with a SKILL.md.",
+        ),
+        click.option(
+            "--description",
+            metavar="TEXT",
+            default="",
+            help="What it is for, and when to use it.  [default: made of PATH]",
+        ),
+        click.option(
+            "--keywords",
+            metavar="WORDS",
+            default="",
+            help="What a developer would type, separated by commas.  "
+            "[default: made of PATH]",
+        ),
+        json_option,
     )
     for option in reversed(options):
         command = option(command)
@@ -542,10 +632,17 @@ _OWNER_AND_NAME = re.compile(r"[A-Za-z0-9][\w-]*/[A-Za-z0-9][\w.-]*")
 _TAKEN = ("GITHUB_TOKEN", "SKILLS_REPO", "SKILLS_MCP_TOKEN_FILE")
 
 
-def build_application(**given: Any) -> Application:
-    """Build the application from the values of `content_options`, and start the log."""
+def build_application(*, is_recorded: bool = True, **given: Any) -> Application:
+    """Build the application from the values of `content_options`, and start the log.
+
+    Args:
+        is_recorded: Whether an answer counts as one that an agent got.
+        given: The values of the options.
+    """
     with readable_errors():
         options, environment = read_options(**given)
+        if not is_recorded:
+            options = replace(options, settings={"analytics": {"enabled": False}})
         return build(options, environment)
 
 

@@ -91,7 +91,7 @@ class Verb(click.Command):
         sections: dict[str, Rows] = {title: [] for title in _OPTION_SECTIONS}
         for option in self.get_params(ctx):
             record = option.get_help_record(ctx)
-            if record is not None:
+            if record is not None and isinstance(option, click.Option):
                 sections[self._find_section(ctx, option)].append(record)
         _write_sections(formatter, sections)
 

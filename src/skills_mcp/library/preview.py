@@ -19,7 +19,7 @@ from skills_mcp.library.answers import (
     find_source,
 )
 from skills_mcp.library.browsing import SkillFormat, derive_format
-from skills_mcp.skills.inheritance import escape_headers, find_owners
+from skills_mcp.skills.inheritance import compose, escape_headers, find_owners
 from skills_mcp.skills.model import Skill, SkillPath
 from skills_mcp.skills.visibility import Patterns
 from skills_mcp.snapshots.snapshot import Snapshot
@@ -61,7 +61,9 @@ class SkillPreview:
     sections: tuple[TextSection, ...]
     """From the most general rule to the skill's own text."""
     text: str = field(repr=False)
-    """All of it, as an agent gets it."""
+    """All of it, as `load_skill` returns it: without a header if it stands alone."""
+    guidance: str = field(repr=False)
+    """All of it, as `get_skill` returns it."""
     files: tuple[PreviewFile, ...]
     digest: str
     provenance: Provenance
@@ -81,6 +83,7 @@ def compose_preview(snapshot: Snapshot, skill: Skill) -> SkillPreview:
         format=derive_format(skill.file),
         sections=tuple(_show_section(snapshot, each, skill) for each in chain),
         text=compose_instructions(index, skill),
+        guidance=compose(index, skill),
         files=tuple(
             PreviewFile(file, owner.files[file].size_bytes, owner.path)
             for file, owner in sorted(owners.items())

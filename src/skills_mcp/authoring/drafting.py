@@ -1,0 +1,215 @@
+"""A new skill in its place in the tree, valid from the first moment."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from skills_mcp.errors import InvalidPathError, SkillNotWrittenError
+from skills_mcp.files.durable import sync_folder
+from skills_mcp.files.paths import fold_name, parse_relative
+from skills_mcp.skills.file_tree import FolderTree
+from skills_mcp.skills.homes import Selection, find_layout
+from skills_mcp.skills.index import INDEX, ROOT
+from skills_mcp.skills.legal_names import derive_words, is_name
+from skills_mcp.skills.package import MAIN, is_main
+
+Kind = Literal["rule", "package"]
+
+_MARKDOWN = ".md"
+_PATH_HINT = "Write it like ui/react/forms: folders, then the name of the skill."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A skill that is to be written.
+
+    Attributes:
+        path: Where it stands in the tree, such as `ui/react/forms`.
+        kind: A rule file, or a package of the Agent Skills standard.
+        description: When an agent needs it; empty for one made of the path.
+        keywords: What a developer would type; none for those made of the path.
+    """
+
+    path: str
+    kind: Kind = "rule"
+    description: str = ""
+    keywords: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenSkill:
+    """A skill that has just been written."""
+
+    file: Path
+    path: str
+    """Of the skill in the tree, as agents name it."""
+    kind: Kind
+    task: str
+    """The example task that finds it."""
+
+
+def write_draft(folder: Path, draft: Draft) -> WrittenSkill:
+    """Write a skill below a folder with skills, and the folders above it.
+
+    Nothing that exists is changed. A folder that keeps its skills in `skills/` gets it
+    there.
+
+    Raises:
+        InvalidPathError: The path is none that every system can have.
+        SkillNotWrittenError: Something is in its place, it would be hidden by another
+            skill, or the folder cannot be written.
+    """
+    parts = _parse(draft)
+    home = _find_home(folder)
+    for problem in _find_obstacles(home, parts, draft.kind):
+        raise SkillNotWrittenError(problem)
+    place = home.joinpath(*parts)
+    is_package = draft.kind == "package"
+    file = place / MAIN if is_package else place.with_name(f"{place.name}{_MARKDOWN}")
+    task, text = _compose(draft, parts)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("x", encoding="utf-8", newline="\n") as handle:
+            handle.write(text)
+        sync_folder(file.parent)
+    except OSError as error:
+        raise SkillNotWrittenError(
+            f"{file} cannot be written: {error.strerror}. Nothing was changed."
+        ) from error
+    return WrittenSkill(file, "/".join(parts), draft.kind, task)
+
+
+def _parse(draft: Draft) -> tuple[str, ...]:
+    path = draft.path.strip().strip("/").removesuffix(f"/{MAIN}")
+    try:
+        parts = parse_relative(path.removesuffix(_MARKDOWN))
+    except InvalidPathError as error:
+        raise InvalidPathError(f"The path is not allowed. {_PATH_HINT}") from error
+    if draft.kind == "package":
+        _require_legal_name(parts[-1])
+    return parts
+
+
+def _require_legal_name(name: str) -> None:
+    if name in {INDEX, ROOT}:
+        raise InvalidPathError(
+            f"{name} is the rules of a folder, and no package. Leave --package out."
+        )
+    if not is_name(name):
+        meant = derive_words(name)
+        more = f" Call it {meant}." if is_name(meant) else ""
+        raise InvalidPathError(
+            "The name of a package has 1 to 64 of a-z, 0-9 and single hyphens." + more
+        )
+
+
+def _find_home(folder: Path) -> Path:
+    """Return where the skills of a folder begin, which need not exist yet."""
+    if not folder.exists():
+        return folder
+    if not folder.is_dir():
+        raise SkillNotWrittenError(f"{folder} is a file. Name a folder for the skills.")
+    first = find_layout(FolderTree(folder), Selection()).homes[0]
+    return folder / first.folder if first.folder else folder
+
+
+def _find_obstacles(home: Path, parts: Sequence[str], kind: Kind) -> Iterator[str]:
+    """Yield why a skill cannot stand at a path, the first reason first."""
+    folder = home
+    for number, part in enumerate(parts):
+        if any(map(is_main, _list(folder))):
+            yield (
+                f"{folder} is a package, and what is in it are its files. "
+                "Put the skill beside it."
+            )
+        is_last = number == len(parts) - 1
+        names = _list(folder)
+        folded = {fold_name(name): name for name in names}
+        wanted = (part, f"{part}{_MARKDOWN}")
+        same = [folded.get(fold_name(name)) for name in wanted]
+        if is_last:
+            yield from _find_taken(folder, same, kind)
+        elif same[1]:
+            yield (
+                f"{folder / part} is the folder of the files of {folder / same[1]}, "
+                f"so that a skill in it would not be served. Rename that file to "
+                f"{folder / part / INDEX}{_MARKDOWN}, or take another path."
+            )
+        elif same[0] and same[0] != part:
+            yield (
+                f"{folder / same[0]} differs only in its spelling. Write it like that."
+            )
+        folder /= part
+
+
+def _find_taken(folder: Path, same: Sequence[str | None], kind: Kind) -> Iterator[str]:
+    own_folder, own_file = same
+    if own_file:
+        yield f"{folder / own_file} exists already. Edit it, or take another path."
+    if own_folder and kind == "package":
+        yield f"{folder / own_folder} exists already. Take another path."
+    if own_folder and (folder / own_folder).is_dir() and kind == "rule":
+        place = folder / own_folder
+        if any(name.endswith(_MARKDOWN) for name in _list(place)):
+            yield (
+                f"{place} holds skills, which would be hidden as files of the new one. "
+                f"For rules that hold for all of them, write {own_folder}/{INDEX}."
+            )
+
+
+def _list(folder: Path) -> tuple[str, ...]:
+    try:
+        return tuple(sorted(each.name for each in folder.iterdir()))
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    except OSError as error:
+        raise SkillNotWrittenError(
+            f"{folder} cannot be read: {error.strerror}. Check its permissions."
+        ) from error
+
+
+def _compose(draft: Draft, parts: Sequence[str]) -> tuple[str, str]:
+    """Return an example task and the text of a file."""
+    named = [_speak(part) for part in parts if part not in {INDEX, ROOT}]
+    subject, above = " ".join(named[-1:]), " ".join(named[:-1])
+    keywords = [*draft.keywords] or subject.lower().split() or ["conventions"]
+    task = " ".join(filter(None, ("change", above, *keywords)))
+    description = draft.description or _describe(parts, subject, above)
+    title = f"{subject[:1].upper()}{subject[1:]}" or "Rules for every task"
+    body = f"# {title}\n\nWrite here what an agent has to do, one rule per line.\n"
+    head: dict[str, object] = {"description": description}
+    if draft.kind == "package":
+        # The standard allows nothing but texts in metadata.
+        metadata = {"tags": ", ".join(keywords), "examples": task}
+        head = {"name": parts[-1], **head, "metadata": metadata}
+    else:
+        head |= {"keywords": keywords, "examples": [task]}
+    return task, f"---\n{_dump(head, is_package=draft.kind == 'package')}---\n{body}"
+
+
+def _speak(part: str) -> str:
+    return part.replace("-", " ").replace("_", " ")
+
+
+def _describe(parts: Sequence[str], subject: str, above: str) -> str:
+    if not subject:
+        return "Rules for every task"
+    if parts[-1] == INDEX:
+        return f"Rules for everything in {'/'.join(parts[:-1])}"
+    where = f" in {above}" if above else ""
+    return f"How to work on {subject}{where}. Use it for every change there."
+
+
+def _dump(head: Mapping[str, object], *, is_package: bool) -> str:
+    import yaml
+
+    # None: a list of texts stands on one line.
+    style = False if is_package else None
+    return yaml.safe_dump(
+        dict(head),
+        allow_unicode=True,
+        default_flow_style=style,
+        sort_keys=False,
+        width=10_000,
+    )

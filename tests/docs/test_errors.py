@@ -107,6 +107,7 @@ def test_names_in_capitals_are_codes_or_variables_that_exist(page: Path) -> None
     known |= {"CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "XDG_CONFIG_HOME"}
     known |= {"GEMINI_CLI_HOME", "XDG_DATA_HOME"}
     known |= {failures.USAGE, failures.PROMPTS_INVALID, failures.INTERRUPTED}
+    known |= {"SKILLS_NOTE_TOKEN"}  # of the jobs of GitLab
     known |= {"EXTRA_TOOLS", "HAYSTACK_DESERIALIZATION_ALLOWLIST"}  # of frameworks
     known |= {"REMOTE_SECTIONS", "OPERATOR_ONLY", "OPERATOR_ONLY_KEYS"}
     used = [

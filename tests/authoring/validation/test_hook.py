@@ -77,3 +77,16 @@ def test_the_entry_checks_the_files_of_a_commit(
     assert (good.returncode, good.stderr) == (0, "")
     assert bad.returncode == 1
     assert bad.stdout.startswith("skills/bad/SKILL.md:")
+
+
+def test_the_hook_that_the_page_shows_is_the_one_of_the_project(
+    hook: dict[str, Any],
+) -> None:
+    page = (PROJECT / "docs/how-to/check-skills.md").read_text(encoding="utf-8")
+    found = re.search(r"```yml hook\n(.*?)```", page, re.DOTALL)
+    assert found is not None
+    [repository] = yaml.safe_load(found[1])["repos"]
+    [shown] = repository["hooks"]
+
+    del hook["description"]
+    assert shown == hook | {"language": "system"}

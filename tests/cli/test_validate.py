@@ -86,6 +86,7 @@ def test_programs_get_one_object(invoke: Run) -> None:
 
     data = json.loads(done.stdout)
     keys = ["problems", "skills", "errors", "warnings", "rules", "known", "gone"]
+    keys += ["fixed"]
     assert list(data) == keys
     assert data["rules"] == {"unknown-key": 1, "link-broken": 1}
     assert (data["skills"], data["errors"], data["warnings"]) == (2, 1, 1)

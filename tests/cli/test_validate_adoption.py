@@ -208,3 +208,33 @@ def test_many_findings_end_with_a_summary_by_rule(invoke: Run, content: Path) ->
     assert first.split() == ["22", "error", "unknown-key"]
     assert second.split() == ["1", "warning", "link-broken"]
     assert "--write-baseline" in advice
+
+
+def test_the_command_says_what_it_repaired_and_reports_the_rest(
+    invoke: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_package(tmp_path, "skills/pdf", name="X", version="1")
+    monkeypatch.chdir(tmp_path)
+
+    done = invoke("validate", "skills", "--fix", "--ignore", "unknown-key", "--strict")
+    again = json.loads(invoke("validate", "skills", "--fix", "--json").stdout)
+
+    assert done.returncode == 0
+    assert "skills/pdf/SKILL.md: fixed[name-characters]" in done.stdout
+    assert (again["fixed"], again["errors"]) == ([], 1)
+
+
+def test_known_findings_are_not_repaired(
+    invoke: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write_package(tmp_path, "skills/pdf", name="X") / "SKILL.md"
+    monkeypatch.chdir(tmp_path)
+    known = ("--baseline", "known.json")
+    before = file.read_bytes()
+
+    invoke("validate", "skills", *known, "--write-baseline")
+    done = invoke("validate", "skills", *known, "--fix")
+    both = invoke("validate", "skills", *known, "--fix", "--write-baseline")
+
+    assert (done.returncode, file.read_bytes()) == (0, before)
+    assert both.returncode == 2

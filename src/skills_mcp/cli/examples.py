@@ -73,6 +73,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "validate": (
             "skills-mcp validate ./skills",
             "skills-mcp validate ./skills --strict --json",
+            "skills-mcp validate ./skills --fix",
             "skills-mcp validate ./skills --ignore 'link-*,metadata-value'",
             "skills-mcp validate . --baseline skills-baseline.json --write-baseline",
             "skills-mcp validate . --baseline skills-baseline.json --format sarif",

@@ -489,6 +489,12 @@ def validate_options(command: Command) -> Command:
         ),
         *_RULE_OPTIONS,
         click.option(
+            "--fix",
+            "is_repairing",
+            is_flag=True,
+            help="Repair what needs no thought, and report the rest.",
+        ),
+        click.option(
             "--format",
             "report_format",
             type=click.Choice(["text", "json", "sarif", "github", "junit"]),

@@ -11,10 +11,12 @@ from rich.console import Console
 from rich.text import Text
 
 from skills_mcp.authoring.validation import (
+    Repair,
     RuleChoice,
     UnknownRuleError,
     Validation,
     choose_rules,
+    repair,
     validate,
 )
 from skills_mcp.authoring.validation.baseline import (
@@ -53,6 +55,7 @@ class ValidateOptions:
     ignore: tuple[str, ...] = ()
     baseline: Path | None = None
     is_baseline_written: bool = False
+    is_repairing: bool = False
     is_strict: bool = False
     report_format: ReportFormat = "text"
 
@@ -64,6 +67,7 @@ class _Report:
     found: Validation
     comparison: Comparison
     baseline: Path | None
+    repaired: tuple[Repair, ...] = ()
 
     @property
     def new(self) -> tuple[Problem, ...]:
@@ -80,17 +84,48 @@ def print_validation(options: ValidateOptions) -> int:
         ConfigError: The settings of the content name a rule that does not exist.
         UsageError: A rule does not exist, or the baseline cannot be used.
     """
+    if options.is_repairing and options.is_baseline_written:
+        raise click.UsageError("--fix and --write-baseline exclude each other.")
     choice = _choose(options)
-    with showing_progress("Checking") as on_progress:
-        validation = validate(*options.paths, choice=choice, on_progress=on_progress)
+    validation = _validate(options.paths, choice)
     baseline = _find_baseline(options, validation)
+    repaired: tuple[Repair, ...] = ()
+    if options.is_repairing:
+        repaired = _repair(_compare(baseline, validation, choice).new)
+        paths = (_find_again(path, repaired) for path in options.paths)
+        validation = _validate(paths, choice) if repaired else validation
     if options.is_baseline_written:
         _write(_require(baseline), validation, choice)
         return 0
-    report = _Report(validation, _compare(baseline, validation, choice), baseline)
+    comparison = _compare(baseline, validation, choice)
+    report = _Report(validation, comparison, baseline, repaired)
     _print(report, options)
     is_wrong = report.new if options.is_strict else report.count("error")
     return 1 if is_wrong else 0
+
+
+def _validate(paths: Iterable[Path], choice: RuleChoice) -> Validation:
+    with showing_progress("Checking") as on_progress:
+        return validate(*paths, choice=choice, on_progress=on_progress)
+
+
+def _repair(problems: Iterable[Problem]) -> tuple[Repair, ...]:
+    try:
+        return repair(problems)
+    except OSError as error:
+        reason = error.strerror or "an error of the disk"
+        raise click.UsageError(
+            f"{shown_path(str(error.filename or ''))} cannot be written: {reason}. "
+            "Its folder has to be writable."
+        ) from error
+
+
+def _find_again(path: Path, repaired: Iterable[Repair]) -> Path:
+    """Return where a path is that a repair may have renamed."""
+    moved = (
+        each.file for each in repaired if each.file.parent == path.absolute().parent
+    )
+    return path if path.exists() else next(moved, path)
 
 
 def _choose(options: ValidateOptions) -> RuleChoice:
@@ -167,6 +202,12 @@ def _is_checked(
 
 
 def _print(report: _Report, options: ValidateOptions) -> None:
+    if options.report_format != "json":
+        is_text = options.report_format == "text"
+        for each in report.repaired:
+            rules = ", ".join(each.rules)
+            file = shown_path(str(each.file))
+            click.echo(printable(f"{file}: fixed[{rules}]"), err=not is_text)
     match options.report_format:
         case "json":
             print_json(_to_json(report))
@@ -268,4 +309,8 @@ def _to_json(report: _Report) -> dict[str, Any]:
         "rules": dict(rules.most_common()),
         "known": report.comparison.known_count,
         "gone": [entry._asdict() for entry in report.comparison.gone],
+        "fixed": [
+            {"file": shown_path(str(each.file)), "rules": list(each.rules)}
+            for each in report.repaired
+        ],
     }

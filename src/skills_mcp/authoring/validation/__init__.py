@@ -1,5 +1,6 @@
 """What an author should repair before a skill is served."""
 
+from skills_mcp.authoring.validation.repair import Repair, repair
 from skills_mcp.authoring.validation.rule_choice import (
     RuleChoice,
     UnknownRuleError,
@@ -11,9 +12,11 @@ from skills_mcp.authoring.validation.validator import Validation, validate
 __all__ = [
     "LEVELS",
     "RULES",
+    "Repair",
     "RuleChoice",
     "UnknownRuleError",
     "Validation",
     "choose_rules",
+    "repair",
     "validate",
 ]

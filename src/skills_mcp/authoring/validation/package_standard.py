@@ -34,7 +34,7 @@ _LONGEST_EXAMPLE = 200
 _FOREIGN = re.compile("[^a-z0-9-]")
 _SEPARATORS = re.compile("[^a-z0-9]+")
 
-_OURS = frozenset(
+OURS = frozenset(
     {"keywords", "tags", "category", "inherit", "priority", "entry"} | {"alwaysApply"}
 )
 """Keys of this server, which mean the same below `metadata`."""
@@ -221,9 +221,18 @@ def _check_allowed_tools(frontmatter: Frontmatter) -> Iterator[RuleFinding]:
         reason = f"has {key} as {kind}, not as one text"
         yield RuleFinding(key, reason, hint, frontmatter.line(key))
     elif "," in _PATTERN.sub("", written):
-        hint = f"separate them by spaces: {key}: {' '.join(_TOOL.findall(written))}"
+        hint = f"separate them by spaces: {key}: {' '.join(split_tools(written))}"
         reason = f"has {key} that are separated by commas"
         yield RuleFinding(key, reason, hint, frontmatter.line(key))
+
+
+def split_tools(text: str) -> list[str]:
+    """Return the tools of a text, between spaces or commas.
+
+    >>> split_tools("Read, Bash(git add:*, git commit:*)")
+    ['Read', 'Bash(git add:*, git commit:*)']
+    """
+    return _TOOL.findall(text)
 
 
 def _check_keys(frontmatter: Frontmatter) -> Iterator[RuleFinding]:
@@ -249,7 +258,7 @@ def _advise_on_key(frontmatter: Frontmatter, key: str) -> str:
         return f"move them below metadata: {_as_metadata(frontmatter, key, 'keywords')}"
     if key == _EXAMPLES:
         return f"move them below metadata: {_ONE_ON_EACH_LINE}"
-    if key in _OURS:
+    if key in OURS:
         return f"{moved}; it means the same there"
     return f"{moved}; allowed at the top are {', '.join(FIELDS)}"
 

@@ -51,6 +51,8 @@ LEVELS: Mapping[str, Literal["error", "warning"]] = MappingProxyType(
         "composed-length": "warning",
         "keyword-shared": "warning",
         "never-found": "warning",
+        "relation-unknown": "warning",
+        "owner-type": "warning",
         "no-skills": "warning",
     }
 )

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from skills_mcp.authoring.validation.markdown import Markdown
+from skills_mcp.authoring.validation.relations import RelationChecker
 from skills_mcp.authoring.validation.rules import RuleFinding, enumerate_shortly
 from skills_mcp.library import Snapshot
 from skills_mcp.routing.decision import choose, list_answers
@@ -41,6 +42,7 @@ class ServedSkillChecker:
         self._snapshot = snapshot
         self._reported = reported
         self._keywords = _SharedKeywords(snapshot.index)
+        self._relations = RelationChecker(snapshot.index)
 
     def check(self, skill: Skill, markdown: Markdown) -> Iterator[RuleFinding]:
         """Yield what is wrong with a skill; `markdown` is its main file."""
@@ -49,6 +51,7 @@ class ServedSkillChecker:
         if len(index) <= MAX_SKILLS:
             line = markdown.line("keywords", "description")
             yield from _check_findable(self._snapshot, skill, line)
+        yield from self._relations.check(markdown)
         yield from _check_length(index, skill)
         yield from _check_entry(skill, markdown.line("entry", "metadata"))
         if skill.inventory is None:

@@ -75,6 +75,15 @@ def find_controls(text: str) -> Iterator[RuleFinding]:
         yield RuleFinding("control-characters", reason, hint, line)
 
 
+def without_control_characters(text: str) -> str:
+    r"""Return a text without control characters; a carriage return ends a line.
+
+    >>> without_control_characters("one\rtwo\x1b[0m")
+    'one\ntwo[0m'
+    """
+    return _CONTROLS.sub(lambda found: "\n" if found[0] == "\r" else "", text)
+
+
 def _find_secrets(text: str) -> Iterator[RuleFinding]:
     allowed = _find_allowed(text)
     line, counted = 1, 0

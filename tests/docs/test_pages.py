@@ -68,6 +68,7 @@ def test_snippets_for_hosts_name_our_program_and_variables_that_exist(
                 assert [server["command"], *server.get("args", [])] in (
                     ["skills-mcp"],
                     ["uvx", "skills-mcp-server"],
+                    ["skills-mcp", "serve", "--config", "/etc/skills-mcp/config.yaml"],
                 )
                 assert set(server.get("env", {})) <= known
                 assert set(server.get("env_vars", [])) <= forwarded

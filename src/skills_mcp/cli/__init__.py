@@ -35,6 +35,7 @@ from skills_mcp.cli.options import (
     read_options,
     readable_errors,
     report_options,
+    self_check_options,
     show_options,
     tree_options,
     validate_options,
@@ -391,6 +392,28 @@ def doctor(context: click.Context, /, *, as_json: bool, **given: Any) -> None:
         options, environment = read_options(**given)
         code = print_diagnosis(options, environment, context.command, as_json=as_json)
         sys.exit(code)
+
+
+@program.command("self-check")
+@self_check_options
+@content_options(log_level="error")
+def self_check(
+    *, max_age_hours: float | None, program_version: str | None, **given: Any
+) -> None:
+    """Check this machine for a management tool: one line, and an exit status.
+
+    It asks no network and starts no agent; doctor does both.
+    """
+    from skills_mcp.cli.self_check import SelfCheckOptions, run_self_check
+
+    wanted = SelfCheckOptions(
+        max_age_hours=max_age_hours,
+        program_version=program_version,
+        as_json=given.pop("as_json"),
+    )
+    with readable_errors():
+        options, environment = read_options(**given)
+        sys.exit(run_self_check(options, environment, wanted))
 
 
 @program.command()

@@ -14,6 +14,10 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "skills-mcp doctor",
             "skills-mcp doctor --repo https://github.com/acme/skills.git --json",
         ),
+        "self-check": (
+            "skills-mcp self-check",
+            "skills-mcp self-check --max-age 24 --program-version 0.1.0 --json",
+        ),
         "serve": (
             "skills-mcp serve --repo https://github.com/acme/skills.git",
             "skills-mcp serve --skills-dir ./skills --log-level debug",

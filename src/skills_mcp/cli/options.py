@@ -342,6 +342,28 @@ def new_options(command: Command) -> Command:
     return command
 
 
+def self_check_options(command: Command) -> Command:
+    """Add what only `self-check` has."""
+    options = (
+        click.option(
+            "--max-age",
+            "max_age_hours",
+            metavar="HOURS",
+            type=click.FloatRange(min=0),
+            help="The most hours since the last sync.  [default: three intervals]",
+        ),
+        click.option(
+            "--program-version",
+            metavar="VERSION",
+            help="The version that has to be installed.  [default: any]",
+        ),
+        json_option,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def add_options(command: Command) -> Command:
     """Add what only `add` has."""
     options = (

@@ -34,7 +34,7 @@ def check_sources(
     for check in checks:
         yield from _check_source(check)
     for state in states:
-        yield from _check_content(state, arguments)
+        yield from check_content(state, arguments)
 
 
 def _check_git(checks: Sequence[SourceCheck]) -> Iterator[Finding]:
@@ -94,7 +94,13 @@ def _explain(check: SourceCheck, error: SyncError) -> Iterator[Finding]:
     yield Finding("repository", is_ok=False, message=str(error), fix=fix)
 
 
-def _check_content(state: SourceState, arguments: str) -> Iterator[Finding]:
+def check_content(state: SourceState, arguments: str) -> Iterator[Finding]:
+    """Say which commit of a repository is served; nothing about a folder.
+
+    Args:
+        state: What an earlier sync has left.
+        arguments: The options of a command that is about the same source.
+    """
     if state.mode == "local":
         return
     fix = f"skills-mcp sync{arguments}"

@@ -22,6 +22,7 @@ SkillsError                     code                  whose turn it is
 ├── PackageRefusedError         PACKAGE_REFUSED       author: repair the archive
 ├── PackageNotAddedError        PACKAGE_NOT_ADDED     operator: the folder
 ├── SkillNotWrittenError        SKILL_NOT_WRITTEN     author: another path
+├── ExportError                 EXPORT_FAILED         operator: the folder
 ├── HostFileError               HOST_FILE_REFUSED     operator: the file of a host
 ├── FileError
 │   ├── InvalidPathError        INVALID_PATH          model
@@ -191,6 +192,12 @@ class SkillNotWrittenError(SkillsError):
     """A new skill cannot be written there; nothing was changed."""
 
     code = "SKILL_NOT_WRITTEN"
+
+
+class ExportError(SkillsError):
+    """Skills cannot be written into a folder, or its lock cannot be read."""
+
+    code = "EXPORT_FAILED"
 
 
 class HostFileError(SkillsError):

@@ -128,7 +128,7 @@ def test_a_main_file_is_yaml_whatever_the_description_holds() -> None:
 
     fields = yaml.safe_load(text.removeprefix("---\n").partition("\n---\n")[0])
     assert fields["description"] == "a: 'b' \"c\" \\ # d  {e} - | f\n---\ng"
-    assert fields["metadata"] == {"path": "a/b"}
+    assert fields["metadata"] == {"keywords": "example", "path": "a/b"}
 
 
 def test_a_long_description_is_as_long_as_the_standard_allows() -> None:

@@ -200,7 +200,7 @@ def opened_baseline(
     if not options.skills_dir:
         yield _sync_baseline(options, environment, ref)
         return
-    from skills_mcp.content.store.export import checked_out
+    from skills_mcp.content.store.exported_files import checked_out
 
     with checked_out(Path(options.skills_dir).expanduser(), ref) as folder:
         yield _load_folder(options, environment, folder)

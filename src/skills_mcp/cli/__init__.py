@@ -24,6 +24,7 @@ from skills_mcp.cli.options import (
     algorithm_option,
     build_application,
     content_options,
+    export_options,
     http_options,
     install_options,
     json_option,
@@ -392,6 +393,40 @@ def doctor(context: click.Context, /, *, as_json: bool, **given: Any) -> None:
         options, environment = read_options(**given)
         code = print_diagnosis(options, environment, context.command, as_json=as_json)
         sys.exit(code)
+
+
+@program.command()
+@export_options
+@content_options(log_level="error")
+def export(**given: Any) -> None:
+    """Write the skills as folders that agents read without a server.
+
+    Only what differs is written, and nothing that an export did not write is touched.
+    """
+    from skills_mcp.cli.export import ExportOptions, run_export
+
+    wanted = ExportOptions(
+        **{each.name: given.pop(each.name) for each in fields(ExportOptions)}
+    )
+    if wanted.is_watching and (wanted.is_check or wanted.is_frozen):
+        raise click.UsageError("--watch excludes --check and --frozen.")
+    with readable_errors():
+        options, environment = read_options(**given)
+        sys.exit(run_export(options, environment, wanted))
+
+
+@program.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@json_option
+def verify(*, folder: Path, as_json: bool) -> None:
+    """Compare an exported folder with its lock.
+
+    FOLDER has a skills.lock. No repository is needed, and nothing is written.
+    """
+    from skills_mcp.cli.verify import print_verification
+
+    with readable_errors():
+        sys.exit(print_verification(folder, as_json=as_json))
 
 
 @program.command("self-check")

@@ -43,6 +43,16 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "skills-mcp sync --repo https://github.com/acme/skills.git",
             "skills-mcp sync --json",
         ),
+        "export": (
+            "skills-mcp export --skills-dir ./skills --to .claude/skills",
+            "skills-mcp export --skills-dir ./skills --to ./out --select 'ui/**'",
+            "skills-mcp export --to .claude/skills --check",
+            "skills-mcp export --to .claude/skills --frozen",
+        ),
+        "verify": (
+            "skills-mcp verify .claude/skills",
+            "skills-mcp verify .claude/skills --json",
+        ),
         "status": ("skills-mcp status", "skills-mcp status --json"),
         "rollback": (
             "skills-mcp rollback",

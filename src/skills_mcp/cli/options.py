@@ -342,6 +342,64 @@ def new_options(command: Command) -> Command:
     return command
 
 
+_EXPORT_MODES = (
+    click.option(
+        "--check",
+        "is_check",
+        is_flag=True,
+        help="Write nothing; fail if the folder is behind.",
+    ),
+    click.option(
+        "--frozen",
+        "is_frozen",
+        is_flag=True,
+        help="Write exactly the commit and settings of skills.lock.",
+    ),
+    click.option(
+        "--watch",
+        "is_watching",
+        is_flag=True,
+        help="Follow the skills until Ctrl-C.",
+    ),
+)
+"""Of `export`: what it does beside writing once."""
+
+
+def export_options(command: Command) -> Command:
+    """Add what only `export` has."""
+    options = (
+        click.option(
+            "--to",
+            "target",
+            metavar="FOLDER",
+            required=True,
+            type=click.Path(path_type=Path),
+            shell_complete=_complete_folder,
+            help="The folder to write, such as .claude/skills.",
+        ),
+        click.option(
+            "--format",
+            "folder_format",
+            type=click.Choice(["claude", "agents", "gemini", "copilot", "plain"]),
+            help="For whom.  [default: by the name of the folder]",
+        ),
+        click.option(
+            "--select",
+            metavar="PATTERN",
+            multiple=True,
+            help="Only skills whose path or name fits, such as ui/**; may be repeated.",
+        ),
+        click.option(
+            "--raw", "is_raw", is_flag=True, help="Without the rules above each skill."
+        ),
+        *_EXPORT_MODES,
+        json_option,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def self_check_options(command: Command) -> Command:
     """Add what only `self-check` has."""
     options = (

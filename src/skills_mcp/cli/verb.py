@@ -64,7 +64,6 @@ _MEANT = {
     "undo": "rollback",
     "uninstall": "install --remove",
     "update": "sync",
-    "verify": "validate",
     "view": "show",
     "why": "explain",
 }

@@ -29,7 +29,7 @@ from skills_mcp.content.source import (
     derive_failure,
     recall,
 )
-from skills_mcp.content.store.export import export, repair
+from skills_mcp.content.store.exported_files import export, repair
 from skills_mcp.content.store.pointer import Current
 from skills_mcp.content.store.snapshot_store import ClaimLostError, SnapshotStore
 from skills_mcp.content.sync_policy import SyncPolicy

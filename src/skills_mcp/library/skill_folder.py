@@ -6,7 +6,7 @@ to an agent; what does asks `load_skill` and `read_file`.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,8 @@ _PASSED_ON = ("license", "compatibility", "allowed-tools")
 
 _MAX_KEY = 100  # YAML takes no key beyond 1,024 characters, and none has so many
 
-_MAX_DESCRIPTION = 1024  # what the Agent Skills standard allows
+MAX_DESCRIPTION = 1024
+"""Characters that the Agent Skills standard allows."""
 
 _RESERVED = "io.modelcontextprotocol/"  # keys that a host may set
 
@@ -101,7 +102,12 @@ def open_folder(index: SkillIndex, skill: Skill, *, max_bytes: int) -> SkillFold
 
 
 def render_main(
-    skill: Skill, name: str, text: str, fields: Mapping[str, Any] | None = None
+    skill: Skill,
+    name: str,
+    text: str,
+    fields: Mapping[str, Any] | None = None,
+    *,
+    kept: Collection[str] = (),
 ) -> str:
     """Return the `SKILL.md` of a folder with this name, as the standard has it.
 
@@ -110,10 +116,13 @@ def render_main(
         name: That of the folder, in the characters that the standard allows.
         text: What `compose` or `load_skill` returns.
         fields: What `read_fields` returns; what the standard knows of it is passed on.
+        kept: Other keys that are passed on, too.
     """
-    known = {key: value for key, value in (fields or {}).items() if key in _PASSED_ON}
+    passed = {*_PASSED_ON, *kept}
+    known = {key: value for key, value in (fields or {}).items() if key in passed}
     metadata = mapping_of(fields or {}, "metadata").items()
-    known["metadata"] = {k: v for k, v in metadata if isinstance(v, str)}
+    if fields:  # a rule has none; its keywords become metadata
+        known["metadata"] = {k: v for k, v in metadata if isinstance(v, str)}
     return render_document(derive_frontmatter(skill, name, known), text)
 
 
@@ -129,7 +138,7 @@ def derive_frontmatter(
         name: In the characters that the standard allows.
         fields: What `read_fields` returns.
     """
-    description = cut_text(skill.description.strip(), _MAX_DESCRIPTION)
+    description = cut_text(skill.description.strip(), MAX_DESCRIPTION)
     metadata = {
         key: value
         for key, value in mapping_of(fields, "metadata").items()
@@ -147,8 +156,20 @@ def derive_frontmatter(
 
 def render_document(frontmatter: Mapping[str, Any], text: str) -> str:
     """Return a text below its frontmatter, as `SKILL.md` has it."""
-    lines = (f"{_render_key(k)}: {_quote(value)}\n" for k, value in frontmatter.items())
-    return f"---\n{''.join(lines)}---\n\n{text}\n"
+    lines = "".join(map(_render_field, frontmatter.items()))
+    return f"---\n{lines}---\n\n{text}\n"
+
+
+def _render_field(field: tuple[str, Any]) -> str:
+    """Return a field; a mapping of texts has lines of its own, for strict readers."""
+    key, value = field
+    is_plain = isinstance(value, Mapping) and all(
+        isinstance(each, str) for each in value.values()
+    )
+    if not is_plain or not value:
+        return f"{_render_key(key)}: {_quote(value)}\n"
+    inner = "".join(f"  {_render_key(k)}: {_quote(v)}\n" for k, v in value.items())
+    return f"{_render_key(key)}:\n{inner}"
 
 
 def _without_long_keys(value: Any) -> Any:

@@ -33,7 +33,7 @@ from uuid import uuid4
 from skills_mcp.content.disk import explained
 from skills_mcp.content.source import Attempt, Checkout, Surveyed
 from skills_mcp.content.store import leases
-from skills_mcp.content.store.export import flush_to_disk
+from skills_mcp.content.store.exported_files import flush_to_disk
 from skills_mcp.content.store.pointer import (
     Current,
     compose_attempt,

@@ -16,7 +16,12 @@ from skills_mcp.content.git.failures import DamagedStoreError
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.git.repository import GitRepository
 from skills_mcp.content.git.tree_listing import TreeEntry, TreeListing
-from skills_mcp.content.store.export import checked_out, export, flush_to_disk, repair
+from skills_mcp.content.store.exported_files import (
+    checked_out,
+    export,
+    flush_to_disk,
+    repair,
+)
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import SyncError
 from skills_mcp.skills.model import EXPORTED_TIMES_NS

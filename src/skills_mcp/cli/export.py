@@ -1,0 +1,185 @@
+"""`skills-mcp export`: the skills as folders that agents read without a server."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import click
+
+from skills_mcp.bootstrap import Application, Options, build
+from skills_mcp.cli.sync import load_snapshot
+from skills_mcp.cli.terminal import print_json, showing_progress
+from skills_mcp.errors import ExportError
+from skills_mcp.export import (
+    LOCK,
+    ExportReport,
+    FolderFormat,
+    LockedSettings,
+    derive_format,
+    export_skills,
+    find_changes,
+    read_lock,
+)
+from skills_mcp.library import SkillLibrary
+from skills_mcp.skills.model import printable
+
+_BEHIND = 1
+_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportOptions:
+    """What to write, where, and whether at all."""
+
+    target: Path
+    folder_format: FolderFormat | None
+    select: tuple[str, ...]
+    is_raw: bool
+    is_check: bool
+    is_frozen: bool
+    is_watching: bool
+    as_json: bool
+
+
+def run_export(
+    options: Options, environment: Mapping[str, str], wanted: ExportOptions
+) -> int:
+    """Sync, then write the skills into a folder, or say what differs.
+
+    Returns:
+        The exit code: with `--check` 1 if the folder is behind.
+
+    Raises:
+        SyncError: There is no content, old or new.
+        ExportError: The folder or its lock cannot be used.
+    """
+    if wanted.is_frozen:
+        options, wanted = _freeze(options, wanted)
+    application = build(
+        replace(options, settings={"analytics": {"enabled": False}}), environment
+    )
+    load_snapshot(application)
+    library, settings = application.library, _settle(wanted)
+    if wanted.is_frozen:
+        _require_commits(library, wanted.target)
+    if wanted.is_check:
+        report = find_changes(_narrow(library, settings), wanted.target, settings)
+        _print(report, wanted)
+        return 0 if report.is_current else _BEHIND
+    _print(_write(library, wanted, settings), wanted)
+    if wanted.is_watching:
+        anyio.run(_follow, application, wanted, settings)
+    return 0
+
+
+def _settle(wanted: ExportOptions) -> LockedSettings:
+    chosen = wanted.folder_format or derive_format(wanted.target)
+    return LockedSettings(format=chosen, raw=wanted.is_raw, select=wanted.select)
+
+
+def _freeze(options: Options, wanted: ExportOptions) -> tuple[Options, ExportOptions]:
+    """Return the options that bring the very commit and settings of the lock."""
+    lock = read_lock(wanted.target)
+    if lock is None:
+        raise ExportError(
+            f"{wanted.target} has no {LOCK}. Export once without --frozen."
+        )
+    commits = {source.commit for source in lock.sources}
+    if options.repo and len(lock.sources) == 1 and None not in commits:
+        options = replace(options, branch="", pin=str(commits.pop()))
+    settings = lock.settings
+    kept: Any = settings.format
+    return options, replace(
+        wanted,
+        folder_format=kept,
+        is_raw=settings.raw,
+        select=tuple(settings.select),
+    )
+
+
+def _require_commits(library: SkillLibrary, target: Path) -> None:
+    lock = read_lock(target)
+    found = {state.mount: state.commit for state in library.states()}
+    for source in lock.sources if lock else ():
+        if found.get(source.mount) != source.commit:
+            raise ExportError(
+                f"{source.name} is at {found.get(source.mount)}, and {LOCK} wants "
+                f"{source.commit}. Name it with --repo, or pin each source with ref in "
+                "config.yaml."
+            )
+
+
+def _narrow(library: SkillLibrary, settings: LockedSettings) -> SkillLibrary:
+    return library.narrow(settings.select, ()) if settings.select else library
+
+
+def _write(
+    library: SkillLibrary, wanted: ExportOptions, settings: LockedSettings
+) -> ExportReport:
+    narrowed = _narrow(library, settings)
+    with showing_progress("Exporting") as on_progress:
+        return export_skills(narrowed, wanted.target, settings, on_progress=on_progress)
+
+
+async def _follow(
+    application: Application, wanted: ExportOptions, settings: LockedSettings
+) -> None:
+    """Export again after each change, until Ctrl-C."""
+    changed = anyio.Event()
+
+    def tell() -> None:
+        changed.set()
+
+    library = application.library
+    library.watch(tell)
+    click.echo("Following the skills; Ctrl-C ends it.", err=True)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(library.run)
+        library.wake()
+        while True:
+            await changed.wait()
+            changed = anyio.Event()
+            report = await anyio.to_thread.run_sync(
+                partial(_write, library, wanted, settings)
+            )
+            if not report.is_current:
+                _print(report, wanted)
+
+
+def _print(report: ExportReport, wanted: ExportOptions) -> None:
+    if wanted.as_json:
+        print_json({"ok": report.is_current or not wanted.is_check, **_render(report)})
+        return
+    for name in report.kept:
+        click.echo(
+            printable(f"Kept, because an export did not write it so: {name}"), err=True
+        )
+    for remark in report.remarks:
+        click.echo(printable(remark), err=True)
+    if wanted.is_check:
+        _list("would be written", report.written)
+        _list("would be removed", report.removed)
+        if report.is_current:
+            click.echo(f"{wanted.target} is up to date: {report.skills} skills.")
+        elif not report.written and not report.removed:
+            click.echo(f"{LOCK} is behind: the same skills are in a newer commit.")
+        return
+    click.echo(
+        f"{report.skills} skills in {wanted.target}: {len(report.written)} files "
+        f"written, {len(report.removed)} removed."
+    )
+
+
+def _list(what: str, files: list[str]) -> None:
+    for name in files[:_SHOWN]:
+        click.echo(printable(f"{what}: {name}"))
+    if len(files) > _SHOWN:
+        click.echo(f"and {len(files) - _SHOWN} more")
+
+
+def _render(report: ExportReport) -> dict[str, Any]:
+    data = asdict(report)
+    return {"current": report.is_current, **data}

@@ -1,0 +1,58 @@
+"""Each skill as a legal package of the Agent Skills standard, with all it needs."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from skills_mcp.errors import FileError
+from skills_mcp.export.format import CLAUDE_KEYS
+from skills_mcp.export.lock import LockedSettings
+from skills_mcp.library import SkillLibrary
+from skills_mcp.library.skill_folder import MAIN, MAX_DESCRIPTION, render_main
+from skills_mcp.skills.model import SkillPath
+
+
+@dataclass(frozen=True, slots=True)
+class PackagedSkill:
+    """A skill that is to be written."""
+
+    name: str
+    """Unique, and legal in the standard; the folder has it, too."""
+    path: SkillPath
+    files: Mapping[str, bytes] = field(repr=False)
+    remarks: tuple[str, ...] = ()
+    """What was shortened or left out, for the person who exports."""
+
+
+def package_skills(
+    library: SkillLibrary, settings: LockedSettings
+) -> Iterator[PackagedSkill]:
+    """Iterate over the skills that are visible, in the order of their paths.
+
+    Rules that others inherit are no package of their own: their text stands first in
+    each skill below them.
+
+    Args:
+        library: With the visibility that counts.
+        settings: Whether rules are left out, and for which host it is.
+    """
+    published = library.publish()
+    for path in published.names.published:
+        skill = library.snapshot.index.require(path)
+        folder = library.open_folder(path)
+        remarks = []
+        if len(skill.description.strip()) > MAX_DESCRIPTION:
+            remarks.append(f"its description was cut to {MAX_DESCRIPTION:,} characters")
+        name = published.names.name_of(path)
+        text = skill.body if settings.raw else folder.compose()
+        kept = CLAUDE_KEYS if settings.format == "claude" else ()
+        fields = folder.read_fields()
+        main = render_main(skill, name, text, fields, kept=kept)
+        files = {MAIN: main.encode()}
+        for file in sorted(folder.files):
+            if settings.raw and file not in skill.files:
+                continue
+            try:
+                files.setdefault(file, folder.read(file).data)
+            except FileError as error:
+                remarks.append(f"{file} was left out: {error}")
+        yield PackagedSkill(name, path, files, tuple(remarks))

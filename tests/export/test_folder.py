@@ -1,10 +1,13 @@
 """Folders without a server: what is written, kept and removed."""
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tarfile
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,8 +17,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skills_mcp.cli import options
 from skills_mcp.errors import ExportError
 from skills_mcp.export import (
+    FORMATS,
     LOCK,
     LockedSettings,
     derive_format,
@@ -25,6 +30,7 @@ from skills_mcp.export import (
     verify_folder,
 )
 from skills_mcp.export.folder import ExportReport
+from skills_mcp.export.layout import INDEX
 from skills_mcp.skills.legal_names import spell_name
 from tests.packages import write_package
 from tests.support import SKILLS_CONTENT, open_library, write, write_skill
@@ -321,3 +327,43 @@ def test_the_sample_content_is_exported_whole(target: Path) -> None:
     assert lock is not None
     assert len(lock.skills) == 16
     assert {each.path for each in lock.skills.values()} >= {"ui/react/auth"}
+
+
+def test_a_marketplace_has_a_plugin_for_each_folder_at_the_top(
+    content: Path, target: Path
+) -> None:
+    settings = PLAIN.model_copy(update={"format": "marketplace"})
+    export(content, target, settings)
+    first = json.loads((target / ".claude-plugin/marketplace.json").read_text())
+    write_skill(content, "ui/auth.md", body="Changed.", keywords=["login"])
+
+    report = export(content, target, settings)
+
+    second = json.loads((target / ".claude-plugin/marketplace.json").read_text())
+    versions = [[p["version"] for p in each["plugins"]] for each in (first, second)]
+    assert [p["name"] for p in first["plugins"]] == ["general", "ui"]
+    assert (target / first["plugins"][0]["source"] / "skills/pdf/SKILL.md").is_file()
+    assert versions[0][0] == versions[1][0]
+    assert versions[0][1] != versions[1][1]
+    assert len(report.written) == 3
+    assert verify_folder(target)[1] == ()
+
+
+def test_the_well_known_index_has_the_digest_of_each_file(
+    content: Path, target: Path
+) -> None:
+    export(content, target, PLAIN.model_copy(update={"format": "well-known"}))
+
+    index = json.loads((target / INDEX).read_text())
+    types = {each["name"]: each["type"] for each in index["skills"]}
+    assert types == {"pdf": "archive", spell_name("ui/auth"): "skill-md"}
+    for each in index["skills"]:
+        data = (target / each["url"].removeprefix("/")).read_bytes()
+        assert each["digest"] == f"sha256:{sha256(data).hexdigest()}"
+    with tarfile.open(target / ".well-known/agent-skills/pdf/pdf.tar.gz") as archive:
+        assert archive.getnames() == ["SKILL.md", "scripts/fill.py"]
+    assert verify_folder(target)[1] == ()
+
+
+def test_the_command_knows_every_format() -> None:
+    assert options._EXPORT_FORMATS == FORMATS

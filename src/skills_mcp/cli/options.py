@@ -342,6 +342,11 @@ def new_options(command: Command) -> Command:
     return command
 
 
+# As `skills_mcp.export` has them, which takes a while to import.
+_EXPORT_FORMATS = (
+    *("claude", "agents", "gemini", "copilot", "plain", "marketplace", "well-known"),
+)
+
 _EXPORT_MODES = (
     click.option(
         "--check",
@@ -380,7 +385,7 @@ def export_options(command: Command) -> Command:
         click.option(
             "--format",
             "folder_format",
-            type=click.Choice(["claude", "agents", "gemini", "copilot", "plain"]),
+            type=click.Choice(_EXPORT_FORMATS),
             help="For whom.  [default: by the name of the folder]",
         ),
         click.option(

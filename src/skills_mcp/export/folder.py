@@ -7,6 +7,7 @@ one recognises the files of one that was killed.
 
 import os
 import secrets
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from stat import S_ISDIR, S_ISREG
 
 from skills_mcp.errors import ExportError
+from skills_mcp.export.layout import choose_layout
 from skills_mcp.export.lock import (
     ExportLock,
     LockedSettings,
@@ -22,14 +24,13 @@ from skills_mcp.export.lock import (
     LockedSource,
     read_lock,
 )
-from skills_mcp.export.packaged_skill import PackagedSkill, package_skills
+from skills_mcp.export.packaged_skill import package_skills
 from skills_mcp.files.durable import NEW_PREFIX
 from skills_mcp.library import SkillLibrary
 
 _PLAIN_MODE, _PROGRAM_MODE = 0o644, 0o755
 _PROGRAM = b"#!"
 
-Digests = Mapping[str, str]
 OnExported = Callable[[int, int], None]
 """Called with how many packages are done, and how many there are."""
 
@@ -137,36 +138,40 @@ class _Export:
     def _prepare(self) -> ExportLock:
         """Compare each package with the folder, and return the lock to be."""
         total = len(self._library.publish().names.published)
+        layout = choose_layout(self._settings.format)
         skills: dict[str, LockedSkill] = {}
         for package in package_skills(self._library, self._settings):
-            digests = {file: _digest(data) for file, data in package.files.items()}
-            skills[package.name] = LockedSkill(path=package.path, files=digests)
-            self._compare(package, digests)
+            folder, files = layout.place(package)
+            digests = {file: _digest(data) for file, data in files.items()}
+            skills[folder] = LockedSkill(path=package.path, files=digests)
+            for file, data in files.items():
+                self._compare(f"{folder}/{file}", data, digests[file])
+            self._report.remarks += (f"{package.path}: {e}" for e in package.remarks)
             self._on_progress(len(skills), total)
-        self._report.skills = len(skills)
-        self._find_leftovers(skills)
+        others = layout.finish()
         lock = ExportLock(
             sources=tuple(_lock_sources(self._library)),
             settings=self._settings,
             skills=skills,
+            files={name: _digest(data) for name, data in others.items()},
         )
+        for name, data in others.items():
+            self._compare(name, data, lock.files[name])
+        self._report.skills = len(skills)
+        self._find_leftovers(lock)
         self._report.is_lock_new = not self._old or lock.render() != self._old.render()
         return lock
 
-    def _compare(self, package: PackagedSkill, digests: Digests) -> None:
-        report = self._report
-        report.remarks += (f"{package.path}: {each}" for each in package.remarks)
-        for file, data in package.files.items():
-            name = f"{package.name}/{file}"
-            found = self._look(name)
-            if found == digests[file]:
-                continue
-            is_free = found is None or self._is_vacated(name)
-            if is_free or found in self._ours.get(name, ()):
-                report.written.append(name)
-                self._writes.append((self._folder / name, data))
-            else:
-                report.kept.append(name)
+    def _compare(self, name: str, data: bytes, digest: str) -> None:
+        found = self._look(name)
+        if found == digest:
+            return
+        is_free = found is None or self._is_vacated(name)
+        if is_free or found in self._ours.get(name, ()):
+            self._report.written.append(name)
+            self._writes.append((self._folder / name, data))
+        else:
+            self._report.kept.append(name)
 
     def _is_vacated(self, name: str) -> bool:
         """Whether what is in the place of a file is ours alone, and will be gone."""
@@ -178,9 +183,8 @@ class _Export:
             self._look(each) in self._ours.get(each, ()) for each in files
         )
 
-    def _find_leftovers(self, skills: Mapping[str, LockedSkill]) -> None:
-        wanted = {f"{name}/{file}" for name, s in skills.items() for file in s.files}
-        for name in sorted(self._ours.keys() - wanted):
+    def _find_leftovers(self, lock: ExportLock) -> None:
+        for name in sorted(self._ours.keys() - lock.list_files().keys()):
             found = self._look(name)
             if found in self._ours[name]:
                 self._report.removed.append(name)
@@ -193,17 +197,11 @@ class _Export:
 
     def _announce(self, lock: ExportLock) -> None:
         """Write the files to come into the lock: a killed export has no secrets."""
-        pending: dict[str, dict[str, str]] = {}
-        written = set(self._report.written)
-        for name, skill in lock.skills.items():
-            for file, digest in skill.files.items():
-                if f"{name}/{file}" in written:
-                    pending.setdefault(name, {})[file] = digest
-        before = self._old or lock.model_copy(update={"skills": {}})
-        merged = {n: dict(files) for n, files in before.pending.items()}
-        for name, files in pending.items():
-            merged[name] = merged.get(name, {}) | files
-        before.model_copy(update={"pending": merged}).write(self._folder)
+        digests = lock.list_files()
+        pending = {name: digests[name] for name in self._report.written}
+        before = self._old or lock.model_copy(update={"skills": {}, "files": {}})
+        update = {"pending": {**before.pending, **pending}}
+        before.model_copy(update=update).write(self._folder)
 
     def _delete(self, name: str) -> None:
         place = self._folder / name
@@ -246,13 +244,10 @@ def look_at(folder: Path, name: str) -> str | None:
 
 def _collect_known(lock: ExportLock | None) -> Mapping[str, frozenset[str]]:
     """Return the digests that an export has given each file, or may have."""
-    known: dict[str, set[str]] = {}
-    for name, skill in lock.skills.items() if lock else ():
-        for file, digest in skill.files.items():
-            known.setdefault(f"{name}/{file}", set()).add(digest)
-    for name, files in lock.pending.items() if lock else ():
-        for file, digest in files.items():
-            known.setdefault(f"{name}/{file}", set()).add(digest)
+    known: dict[str, set[str]] = defaultdict(set)
+    for part in (lock.list_files(), lock.pending) if lock else ():
+        for name, digest in part.items():
+            known[name].add(digest)
     return {name: frozenset(digests) for name, digests in known.items()}
 
 

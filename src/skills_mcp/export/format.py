@@ -1,9 +1,11 @@
-"""What each host reads: the same packages, in a folder of its own."""
+"""For whom a folder is: hosts read the same packages, each in a folder of its own."""
 
 from pathlib import Path
 from typing import Literal, get_args
 
-FolderFormat = Literal["claude", "agents", "gemini", "copilot", "plain"]
+FolderFormat = Literal[
+    "claude", "agents", "gemini", "copilot", "plain", "marketplace", "well-known"
+]
 """For whom a folder is written."""
 
 FORMATS: tuple[FolderFormat, ...] = get_args(FolderFormat)
@@ -16,6 +18,9 @@ _FOLDERS: dict[str, FolderFormat] = {
     ".github": "copilot",
     ".copilot": "copilot",
 }
+
+CLAUDE: tuple[FolderFormat, ...] = ("claude", "marketplace")
+"""What Claude Code reads."""
 
 CLAUDE_KEYS = frozenset(
     {"agent", "argument-hint", "context", "disable-model-invocation", "hooks"}

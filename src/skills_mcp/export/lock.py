@@ -61,9 +61,20 @@ class ExportLock(_Part):
     sources: Sequence[LockedSource]
     settings: LockedSettings
     skills: Mapping[str, LockedSkill]
-    """By the name of the package, which is that of its folder."""
-    pending: Mapping[str, Mapping[str, str]] = {}
+    """By the folder of the package, which ends in its name."""
+    files: Mapping[str, str] = {}
+    """The digest of each file that is no package's, such as a list of them."""
+    pending: Mapping[str, str] = {}
     """What an export is writing, so that the next one knows its files if it dies."""
+
+    def list_files(self) -> Mapping[str, str]:
+        """Return the digest of each file, by its path in the folder."""
+        of_skills = {
+            f"{folder}/{file}": digest
+            for folder, skill in self.skills.items()
+            for file, digest in skill.files.items()
+        }
+        return {**of_skills, **self.files}
 
     def render(self) -> str:
         """Return it as JSON with sorted keys, each skill on a line of its own."""
@@ -71,7 +82,7 @@ class ExportLock(_Part):
         parts = [
             f'"{key}": {_render_rows(data[key])}'
             for key in sorted(data)
-            if key != "pending" or data[key]
+            if data[key] or key not in {"files", "pending"}
         ]
         return "{\n" + ",\n".join(parts) + "\n}\n"
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from skills_mcp.errors import FileError
-from skills_mcp.export.format import CLAUDE_KEYS
+from skills_mcp.export.format import CLAUDE, CLAUDE_KEYS
 from skills_mcp.export.lock import LockedSettings
 from skills_mcp.library import SkillLibrary
 from skills_mcp.library.skill_folder import MAIN, MAX_DESCRIPTION, render_main
@@ -18,6 +18,8 @@ class PackagedSkill:
     name: str
     """Unique, and legal in the standard; the folder has it, too."""
     path: SkillPath
+    description: str
+    """As its frontmatter has it, within the limit of the standard."""
     files: Mapping[str, bytes] = field(repr=False)
     remarks: tuple[str, ...] = ()
     """What was shortened or left out, for the person who exports."""
@@ -44,7 +46,7 @@ def package_skills(
             remarks.append(f"its description was cut to {MAX_DESCRIPTION:,} characters")
         name = published.names.name_of(path)
         text = skill.body if settings.raw else folder.compose()
-        kept = CLAUDE_KEYS if settings.format == "claude" else ()
+        kept = CLAUDE_KEYS if settings.format in CLAUDE else ()
         fields = folder.read_fields()
         main = render_main(skill, name, text, fields, kept=kept)
         files = {MAIN: main.encode()}
@@ -55,4 +57,5 @@ def package_skills(
                 files.setdefault(file, folder.read(file).data)
             except FileError as error:
                 remarks.append(f"{file} was left out: {error}")
-        yield PackagedSkill(name, path, files, tuple(remarks))
+        _, description = published.summarize(path)
+        yield PackagedSkill(name, path, description, files, tuple(remarks))

@@ -46,11 +46,7 @@ def verify_folder(folder: Path) -> tuple[ExportLock, tuple[Difference, ...]]:
 def _compare(folder: Path, lock: ExportLock) -> Iterator[Difference]:
     if lock.pending:
         yield Difference("interrupted", LOCK)
-    wanted = {
-        f"{name}/{file}": digest
-        for name, skill in lock.skills.items()
-        for file, digest in skill.files.items()
-    }
+    wanted = lock.list_files()
     for file, digest in wanted.items():
         found = look_at(folder, file)
         if found is None:

@@ -119,7 +119,12 @@ def render_main(
         kept: Other keys that are passed on, too.
     """
     passed = {*_PASSED_ON, *kept}
-    known = {key: value for key, value in (fields or {}).items() if key in passed}
+    known = {
+        # A list of tools is one text in the standard.
+        key: " ".join(map(str, value)) if isinstance(value, list) else value
+        for key, value in (fields or {}).items()
+        if key in passed and not isinstance(value, Mapping)
+    }
     metadata = mapping_of(fields or {}, "metadata").items()
     if fields:  # a rule has none; its keywords become metadata
         known["metadata"] = {k: v for k, v in metadata if isinstance(v, str)}

@@ -111,7 +111,7 @@ def test_a_main_file_has_what_the_standard_knows_of_the_frontmatter(
         "name": "a-name",
         "description": "Fills in: forms \U0001f389",
         "license": "MIT",
-        "allowed-tools": ["Read", "Bash(git:*)"],
+        "allowed-tools": "Read Bash(git:*)",
         "metadata": {
             "include_tools": "create_request",
             "version": "1.0",

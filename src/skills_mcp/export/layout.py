@@ -31,7 +31,7 @@ _PROGRAM = b"#!"
 Files = Mapping[str, bytes]
 
 
-class Layout(Protocol):
+class FolderLayout(Protocol):
     """A way to lay packages out; packages come one after the other."""
 
     def place(self, package: PackagedSkill) -> tuple[str, Files]:
@@ -118,7 +118,7 @@ class WellKnownLayout:
         return {INDEX: _render({"$schema": _SCHEMA, "skills": self._entries})}
 
 
-def choose_layout(name: str) -> Layout:
+def choose_layout(name: str) -> FolderLayout:
     """Return the layout of a format, for one export."""
     match name:
         case "marketplace":

@@ -7,6 +7,7 @@ from skills_mcp.errors import FileError
 from skills_mcp.export.format import CLAUDE, CLAUDE_KEYS
 from skills_mcp.export.lock import LockedSettings
 from skills_mcp.library import SkillLibrary
+from skills_mcp.library.published_skills import PublishedSkills
 from skills_mcp.library.skill_folder import MAIN, MAX_DESCRIPTION, render_main
 from skills_mcp.skills.model import SkillPath
 
@@ -39,23 +40,31 @@ def package_skills(
     """
     published = library.publish()
     for path in published.names.published:
-        skill = library.snapshot.index.require(path)
-        folder = library.open_folder(path)
-        remarks = []
-        if len(skill.description.strip()) > MAX_DESCRIPTION:
-            remarks.append(f"its description was cut to {MAX_DESCRIPTION:,} characters")
-        name = published.names.name_of(path)
-        text = skill.body if settings.raw else folder.compose()
-        kept = CLAUDE_KEYS if settings.format in CLAUDE else ()
-        fields = folder.read_fields()
-        main = render_main(skill, name, text, fields, kept=kept)
-        files = {MAIN: main.encode()}
-        for file in sorted(folder.files):
-            if settings.raw and file not in skill.files:
-                continue
-            try:
-                files.setdefault(file, folder.read(file).data)
-            except FileError as error:
-                remarks.append(f"{file} was left out: {error}")
-        _, description = published.summarize(path)
-        yield PackagedSkill(name, path, description, files, tuple(remarks))
+        yield package_skill(library, published, path, settings)
+
+
+def package_skill(
+    library: SkillLibrary,
+    published: PublishedSkills,
+    path: SkillPath,
+    settings: LockedSettings,
+) -> PackagedSkill:
+    """Return one of the skills that are published as a package.  Blocking."""
+    skill = published.snapshot.index.require(path)
+    folder = library.open_folder(path)
+    remarks = []
+    if len(skill.description.strip()) > MAX_DESCRIPTION:
+        remarks.append(f"its description was cut to {MAX_DESCRIPTION:,} characters")
+    name, description = published.summarize(path)
+    text = skill.body if settings.raw else folder.compose()
+    kept = CLAUDE_KEYS if settings.format in CLAUDE else ()
+    main = render_main(skill, name, text, folder.read_fields(), kept=kept)
+    files = {MAIN: main.encode()}
+    for file in sorted(folder.files):
+        if settings.raw and file not in skill.files:
+            continue
+        try:
+            files.setdefault(file, folder.read(file).data)
+        except FileError as error:
+            remarks.append(f"{file} was left out: {error}")
+    return PackagedSkill(name, path, description, files, tuple(remarks))

@@ -41,6 +41,7 @@ from skills_mcp.web.trial_page import show_trial
 from skills_mcp.web.upload_desk import UploadDesk
 from skills_mcp.web.upload_install import upload_routes
 from skills_mcp.web.usage_page import show_report, show_report_style
+from skills_mcp.web.well_known import well_known_routes
 
 # A count reads the events of a quarter.
 _COUNTED_SECONDS = 5 * 60.0
@@ -116,6 +117,7 @@ def _routes(*, has_report: bool) -> list[BaseRoute]:
         Route("/", show_catalogue, name="catalogue"),
         Route("/skills/{path:path}", show_skill, name="skill"),
         *rest_routes(),
+        *well_known_routes(),
         Route("/try", show_trial, name="try"),
         Route("/problems", show_problems, name="problems"),
         Route("/sources", show_sources, name="sources"),

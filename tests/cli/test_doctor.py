@@ -269,6 +269,22 @@ def test_no_agent_has_an_entry(invoke: Run, upstream: Upstream, home: Path) -> N
     assert find(repaired, "client cursor")["ok"]
 
 
+def test_a_host_that_gets_each_skill_twice_is_named(
+    invoke: Run, project: Path, home: Path
+) -> None:
+    invoke("install", "--client", "cursor", *CONTENT, "--yes")
+    once = [each["name"] for each in diagnose(invoke)]
+    invoke("export", *CONTENT, "--to", str(project / ".agents/skills"))
+
+    twice = find(diagnose(invoke), "twice cursor")
+    run_fix(invoke, twice["fix"].split(", or ")[0])
+    repaired = [each["name"] for each in diagnose(invoke, *CONTENT)]
+
+    assert str(project / ".agents/skills") in twice["message"]
+    assert "twice cursor" not in once + repaired
+    assert not (home / ".cursor/mcp.json").exists()
+
+
 def test_the_file_of_a_host_is_broken(invoke: Run, home: Path) -> None:
     file = write(home / ".cursor/mcp.json", '{"mcpServers": {"skills": {')
 

@@ -6,8 +6,10 @@ is no older content to show or `sync` itself was the command, or `status` sees t
 syncs fail, 130 Ctrl-C.
 """
 
+import logging
 import os
 import sys
+from contextlib import suppress
 from dataclasses import fields
 from functools import partial
 from io import TextIOWrapper
@@ -62,6 +64,8 @@ _HELLO = (
     "Waiting for an MCP client on standard input; Ctrl-C ends it. To see the skills "
     "yourself: skills-mcp tree"
 )
+
+logger = logging.getLogger(__name__)
 
 
 @click.group(
@@ -126,12 +130,22 @@ def serve(context: click.Context, /, *, transport: str, **given: Any) -> None:
             server, library = create_server(application.library), application.library
             prompts = PromptSocket(library, address)
         freeze_garbage_collector()
+        _warn_of_exports()
         if is_typed_at:
             click.echo(_HELLO, err=True)
         telemetry = find_telemetry(os.environ)
         publisher = application.publisher
         run = partial(serve_stdio, prompts=prompts)
         anyio.run(run, server, library, publisher, wire, telemetry)
+
+
+def _warn_of_exports() -> None:
+    """Say in the log that an agent may see each skill twice."""
+    from skills_mcp.hosts.native_folders import describe_exports
+
+    with suppress(OSError):  # the working directory may be gone
+        for warning in describe_exports(Path.home(), Path.cwd()):
+            logger.warning("%s", warning)
 
 
 def _derive_address() -> Path:

@@ -3,6 +3,7 @@
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -23,6 +24,7 @@ from skills_mcp.hosts.machine_checks import (
     check_variables,
     check_versions,
 )
+from skills_mcp.hosts.native_folders import check_native_folders
 from skills_mcp.hosts.source_checks import check_sources
 
 _FOUND = 1
@@ -73,6 +75,8 @@ def _diagnose(
     yield from _diagnose_sources(options, environment, command, entries)
     yield from broken
     yield from check_entries(entries, environment, project)
+    used = (each.file.host.name for each in entries)
+    yield from check_native_folders(used, Path.home(), project)
 
 
 def _diagnose_sources(

@@ -12,8 +12,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from skills_mcp.errors import ExportError
 from skills_mcp.files.durable import read_regular, replacing
+from skills_mcp.skills.homes import EXPORT_LOCK
 
-LOCK = "skills.lock"
+LOCK = EXPORT_LOCK
 
 _VERSION = 1
 _MAX_BYTES = 256 * 1024 * 1024  # 100,000 skills have some 30 MB

@@ -21,6 +21,9 @@ from skills_mcp.skills.package import is_main
 SKILLS = "skills"
 """The folder in which a repository, a plugin or an agent keeps its skills."""
 
+EXPORT_LOCK = "skills.lock"
+"""The file in a folder that an export has written."""
+
 TOP = "."
 """The `subfolder` for the top of a source, even if it has a folder `skills/`."""
 

@@ -21,8 +21,8 @@ SECTIONS = (
 
 
 SOURCE_KEYS = (
-    "allow_non_fast_forward, allowed_signers, branch, everywhere, folder, mount, "
-    "plugins, ref, repo, revoked_signers, subfolder, verify"
+    "allow_non_fast_forward, allowed_signers, archive, branch, everywhere, folder, "
+    "mount, plugins, ref, repo, revoked_signers, sha256, subfolder, verify"
 )
 
 
@@ -251,11 +251,19 @@ def test_every_wrong_setting_is_named_at_once() -> None:
 @pytest.mark.parametrize(
     "sources, finding",
     [
-        ([{}], "sources[0] needs a folder, or the URL of a repo"),
-        ([{"mount": "a"}], "sources[0] needs a folder, or the URL of a repo"),
+        ([{}], "sources[0] needs a folder, the URL of a repo, or an archive"),
+        (
+            [{"mount": "a"}],
+            "sources[0] needs a folder, the URL of a repo, or an archive",
+        ),
         (
             [{"folder": "", "repo": ""}],
-            "sources[0] needs a folder, or the URL of a repo",
+            "sources[0] needs a folder, the URL of a repo, or an archive",
+        ),
+        ([{"archive": "a.zip"}], "sources[0] needs archive and sha256 together"),
+        (
+            [{"archive": "a.zip", "sha256": "0" * 64, "ref": "v1"}],
+            "sources[0] has an archive, which has no history: remove ref",
         ),
         ([{"folder": "a", "repo": "b"}], "sources[0] has a folder and a repo"),
         (
@@ -449,7 +457,8 @@ def test_a_wrong_source_is_named_with_the_place_that_its_list_comes_from() -> No
 
     assert str(caught.value).splitlines() == [
         "wrong.yaml: sources[0].repo: must be text (got 1)",
-        "wrong.yaml: sources[1] needs a folder, or the URL of a repo",
+        "wrong.yaml: sources[1] needs a folder, the URL of a repo, or an archive with its "
+        "sha256",
     ]
 
 

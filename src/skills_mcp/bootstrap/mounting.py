@@ -14,6 +14,7 @@ from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder, derive_mounts, find_project_root
 from skills_mcp.content.mounts import Mounts
+from skills_mcp.content.released_archive import Archive, ReleasedArchive, is_fetchable
 from skills_mcp.content.source import ContentSource, Mount
 from skills_mcp.content.sync_policy import Signers, SyncPolicy
 from skills_mcp.errors import ConfigError
@@ -222,10 +223,34 @@ def _listed(
         chosen: ContentSource
         if number in branches:
             chosen = branches[number]
+        elif source.archive:
+            chosen = _open_archive(source, number, demands, cache)
         else:
             key = f"sources[{number}].folder"
             chosen = LocalFolder(_absolute(source.folder, demands.folder), key)
         yield Mount(source=chosen, at=source.mount, selection=_select(source))
+
+
+def _open_archive(
+    source: Source, number: int, demands: _Demands, cache: Path
+) -> ReleasedArchive:
+    """Return an archive of the operator's file.
+
+    Raises:
+        ConfigError: Its address is not fetched from, or its signers cannot be used.
+    """
+    address = _address(source.archive, f"sources[{number}].archive", demands.folder)
+    if not is_fetchable(address):
+        raise ConfigError(
+            f"sources[{number}].archive is {redact(address)!r}. Write an https URL, or "
+            "a path"
+        )
+    policy = demands.derive_policy(source, (_select(source),))
+    if policy.signers:
+        from skills_mcp.content.git.signatures import check_signers
+
+        check_signers(policy.signers, cache)
+    return ReleasedArchive(Archive(address, source.sha256.lower()), cache, policy)
 
 
 def _select(source: Source) -> Selection:

@@ -119,6 +119,8 @@ _OF_A_REPO = (
     *("branch", "ref", "allow_non_fast_forward"),
     *("allowed_signers", "revoked_signers", "verify"),
 )
+_OF_A_HISTORY = ("branch", "ref", "allow_non_fast_forward", "verify")
+_KINDS = ("folder", "repo", "archive")
 _OF_A_TAG = ("tag", "both")
 _UNSET = ("", None)
 
@@ -167,19 +169,25 @@ def sync_findings(sources: Any, sync: Any) -> Iterator[tuple[str, str]]:
 
 
 def _alone(source: Mapping[str, Any]) -> Iterator[str]:
-    folder, repo = _has(source, "folder"), _has(source, "repo")
+    kinds = [key for key in _KINDS if _has(source, key)]
     given = [key for key in _OF_A_REPO if _has(source, key)]
-    if folder and repo:
-        yield "has a folder and a repo: keep one, and add the other as a source"
-    elif not folder and not repo:
-        yield "needs a folder, or the URL of a repo"
+    if len(kinds) > 1:
+        yield (
+            f"has a {' and a '.join(kinds)}: keep one, and add the other as a source"
+        )
+    elif not kinds:
+        yield "needs a folder, the URL of a repo, or an archive with its sha256"
+    elif _has(source, "archive") != _has(source, "sha256"):
+        yield "needs archive and sha256 together: the file, and what it has to be"
     if "branch" in given and "ref" in given:
         yield "has a branch and a ref: keep the branch to follow, or the ref to pin"
-    elif folder and not repo and given:
+    elif kinds == ["folder"] and given:
         yield (
             f"has a folder, which has no versions: remove {', '.join(given)}, or set a "
             "repo instead of the folder"
         )
+    elif kinds == ["archive"] and (unfit := [k for k in given if k in _OF_A_HISTORY]):
+        yield f"has an archive, which has no history: remove {', '.join(unfit)}"
 
 
 def _unsigned(source: Mapping[str, Any], sync: Any) -> Iterator[str]:

@@ -44,6 +44,7 @@ from skills_mcp.config.values import (
     SandboxDemand,
     Seconds,
     SessionHours,
+    Sha256,
     Skew,
     SpoolBytes,
     Subfolder,
@@ -140,15 +141,24 @@ class Limits(Section):  # DESIGN §9
 
 
 class Source(Section):
-    """A folder or a repository, and where its skills appear in the tree."""
+    """A folder, a repository or an archive, and where its skills appear in the tree."""
 
     folder: str = Field(
-        default="", description="A folder with skills; set either folder or repo."
+        default="",
+        description="A folder with skills; set only one of folder, repo and archive.",
     )
     repo: str = Field(
         default="",
-        description="The URL of a Git repository with skills; set either folder "
-        "or repo.",
+        description="The URL of a Git repository with skills; set only one of folder, "
+        "repo and archive.",
+    )
+    archive: str = Field(
+        default="",
+        description="The https URL or the path of a .tar.gz or .zip with skills; set "
+        "only one of folder, repo and archive.",
+    )
+    sha256: Sha256 = Field(
+        default="", description="The SHA-256 that the archive has to have."
     )
     branch: str = Field(
         default="",

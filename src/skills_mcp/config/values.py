@@ -57,6 +57,7 @@ EmbeddingProvider = Literal["none", "openai", "gemini", "openai-compatible"]
 
 TOOLSETS: tuple[str, ...] = get_args(Toolset)
 
+_SHA256 = "^([0-9a-fA-F]{64})?$"
 _LINE = r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$"
 # Events describe people's work: plain HTTP may carry them within this machine only.
 SAFE_ADDRESS = (
@@ -162,6 +163,7 @@ CommandLine = Annotated[str, AfterValidator(_require_words)]
 MountPath = Annotated[
     str, AfterValidator(_require_relative), Field(json_schema_extra=_PATH)
 ]
+Sha256 = Annotated[str, Field(pattern=_SHA256)]
 Subfolder = Annotated[
     str, AfterValidator(_require_inside), Field(json_schema_extra=_PATH)
 ]

@@ -7,14 +7,15 @@ import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.authoring.intake import archive as limits
 from skills_mcp.authoring.intake.offer import offered
 from skills_mcp.errors import PackageRefusedError
+from skills_mcp.files import archive as limits
 from tests.authoring.intake.archives import (
     GOOD,
     special,
@@ -166,7 +167,7 @@ def test_special_files_of_a_tar_are_refused(
 
 def test_bombs_are_refused(tmp_path: Path) -> None:
     zeros: dict[str, str | bytes] = {**GOOD, "zeros": bytes(8 * 1024 * 1024)}
-    many = {**GOOD, **{f"f{n}": "" for n in range(limits.MAX_ENTRIES)}}
+    many = {**GOOD, **{f"f{n}": "" for n in range(limits.PACKAGE_LIMITS.entries)}}
 
     assert "times its size" in refusal(write_zip(tmp_path / "a.zip", zeros))
     assert "times its size" in refusal(write_tar(tmp_path / "a.tgz", zeros))
@@ -194,13 +195,19 @@ def test_an_archive_may_have_a_comment(tmp_path: Path) -> None:
         assert package.name == "pdf"
 
 
-def test_totals_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = [write_zip(tmp_path / "a.zip"), write_tar(tmp_path / "a.tgz")]
-
-    monkeypatch.setattr(limits, "MAX_TOTAL_BYTES", 20)
-    assert all("more than 20 bytes" in refusal(path) for path in paths)
-    monkeypatch.setattr(limits, "MAX_ARCHIVE_BYTES", 10)
-    assert all("10 are allowed" in refusal(path) for path in paths)
+def test_totals_are_bounded(tmp_path: Path) -> None:
+    for path in (write_zip(tmp_path / "a.zip"), write_tar(tmp_path / "a.tgz")):
+        for most, reason in (
+            (limits.ArchiveLimits(10_000, 20, 10), "more than 20 bytes"),
+            (limits.ArchiveLimits(10, 10_000, 10), "10 are allowed"),
+            (limits.ArchiveLimits(10_000, 100_000, 1), "more than 1 entries"),
+        ):
+            with (
+                pytest.raises(PackageRefusedError, match=reason),
+                TemporaryDirectory() as scratch,
+                limits.opened_archive(path, Path(scratch), most),
+            ):
+                pass
 
 
 def test_a_file_that_is_larger_than_it_says_is_refused(tmp_path: Path) -> None:

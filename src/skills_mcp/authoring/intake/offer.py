@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from skills_mcp.authoring.intake.archive import PackedFile, opened_archive, unpack
 from skills_mcp.authoring.validation import validate
 from skills_mcp.authoring.validation.markdown import read_bytes
 from skills_mcp.authoring.validation.rules import enumerate_shortly
 from skills_mcp.errors import PackageRefusedError
+from skills_mcp.files.archive import PackedFile, opened_archive, unpack
 from skills_mcp.files.paths import is_safe_name
 from skills_mcp.skills.model import Problem, Skill, Stamp
 from skills_mcp.skills.package import derive_slug, is_main, parse_package

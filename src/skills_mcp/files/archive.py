@@ -17,19 +17,26 @@ from functools import partial
 from pathlib import Path
 from typing import IO, NoReturn
 
-from skills_mcp.authoring.intake.entry_names import parse_entry_name, require_distinct
 from skills_mcp.errors import PackageRefusedError
+from skills_mcp.files.entry_names import parse_entry_name, require_distinct
 from skills_mcp.text.rendering import shorten
 
-MAX_ARCHIVE_BYTES = 32 * 1024 * 1024
-"""Ten times the largest of a thousand public packages."""
 
-MAX_TOTAL_BYTES = 64 * 1024 * 1024
-"""Of all files together, and of the headers of a tar archive with them."""
+@dataclass(frozen=True, slots=True)
+class ArchiveLimits:
+    """How much an archive may hold."""
 
-MAX_ENTRIES = 2_000
+    archive_bytes: int
+    total_bytes: int
+    """Of all files together, and of the headers of a tar archive with them."""
+    entries: int
+
+
 MAX_RATIO = 100
 """How often larger the content may be than the archive; text reaches about ten."""
+
+PACKAGE_LIMITS = ArchiveLimits(32 * 1024 * 1024, 64 * 1024 * 1024, 2_000)
+"""Of one skill: ten times the largest of a thousand public packages."""
 
 _RATIO_COUNTS_FROM = 4 * 1024 * 1024  # less harms no machine, however well packed
 _CHUNK = 64 * 1024
@@ -37,7 +44,7 @@ _ZIP_START, _ZIP_END = b"PK\x03\x04", b"PK\x05\x06"
 _ZIP64 = b"PK\x06\x07"
 _ZIP_END_BYTES = 22
 _ZIP_TAIL_BYTES = _ZIP_END_BYTES + 65_536  # with the longest comment
-_MAX_DIRECTORY_BYTES = MAX_ENTRIES * 512  # of one entry: 46, a name, times, an owner
+_DIRECTORY_ENTRY_BYTES = 512  # 46, a name, times, an owner
 _ZIP_HEADER_BYTES = 30
 _GZIP_START = b"\x1f\x8b"
 _ENCRYPTED = 0x1 | 0x40  # of the whole entry, and "strong encryption"
@@ -70,12 +77,15 @@ class PackedFile:
 
 
 @contextmanager
-def opened_archive(path: Path, scratch: Path) -> Iterator[Sequence[PackedFile]]:
+def opened_archive(
+    path: Path, scratch: Path, limits: ArchiveLimits = PACKAGE_LIMITS
+) -> Iterator[Sequence[PackedFile]]:
     """Yield the files of a `.zip` or `.tar.gz`, all names and sizes checked.
 
     Args:
         path: The archive.
         scratch: A private folder, in which a tar archive is decompressed.
+        limits: How much it may hold.
 
     Raises:
         PackageRefusedError: It is no such archive, damaged, or unsafe.
@@ -83,13 +93,13 @@ def opened_archive(path: Path, scratch: Path) -> Iterator[Sequence[PackedFile]]:
     try:
         with path.open("rb") as handle:
             size = handle.seek(0, 2)
-            if size > MAX_ARCHIVE_BYTES:
-                _refuse(f"has {size:,} bytes; {MAX_ARCHIVE_BYTES:,} are allowed")
+            if size > limits.archive_bytes:
+                _refuse(f"has {size:,} bytes; {limits.archive_bytes:,} are allowed")
             handle.seek(0)
             start = handle.read(4)
             handle.seek(0)
             opened = _opened_as(start, path.name)
-            with opened(handle, size, scratch) as files:
+            with opened(handle, scratch, _Measure(size, limits)) as files:
                 yield files
     except _DAMAGED as error:
         raise PackageRefusedError(
@@ -125,7 +135,28 @@ def unpack(files: Sequence[PackedFile], strip: str, folder: Path) -> None:
 _Files = AbstractContextManager[Sequence[PackedFile]]
 
 
-def _opened_as(start: bytes, name: str) -> Callable[[IO[bytes], int, Path], _Files]:
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    """The size of an archive, and what it may hold."""
+
+    size: int
+    limits: ArchiveLimits
+
+    def check_number(self, number: int) -> None:
+        if number > self.limits.entries:
+            _refuse(f"has more than {self.limits.entries:,} entries")
+
+    def check_growth(self, total: int) -> None:
+        if total > self.limits.total_bytes:
+            _refuse(f"holds more than {self.limits.total_bytes:,} bytes")
+        if total > _RATIO_COUNTS_FROM and total > self.size * MAX_RATIO:
+            _refuse(f"unpacks to more than {MAX_RATIO} times its size")
+
+
+_Opener = Callable[[IO[bytes], Path, _Measure], _Files]
+
+
+def _opened_as(start: bytes, name: str) -> _Opener:
     """Choose the reader by how the file begins, which its name has to confirm."""
     if start.startswith(_ZIP_START) and name.lower().endswith(".zip"):
         return _opened_zip
@@ -139,12 +170,12 @@ def _opened_as(start: bytes, name: str) -> Callable[[IO[bytes], int, Path], _Fil
 
 @contextmanager
 def _opened_zip(
-    handle: IO[bytes], size: int, _scratch: Path
+    handle: IO[bytes], _scratch: Path, measure: _Measure
 ) -> Iterator[Sequence[PackedFile]]:
-    _check_directory(handle, size)
+    _check_directory(handle, measure)
     with zipfile.ZipFile(handle) as archive:
         entries = archive.infolist()
-        _check_number(len(entries))
+        measure.check_number(len(entries))
         _check_layout(entries, archive.start_dir)
         for entry in entries:
             _check_zip_entry(entry)
@@ -159,12 +190,12 @@ def _opened_zip(
             if not each.is_dir()
         ]
         folders = [parse_entry_name(e.orig_filename) for e in entries if e.is_dir()]
-        yield _check_all(files, folders, size)
+        yield _check_all(files, folders, measure)
 
 
-def _check_directory(handle: IO[bytes], size: int) -> None:
+def _check_directory(handle: IO[bytes], measure: _Measure) -> None:
     """Check the end of a zip, before a list of a million entries fills the memory."""
-    handle.seek(max(0, size - _ZIP_TAIL_BYTES))
+    handle.seek(max(0, measure.size - _ZIP_TAIL_BYTES))
     tail = handle.read()
     place = len(tail) - _ZIP_END_BYTES
     if not (tail[place:].startswith(_ZIP_END) and tail.endswith(b"\0\0")):
@@ -175,8 +206,10 @@ def _check_directory(handle: IO[bytes], size: int) -> None:
     if place + _ZIP_END_BYTES + int.from_bytes(end[20:22], "little") != len(tail):
         _refuse("has other data behind its end")
     is_zip64 = tail[max(0, place - 20) : place].startswith(_ZIP64)
-    if is_zip64 or int.from_bytes(end[12:16], "little") > _MAX_DIRECTORY_BYTES:
-        _refuse(f"has more than {MAX_ENTRIES:,} entries, or is a zip64")
+    most = measure.limits.entries
+    is_large = int.from_bytes(end[12:16], "little") > most * _DIRECTORY_ENTRY_BYTES
+    if is_zip64 or is_large:
+        _refuse(f"has more than {most:,} entries, or is a zip64")
 
 
 def _check_layout(entries: Sequence[zipfile.ZipInfo], end: int) -> None:
@@ -209,18 +242,18 @@ def _check_zip_entry(entry: zipfile.ZipInfo) -> None:
 
 @contextmanager
 def _opened_tar(
-    handle: IO[bytes], size: int, scratch: Path
+    handle: IO[bytes], scratch: Path, measure: _Measure
 ) -> Iterator[Sequence[PackedFile]]:
     plain = scratch / "archive.tar"
     with gzip.GzipFile(fileobj=handle) as source, plain.open("xb") as sink:
-        _inflate(source, sink, size)
+        _inflate(source, sink, measure)
     with tarfile.open(plain, "r:") as archive:
         entries: list[tarfile.TarInfo] = []
         for entry in archive:
-            _check_number(len(entries) + 1)
+            measure.check_number(len(entries) + 1)
             _check_tar_entry(entry)
             entries.append(entry)
-        _check_end(plain, archive.offset)
+        _check_end(plain, archive.offset, measure)
         files = [
             PackedFile(
                 parse_entry_name(each.name),
@@ -232,14 +265,14 @@ def _opened_tar(
             if each.isfile()
         ]
         folders = [e.name for e in entries if e.isdir() and e.name not in {".", "./"}]
-        yield _check_all(files, [parse_entry_name(each) for each in folders], size)
+        yield _check_all(files, [parse_entry_name(each) for each in folders], measure)
 
 
-def _inflate(source: gzip.GzipFile, sink: IO[bytes], size: int) -> None:
+def _inflate(source: gzip.GzipFile, sink: IO[bytes], measure: _Measure) -> None:
     written = 0
     while chunk := source.read(_CHUNK):
         written += len(chunk)
-        _check_growth(written, size)
+        measure.check_growth(written)
         sink.write(chunk)
 
 
@@ -256,11 +289,11 @@ def _check_tar_entry(entry: tarfile.TarInfo) -> None:
     tarfile.data_filter(entry, "/nowhere")
 
 
-def _check_end(plain: Path, end: int) -> None:
+def _check_end(plain: Path, end: int, measure: _Measure) -> None:
     """Check that the archive ends with zeros: not before, and with nothing else."""
     with plain.open("rb") as handle:
         handle.seek(end)
-        rest = handle.read(MAX_TOTAL_BYTES)
+        rest = handle.read(measure.limits.total_bytes)
     if not rest:
         raise EOFError("its end is missing")
     if rest.strip(b"\0"):
@@ -275,28 +308,16 @@ def _open_tar_file(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> IO[bytes
 
 
 def _check_all(
-    files: Sequence[PackedFile], folders: Sequence[str], size: int
+    files: Sequence[PackedFile], folders: Sequence[str], measure: _Measure
 ) -> Sequence[PackedFile]:
     """Check the names and sizes of all entries, and leave out what systems add."""
     require_distinct([file.path for file in files], folders)
-    _check_growth(sum(file.size_bytes for file in files), size)
+    measure.check_growth(sum(file.size_bytes for file in files))
     return [file for file in files if not _is_junk(file.path)]
 
 
 def _is_junk(path: str) -> bool:
     return path.startswith("__MACOSX/") or path.rpartition("/")[2] == ".DS_Store"
-
-
-def _check_number(number: int) -> None:
-    if number > MAX_ENTRIES:
-        _refuse(f"has more than {MAX_ENTRIES:,} entries")
-
-
-def _check_growth(total: int, size: int) -> None:
-    if total > MAX_TOTAL_BYTES:
-        _refuse(f"holds more than {MAX_TOTAL_BYTES:,} bytes")
-    if total > _RATIO_COUNTS_FROM and total > size * MAX_RATIO:
-        _refuse(f"unpacks to more than {MAX_RATIO} times its size")
 
 
 def _copy(source: IO[bytes], sink: IO[bytes], claimed: int, path: str) -> None:
@@ -311,4 +332,6 @@ def _copy(source: IO[bytes], sink: IO[bytes], claimed: int, path: str) -> None:
 
 
 def _refuse(reason: str) -> NoReturn:
-    raise PackageRefusedError(f"The archive {reason}. Pack only the skill's own files")
+    raise PackageRefusedError(
+        f"The archive {reason}. Pack only the files of the skills"
+    )

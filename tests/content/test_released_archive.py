@@ -1,0 +1,208 @@
+"""Archives as sources: what has to be true of one before it is served."""
+
+import hashlib
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from skills_mcp.content.released_archive import Archive, ReleasedArchive
+from skills_mcp.content.sync_policy import Signers, SyncPolicy
+from skills_mcp.errors import LimitExceededError, SignatureError, SyncError
+from tests.authoring.intake.archives import special, write_tar, write_zip
+from tests.support import open_library, skill_text, sync, write
+
+FILES = {
+    "skills-1.0/README.md": "A release.",
+    "skills-1.0/skills/_root.md": skill_text(body="For every task."),
+    "skills-1.0/skills/ui/auth.md": skill_text(body="Sign in."),
+}
+
+
+def digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def release(
+    file: Path, cache: Path, *, sha256: str = "", policy: SyncPolicy | None = None
+) -> ReleasedArchive:
+    archive = Archive(str(file), sha256 or digest(file))
+    return ReleasedArchive(archive, cache, policy or SyncPolicy())
+
+
+@pytest.fixture
+def packed(tmp_path: Path) -> Path:
+    return write_tar(tmp_path / "skills.tar.gz", FILES)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    handler = partial(Handler, directory=str(folder))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("name", ["skills.tar.gz", "skills.zip"])
+def test_a_release_is_served_below_its_top_folder(
+    tmp_path: Path, cache: Path, name: str
+) -> None:
+    write = write_zip if name.endswith("zip") else write_tar
+    source = release(write(tmp_path / name, FILES), cache)
+
+    library = open_library(source)
+
+    assert [skill.path for skill in library.skills] == ["_root", "ui/auth"]
+    assert "For every task." in library.preview("ui/auth").guidance
+    assert source.name.endswith(f"(sha256 {digest(tmp_path / name)[:12]})")
+
+
+def test_the_same_archive_is_the_same_commit_on_every_machine(
+    packed: Path, tmp_path: Path
+) -> None:
+    first = sync(release(packed, tmp_path / "one"))
+    second = sync(release(packed, tmp_path / "two"))
+
+    assert first.revision == second.revision is not None
+
+
+def test_it_is_fetched_once_and_then_served_without_a_network(
+    packed: Path, cache: Path
+) -> None:
+    with served(packed.parent) as url:
+        archive = Archive(f"{url}/{packed.name}", digest(packed))
+        first = sync(ReleasedArchive(archive, cache, SyncPolicy()))
+
+    later = ReleasedArchive(archive, cache, SyncPolicy())
+    offline = ReleasedArchive(archive, cache, SyncPolicy(is_offline=True))
+
+    assert sync(later).revision == sync(offline).revision == first.revision
+    assert later.next_sync_at(60) == float("inf")
+
+
+def test_another_digest_is_refused_and_nothing_is_kept(
+    packed: Path, cache: Path
+) -> None:
+    source = release(packed, cache, sha256="0" * 64)
+
+    with pytest.raises(SyncError, match=f"has the SHA-256 {digest(packed)}"):
+        sync(source)
+
+    assert not [*(cache / "archives").iterdir()]
+
+
+@pytest.mark.parametrize("address", ["gone.tar.gz", "http"])
+def test_an_archive_that_is_not_there_is_named(
+    tmp_path: Path, cache: Path, address: str
+) -> None:
+    with served(tmp_path) as url:
+        place = f"{url}/gone.tar.gz" if address == "http" else str(tmp_path / address)
+        source = ReleasedArchive(Archive(place, "0" * 64), cache, SyncPolicy())
+
+        with pytest.raises(SyncError, match=r"answers 404|cannot be read"):
+            sync(source)
+
+
+def test_a_hostile_archive_is_refused(tmp_path: Path, cache: Path) -> None:
+    link = special(b"2", "skills/link", "/etc/passwd")
+    file = write_tar(tmp_path / "a.tar.gz", {"skills/a.md": skill_text()}, link)
+
+    with pytest.raises(SyncError, match="symbolic link"):
+        sync(release(file, cache))
+
+
+def test_the_limits_of_the_operator_hold(packed: Path, cache: Path) -> None:
+    small = SyncPolicy(max_download_bytes=10)
+    with pytest.raises(LimitExceededError, match="more than 10 bytes"):
+        sync(release(packed, cache, policy=small))
+
+    few = SyncPolicy(max_files=1)
+    with pytest.raises(SyncError, match="more than 1 entries"):
+        sync(release(packed, cache, policy=few))
+
+
+def sign(file: Path, folder: Path, name: str) -> str:
+    """Sign a file with a new key, and return the line that allows it."""
+    key = folder / name
+    command = [
+        "ssh-keygen",
+        "-q",
+        "-t",
+        "ed25519",
+        "-N",
+        "",
+        "-C",
+        name,
+        "-f",
+        str(key),
+    ]
+    subprocess.run(command, check=True)
+    signing = [
+        "ssh-keygen",
+        "-q",
+        "-Y",
+        "sign",
+        "-n",
+        "file",
+        "-f",
+        str(key),
+        str(file),
+    ]
+    file.with_name(f"{file.name}.sig").unlink(missing_ok=True)
+    subprocess.run(signing, check=True, capture_output=True)
+    kind, public, _ = key.with_suffix(".pub").read_text().split()
+    return f"{name} {kind} {public}\n"
+
+
+def test_a_demanded_signature_is_checked_at_every_opening(
+    packed: Path, cache: Path, tmp_path: Path
+) -> None:
+    allowed = write(tmp_path / "keys/allowed", sign(packed, tmp_path, "ops@acme"))
+    policy = SyncPolicy(signers=Signers(allowed=allowed))
+    source = release(packed, cache, policy=policy)
+    checkout = sync(source)
+    same = source.open()
+    allowed.write_text(sign(packed, tmp_path, "other@acme"))
+
+    with pytest.raises(SignatureError, match="no allowed signer"):
+        release(packed, cache, policy=policy).open()
+
+    assert checkout.verified_by == "ops@acme"
+    assert same is source._signed
+
+
+def test_an_archive_without_the_signature_is_refused(
+    packed: Path, cache: Path, tmp_path: Path
+) -> None:
+    line = sign(packed, tmp_path, "ops@acme")
+    allowed = write(tmp_path / "keys/allowed", line)
+    policy = SyncPolicy(signers=Signers(allowed=allowed))
+    packed.with_name(f"{packed.name}.sig").unlink()
+
+    with pytest.raises(SyncError, match="cannot be read"):
+        sync(release(packed, cache, policy=policy))
+
+    unsigned = sync(release(packed, cache))
+    sign(packed, tmp_path, "stranger@acme")
+    with pytest.raises(SignatureError):
+        sync(release(packed, cache, policy=policy))
+    assert unsigned.verified_by is None

@@ -26,6 +26,9 @@ SOURCE_KEYS = (
 )
 
 
+NO_SOURCE = "needs a folder, the URL of a repo, or an archive with its sha256"
+
+
 SYNC_KEYS = (
     "allow_non_fast_forward, allowed_signers, offline, revoked_signers, "
     "timeout_seconds, verify, watch"
@@ -457,8 +460,7 @@ def test_a_wrong_source_is_named_with_the_place_that_its_list_comes_from() -> No
 
     assert str(caught.value).splitlines() == [
         "wrong.yaml: sources[0].repo: must be text (got 1)",
-        "wrong.yaml: sources[1] needs a folder, the URL of a repo, or an archive with its "
-        "sha256",
+        f"wrong.yaml: sources[1] {NO_SOURCE}",
     ]
 
 

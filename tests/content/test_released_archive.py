@@ -122,6 +122,20 @@ def test_an_archive_that_is_not_there_is_named(
             sync(source)
 
 
+def test_whether_it_is_there_can_be_asked_without_fetching(
+    packed: Path, cache: Path
+) -> None:
+    with served(packed.parent) as url:
+        there = Archive(f"{url}/{packed.name}", digest(packed))
+        answer = ReleasedArchive(there, cache, SyncPolicy()).ask_remote()
+        gone = ReleasedArchive(Archive(f"{url}/gone", "0" * 64), cache, SyncPolicy())
+        with pytest.raises(SyncError, match="answers 404"):
+            gone.ask_remote()
+
+    assert digest(packed) in answer.commit
+    assert not (cache / "archives").exists()
+
+
 def test_a_hostile_archive_is_refused(tmp_path: Path, cache: Path) -> None:
     link = special(b"2", "skills/link", "/etc/passwd")
     file = write_tar(tmp_path / "a.tar.gz", {"skills/a.md": skill_text()}, link)

@@ -9,12 +9,13 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from math import inf
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from skills_mcp.content.branch import RemoteBranch
@@ -28,6 +29,9 @@ from skills_mcp.errors import (
     SyncError,
 )
 from skills_mcp.files.archive import ArchiveLimits, PackedFile, opened_archive
+
+if TYPE_CHECKING:
+    from skills_mcp.content.git.repository import RemoteAnswer
 
 _MOST_BYTES = 256 * 1024 * 1024  # they are in memory once, while the commit is made
 _CHUNK = 1024 * 1024
@@ -115,6 +119,18 @@ class ReleasedArchive(RemoteBranch):
         published = self._store.current() is not None
         return inf if published else super().next_sync_at(interval_seconds)
 
+    def ask_remote(self) -> "RemoteAnswer":
+        """Begin to read the archive, as far as its host answers; nothing is written.
+
+        Raises:
+            SyncError: It is not there, or cannot be read.
+        """
+        from skills_mcp.content.git.repository import RemoteAnswer
+
+        with closing(self._read(self._archive.url)) as chunks:
+            next(chunks, b"")
+        return RemoteAnswer(f"the archive with the SHA-256 {self._archive.sha256}")
+
     def _tell_branch(self, default: str) -> None:
         """Keep the name: an archive has no branch."""
 
@@ -186,7 +202,7 @@ class ReleasedArchive(RemoteBranch):
                     )
                 sink.write(chunk)
 
-    def _read(self, address: str) -> Iterator[bytes]:
+    def _read(self, address: str) -> Generator[bytes, None, None]:
         if "://" not in address:
             yield from _read_file(Path(address))
             return

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.git.import_stream import render_commit, render_file
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.source import Accept, Checkout, Freshness
 from skills_mcp.content.sync_policy import Signers, SyncPolicy
@@ -37,7 +38,6 @@ _MOST_BYTES = 256 * 1024 * 1024  # they are in memory once, while the commit is 
 _CHUNK = 1024 * 1024
 _MOST_SIGNATURE_BYTES = 64 * 1024
 _REF = "refs/heads/main"
-_IDENTITY = "skills-mcp <skills-mcp@localhost>"
 _NAMESPACE = "file"  # of `ssh-keygen -Y sign -n file`
 _CHECK_SECONDS = 30.0
 _DIGITS = 12
@@ -254,19 +254,15 @@ def _read_url(address: str, timeout_seconds: float) -> Iterator[bytes]:
 
 def _render(archive: Archive, files: Sequence[PackedFile]) -> Iterator[bytes]:
     """Yield the stream of `git fast-import`; nothing of it depends on the machine."""
-    message = f"{archive.sha256}\n".encode()
     top = _find_top([file.path for file in files])
-    yield b"commit %s\n" % _REF.encode()
-    yield b"committer %s 0 +0000\n" % _IDENTITY.encode()
-    yield b"data %d\n%s\n" % (len(message), message)
+    yield from render_commit(_REF, f"{archive.sha256}\n", seconds=0)
     for file in sorted(files, key=lambda each: each.path):
         with file.open() as handle:
             data = handle.read(file.size_bytes + 1)
         if len(data) != file.size_bytes:
             raise PackageRefusedError(f"The archive lies about {file.path}")
-        mode = b"100755" if file.is_executable else b"100644"
-        yield b"M %s inline %s\n" % (mode, _quote(file.path.removeprefix(top)))
-        yield b"data %d\n%s\n" % (len(data), data)
+        path = file.path.removeprefix(top)
+        yield from render_file(path, data, is_executable=file.is_executable)
     yield b"done\n"
 
 
@@ -285,16 +281,6 @@ def _find_top(paths: Sequence[str]) -> str:
     is_package = f"{top}SKILL.md" in paths
     is_alone = len(tops) == 1 and all("/" in path for path in paths)
     return top if is_alone and not is_package else ""
-
-
-def _quote(path: str) -> bytes:
-    r"""Quote a path as in C.
-
-    >>> _quote('a "b".md')
-    b'"a \\"b\\".md"'
-    """
-    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return b'"%s"' % escaped.encode()
 
 
 def _verify(archive: Path, signers: Signers) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from skills_mcp.content.git.git_environment import RemoteAccess
 from skills_mcp.content.git.git_runner import Git
+from skills_mcp.content.git.import_stream import quote, render_commit, render_file
 from skills_mcp.content.git.remote import Remote, is_ref_name
 from skills_mcp.content.source import EndingError
 from skills_mcp.content.sync_policy import SyncPolicy
@@ -21,8 +22,6 @@ from skills_mcp.text.redaction import redact
 
 _BASE_REF = "refs/skills/base"
 _CHANGE_REF = "refs/skills/change"
-
-_IDENTITY = "skills-mcp <skills-mcp@localhost>"
 
 _THERE_ALREADY = ("stale info", "already exists", "fetch first", "non-fast-forward")
 
@@ -103,30 +102,19 @@ def _commit(store: Git, change: FolderChange) -> None:
 
 def _render(change: FolderChange) -> Iterator[bytes]:
     """Yield the stream of `git fast-import`, see its manual."""
-    message, place = change.message.encode(), _quote(change.place)
-    yield b"commit %s\n" % _CHANGE_REF.encode()
-    yield b"committer %s %d +0000\n" % (_IDENTITY.encode(), time.time())
-    yield b"data %d\n%s\n" % (len(message), message)
+    yield from render_commit(_CHANGE_REF, change.message, seconds=int(time.time()))
+    place = quote(change.place)
     yield b"from %s^0\nD %s\n" % (_BASE_REF.encode(), place)
     for path in sorted(change.folder.rglob("*")):
         if path.is_dir():
             continue
-        data = path.read_bytes()
-        mode = b"100755" if os.access(path, os.X_OK) else b"100644"
         file = path.relative_to(change.folder).as_posix()
-        yield b"M %s inline %s\n" % (mode, _quote(f"{change.place}/{file}"))
-        yield b"data %d\n%s\n" % (len(data), data)
+        yield from render_file(
+            f"{change.place}/{file}",
+            path.read_bytes(),
+            is_executable=os.access(path, os.X_OK),
+        )
     yield b"done\n"
-
-
-def _quote(path: str) -> bytes:
-    r"""Quote a path as in C.
-
-    >>> _quote('a "b".md')
-    b'"a \\"b\\".md"'
-    """
-    escaped = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return b'"%s"' % escaped.encode()
 
 
 def _push(

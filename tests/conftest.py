@@ -2,6 +2,8 @@
 
 import logging
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from zlib import crc32
@@ -19,6 +21,10 @@ _OURS = (
     *("DO_NOT_TRACK", "SEARCH_", "ALLOWED_COMMANDS", "EXEC_", "MAX_FILE_BYTES"),
     *("SKILLHUB_", "CODELIA_", "EMBEDDING_", "OPENAI_API_KEY", "GEMINI_API_KEY"),
 )
+
+# A shell that starts this in the background ignores Ctrl-C, and children inherit that.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No test depends on how fast the machine is: there is no deadline. "people" tries the
 # same few examples in every run; "ci" looks for new ones and takes its time.

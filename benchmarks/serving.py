@@ -15,7 +15,8 @@ from benchmarks.content import Text
 from benchmarks.figures import Measured, Results
 from benchmarks.pipe_client import PipeClient
 
-FLOOR = (str(Path(__file__).with_name("floor_server.py")),)
+# -P: beside the file lies a module called http, which is not that of Python.
+FLOOR = ("-P", str(Path(__file__).with_name("floor_server.py")))
 OURS = ("-m", "skills_mcp")
 
 _WARM_UP = 50

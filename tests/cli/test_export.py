@@ -28,7 +28,7 @@ def test_a_repository_becomes_a_folder_with_a_lock(
     lock = json.loads((Path(target) / "skills.lock").read_text())
     data = json.loads(verified.stdout)
     assert (done.returncode, verified.returncode) == (0, 0)
-    assert "1 skills in" in done.stdout
+    assert "1 skill in" in done.stdout
     assert lock["settings"]["format"] == "claude"
     assert lock["sources"][0]["commit"] == commit
     assert lock["skills"]["one"]["path"] == "one"
@@ -103,7 +103,9 @@ def test_differences_are_a_line_each(
     nothing = invoke("verify", str(tmp_path))
 
     assert (done.returncode, done.stdout) == (1, "edited: one/SKILL.md\n")
-    assert "Kept, because an export did not write it so: one/SKILL.md" in again.stderr
+    assert (
+        "Kept one/SKILL.md: it was edited, or no export has written it" in again.stderr
+    )
     assert "has no skills.lock" in nothing.stderr
 
 
@@ -117,6 +119,9 @@ def test_the_folder_follows_the_skills_until_it_is_interrupted(
         wait_for((Path(target) / "one/SKILL.md").exists)
         write(content / "two.md", skill_text())
         wait_for((Path(target) / "two/SKILL.md").exists)
+        write(content / "one.md", skill_text(body="Only the text has changed."))
+        exported = Path(target) / "one/SKILL.md"
+        wait_for(lambda: "Only the text" in exported.read_text())
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=PATIENCE_SECONDS)
 

@@ -196,6 +196,25 @@ def test_each_kind_of_difference_is_found(content: Path, target: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["../mine", "/etc", "pdf/../../mine", ""])
+def test_a_lock_that_names_files_elsewhere_is_refused(
+    content: Path, target: Path, name: str
+) -> None:
+    theirs = write(target.parent / "mine/SKILL.md", "my own")
+    export(content, target)
+    lock = json.loads((target / LOCK).read_text())
+    digest = sha256(b"my own").hexdigest()
+    lock["skills"][name] = {"path": "x", "files": {"SKILL.md": digest}}
+    (target / LOCK).write_text(json.dumps(lock))
+
+    with pytest.raises(ExportError, match="which is no path in the folder"):
+        export(content, target)
+    with pytest.raises(ExportError, match="which is no path in the folder"):
+        verify_folder(target)
+
+    assert theirs.read_text() == "my own"
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 1}', "\0"])
 def test_a_lock_that_cannot_be_read_stops_the_export(
     content: Path, target: Path, text: str
@@ -286,7 +305,7 @@ def write_some(place, data):
     global left
     if left == 0:
         place.parent.mkdir(parents=True, exist_ok=True)
-        (place.parent / f"{folder.NEW_PREFIX}0").write_bytes(data[:3])
+        folder._stage(place, folder._digest(data)).write_bytes(data[:3])
         os.kill(os.getpid(), signal.SIGKILL)
     left -= 1
     write(place, data)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.from_thread
 import click
 
 from skills_mcp.bootstrap import Application, Options, build
@@ -134,7 +135,8 @@ async def _follow(
         changed.set()
 
     library = application.library
-    library.watch(tell)
+    # Each change is told on the thread that has read it.
+    _narrow(library, settings).watch_changes(lambda _: anyio.from_thread.run_sync(tell))
     click.echo("Following the skills; Ctrl-C ends it.", err=True)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(library.run)
@@ -142,9 +144,13 @@ async def _follow(
         while True:
             await changed.wait()
             changed = anyio.Event()
-            report = await anyio.to_thread.run_sync(
-                partial(_write, library, wanted, settings)
-            )
+            try:
+                report = await anyio.to_thread.run_sync(
+                    partial(_write, library, wanted, settings)
+                )
+            except ExportError as error:  # the next change may find more room
+                click.echo(f"skills-mcp: {error}", err=True)
+                continue
             if not report.is_current:
                 _print(report, wanted)
 
@@ -154,9 +160,8 @@ def _print(report: ExportReport, wanted: ExportOptions) -> None:
         print_json({"ok": report.is_current or not wanted.is_check, **_render(report)})
         return
     for name in report.kept:
-        click.echo(
-            printable(f"Kept, because an export did not write it so: {name}"), err=True
-        )
+        said = f"Kept {name}: it was edited, or no export has written it"
+        click.echo(printable(said), err=True)
     for remark in report.remarks:
         click.echo(printable(remark), err=True)
     if wanted.is_check:
@@ -167,9 +172,12 @@ def _print(report: ExportReport, wanted: ExportOptions) -> None:
         elif not report.written and not report.removed:
             click.echo(f"{LOCK} is behind: the same skills are in a newer commit.")
         return
+    noun = "skill" if report.skills == 1 else "skills"
+    written, removed = len(report.written), len(report.removed)
+    files = "file" if written == 1 else "files"
     click.echo(
-        f"{report.skills} skills in {wanted.target}: {len(report.written)} files "
-        f"written, {len(report.removed)} removed."
+        f"{report.skills} {noun} in {wanted.target}: {written} {files} written, "
+        f"{removed} removed."
     )
 
 

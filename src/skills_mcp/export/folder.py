@@ -1,4 +1,4 @@
-"""Writes packages into a folder: only what differs, and nothing of anyone else.
+"""Writes packages into a folder: only what differs, and no file of another origin.
 
 Rule 1: a file is replaced or deleted only if its bytes are those that an export wrote.
 Rule 2: what an export is about to write stands in the lock before, so that the next
@@ -6,7 +6,6 @@ one recognises the files of one that was killed.
 """
 
 import os
-import secrets
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -14,6 +13,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from stat import S_ISDIR, S_ISREG
+from typing import TypeVar
 
 from skills_mcp.errors import ExportError
 from skills_mcp.export.layout import choose_layout
@@ -30,6 +30,8 @@ from skills_mcp.library import SkillLibrary
 
 _PLAIN_MODE, _PROGRAM_MODE = 0o644, 0o755
 _PROGRAM = b"#!"
+_STAGED_DIGITS = 16
+_Place = TypeVar("_Place", Path, PurePosixPath)
 
 OnExported = Callable[[int, int], None]
 """Called with how many packages are done, and how many there are."""
@@ -47,7 +49,7 @@ class ExportReport:
     written: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
-    """Files that someone else has written or edited, which stay as they are."""
+    """Files that no export wrote, or that were edited since; they stay as they are."""
     remarks: list[str] = field(default_factory=list)
     """What was shortened or left out, with the name of the skill."""
     is_lock_new: bool = False
@@ -125,12 +127,12 @@ class _Export:
         report = self._report
         if report.is_current:
             return report
+        self._clean()
         self._announce(lock)
         for name in report.removed:  # first: a folder may come where a file was
             self._delete(name)
         for place, data in self._writes:
             _write(place, data)
-        self._clean()
         _flush()
         lock.write(self._folder)
         return report
@@ -196,7 +198,7 @@ class _Export:
         return look_at(self._folder, name)
 
     def _announce(self, lock: ExportLock) -> None:
-        """Write the files to come into the lock: a killed export has no secrets."""
+        """Write the files to come into the lock, for the export after a kill."""
         digests = lock.list_files()
         pending = {name: digests[name] for name in self._report.written}
         before = self._old or lock.model_copy(update={"skills": {}, "files": {}})
@@ -214,11 +216,10 @@ class _Export:
 
     def _clean(self) -> None:
         """Delete what a killed export has begun to write."""
-        names = {name.split("/", 1)[0] for name in (*self._ours, *self._report.written)}
-        for name in names:
-            if self._old is not None and self._old.pending:
-                for file in (self._folder / name).rglob(f"{NEW_PREFIX}*"):
-                    file.unlink(missing_ok=True)
+        for name, digest in self._old.pending.items() if self._old else ():
+            begun = _stage(PurePosixPath(name), digest).as_posix()
+            if self._look(begun):  # a regular file, and no link on the way
+                (self._folder / begun).unlink(missing_ok=True)
 
 
 def look_at(folder: Path, name: str) -> str | None:
@@ -268,12 +269,17 @@ def _lock_sources(library: SkillLibrary) -> Iterator[LockedSource]:
 def _write(place: Path, data: bytes) -> None:
     """Write a file whole or not at all; the disk is flushed once, at the end."""
     place.parent.mkdir(parents=True, exist_ok=True)
-    staging = place.with_name(f"{NEW_PREFIX}{secrets.token_hex(8)}")
+    staging = _stage(place, _digest(data))
     mode = _PROGRAM_MODE if data.startswith(_PROGRAM) else _PLAIN_MODE
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     with os.fdopen(os.open(staging, flags, mode), "wb") as handle:
         handle.write(data)
     staging.replace(place)
+
+
+def _stage(place: _Place, digest: str) -> _Place:
+    """Return where a file is written before it takes its place."""
+    return place.with_name(f"{NEW_PREFIX}{digest[:_STAGED_DIGITS]}")
 
 
 def _flush() -> None:

@@ -10,9 +10,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from skills_mcp.errors import ExportError
+from skills_mcp.errors import ExportError, InvalidPathError
 from skills_mcp.files.durable import read_regular, replacing
+from skills_mcp.files.paths import parse_relative
 from skills_mcp.skills.homes import EXPORT_LOCK
+from skills_mcp.text.rendering import shorten
 
 LOCK = EXPORT_LOCK
 
@@ -109,6 +111,23 @@ def _render(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
+def _require_inside(folder: Path, name: str) -> None:
+    """Make sure that a lock, which others may have written, names no file elsewhere.
+
+    Raises:
+        ExportError: It does.
+    """
+    try:
+        is_inside = "/".join(parse_relative(name)) == name
+    except InvalidPathError:
+        is_inside = False
+    if not is_inside:
+        raise ExportError(
+            f"{folder / LOCK} names {shorten(name)}, which is no path in the folder. "
+            "Restore it from Git."
+        )
+
+
 def read_lock(folder: Path) -> ExportLock | None:
     """Return the lock of a folder; None if it has none.
 
@@ -126,6 +145,8 @@ def read_lock(folder: Path) -> ExportLock | None:
             f"{folder / LOCK} cannot be read. Restore it from Git, or delete it: then "
             "files that are here are kept."
         ) from error
+    for name in (*lock.list_files(), *lock.pending):
+        _require_inside(folder, name)
     if lock.version != _VERSION:
         raise ExportError(
             f"{folder / LOCK} was written by a newer skills-mcp. Install that version."

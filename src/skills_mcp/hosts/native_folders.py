@@ -41,7 +41,7 @@ def check_native_folders(
                     message=f"{title} gets each skill twice: from this server, and "
                     f"from {folder}, which an export has written",
                     fix=f"skills-mcp install --client {name} --remove --yes, or delete "
-                    f"{folder}",
+                    f"the packages that {folder / EXPORT_LOCK} names",
                 )
 
 

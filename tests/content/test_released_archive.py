@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.content.released_archive import Archive, ReleasedArchive
+from skills_mcp.content.released_archive import Archive, ReleasedArchive, is_fetchable
 from skills_mcp.content.sync_policy import Signers, SyncPolicy
 from skills_mcp.errors import LimitExceededError, SignatureError, SyncError
 from tests.authoring.intake.archives import special, write_tar, write_zip
@@ -134,6 +134,21 @@ def test_whether_it_is_there_can_be_asked_without_fetching(
 
     assert digest(packed) in answer.commit
     assert not (cache / "archives").exists()
+
+
+def test_no_secret_of_an_address_is_shown(packed: Path, cache: Path) -> None:
+    with served(packed.parent) as url:
+        archive = Archive(f"{url}/{packed.name}?sig=hidden", digest(packed))
+        source = ReleasedArchive(archive, cache, SyncPolicy())
+        wrong = Archive(f"{url}/{packed.name}?sig=hidden", "0" * 64)
+
+        checkout = sync(source)
+        with pytest.raises(SyncError) as caught:
+            sync(ReleasedArchive(wrong, cache, SyncPolicy()))
+
+    assert checkout.revision
+    assert "hidden" not in f"{source.name} {source.url} {caught.value}"
+    assert not is_fetchable("https://ada:hidden@releases.example.com/a.zip")
 
 
 def test_a_hostile_archive_is_refused(tmp_path: Path, cache: Path) -> None:

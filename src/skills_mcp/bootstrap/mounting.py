@@ -242,8 +242,8 @@ def _open_archive(
     address = _address(source.archive, f"sources[{number}].archive", demands.folder)
     if not is_fetchable(address):
         raise ConfigError(
-            f"sources[{number}].archive is {redact(address)!r}. Write an https URL, or "
-            "a path"
+            f"sources[{number}].archive is {redact(address)!r}. Write an https URL "
+            "without a password, or a path"
         )
     policy = demands.derive_policy(source, (_select(source),))
     if policy.signers:

@@ -42,6 +42,8 @@ _NAMESPACE = "file"  # of `ssh-keygen -Y sign -n file`
 _CHECK_SECONDS = 30.0
 _DIGITS = 12
 _SIGNATURE = ".sig"
+# The digest is of the file: a host must not compress it once more.
+_AS_STORED = {"Accept-Encoding": "identity"}
 _LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -53,6 +55,11 @@ class Archive:
     """An https URL, or an absolute path."""
     sha256: str
     """Of the whole file, in lower hexadecimal digits."""
+
+    @property
+    def shown(self) -> str:
+        """The address without its query, in which hosts sign URLs."""
+        return _show(self.url)
 
     @property
     def file(self) -> str:
@@ -76,12 +83,12 @@ class ReleasedArchive(RemoteBranch):
         super().__init__(
             Remote(os.fspath(self._place), "main"), cache, replace(policy, signers=None)
         )
-        self.name = f"{archive.url} (sha256 {archive.sha256[:_DIGITS]})"
+        self.name = f"{archive.shown} (sha256 {archive.sha256[:_DIGITS]})"
 
     @property
     def url(self) -> str:
-        """The address of the archive."""
-        return self._archive.url
+        """The address of the archive, without a query, which may be a secret."""
+        return self._archive.shown
 
     def open(self) -> Checkout | None:
         """Return the release that was published on this machine, without any network.
@@ -152,7 +159,8 @@ class ReleasedArchive(RemoteBranch):
             git.run("init", "--quiet", "--bare", "--template=")
             if self._signers:
                 signature = file.with_name(f"{file.name}{_SIGNATURE}")
-                address = f"{self._archive.url}{_SIGNATURE}"
+                place, mark, query = self._archive.url.partition("?")
+                address = f"{place}{_SIGNATURE}{mark}{query}"
                 self._download(address, signature, _MOST_SIGNATURE_BYTES)
                 file.rename(kept := repository / "archive")
                 signature.rename(repository / f"archive{_SIGNATURE}")
@@ -184,7 +192,7 @@ class ReleasedArchive(RemoteBranch):
                 digest.update(chunk)
         if digest.hexdigest() != self._archive.sha256:
             raise SyncError(
-                f"{self._archive.url} has the SHA-256 {digest.hexdigest()}, and the "
+                f"{self._archive.shown} has the SHA-256 {digest.hexdigest()}, and the "
                 f"settings want {self._archive.sha256}. Find out who changed the "
                 "archive; if it is a new release, write its digest into sha256"
             )
@@ -197,7 +205,7 @@ class ReleasedArchive(RemoteBranch):
                 written += len(chunk)
                 if written > most_bytes:
                     raise LimitExceededError(
-                        f"{address} has more than {most_bytes:,} bytes. Raise "
+                        f"{_show(address)} has more than {most_bytes:,} bytes. Raise "
                         "limits.max_download_bytes, or make the archive smaller"
                     )
                 sink.write(chunk)
@@ -212,12 +220,19 @@ class ReleasedArchive(RemoteBranch):
 def is_fetchable(url: str) -> bool:
     """Whether an archive is fetched from an address: https, this machine, or a path.
 
+    An address with a user or a password is not: it would stand in logs and locks.
+
     >>> is_fetchable("https://x.example/a.zip"), is_fetchable("http://x.example/a.zip")
     (True, False)
     """
     parts = urlsplit(url)
     is_near = parts.scheme == "http" and parts.hostname in _LOCAL_HOSTS
-    return "://" not in url or parts.scheme == "https" or is_near
+    has_secret = "@" in parts.netloc
+    return "://" not in url or (not has_secret and (parts.scheme == "https" or is_near))
+
+
+def _show(address: str) -> str:
+    return address.partition("?")[0] if "://" in address else address
 
 
 def _read_file(file: Path) -> Iterator[bytes]:
@@ -235,21 +250,20 @@ def _read_url(address: str, timeout_seconds: float) -> Iterator[bytes]:
     try:
         with (
             httpx.Client(follow_redirects=True, timeout=timeout_seconds) as client,
-            client.stream("GET", address) as response,
+            client.stream("GET", address, headers=_AS_STORED) as response,
         ):
             asked = (*(each.url for each in response.history), response.url)
             if not all(is_fetchable(str(each)) for each in asked):
-                raise SyncError(f"{address} leads to an address without https")
+                raise SyncError(f"{_show(address)} leads to an address without https")
             if response.status_code != httpx.codes.OK:
                 raise SyncError(
-                    f"{address} answers {response.status_code} "
+                    f"{_show(address)} answers {response.status_code} "
                     f"{response.reason_phrase}. Check the address"
                 )
-            # As it was stored: a host must not decompress what the digest is of.
             yield from response.iter_raw(_CHUNK)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         said = str(error) or type(error).__name__
-        raise SyncError(f"{address} cannot be fetched: {said}") from error
+        raise SyncError(f"{_show(address)} cannot be fetched: {said}") from error
 
 
 def _render(archive: Archive, files: Sequence[PackedFile]) -> Iterator[bytes]:

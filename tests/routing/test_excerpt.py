@@ -13,6 +13,7 @@ from skills_mcp.routing.explanation import explain, render_explanation
 from skills_mcp.routing.matcher import Algorithm, Candidate, Mask, Matcher
 from skills_mcp.routing.names import Names
 from skills_mcp.routing.search import search
+from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.routing.words import Word
 from skills_mcp.skills.model import Skill
 from tests.authoring.evaluation.matching import PlainMatcher
@@ -166,13 +167,13 @@ def test_no_text_makes_routing_look_at_many_terms(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[Word] = []
-    derive = task._derive_all
+    derive = task._derive
 
-    def count(context: str) -> list[Word]:
-        looked.extend(derive(context))
-        return list(derive(context))
+    def count(index: TextIndex, piece: bytes) -> tuple[Word, ...]:
+        looked.extend(derive(index, piece))
+        return derive(index, piece)
 
-    monkeypatch.setattr(task, "_derive_all", count)
+    monkeypatch.setattr(task, "_derive", count)
 
     for matcher in MATCHERS:
         explanation = explain(matcher, text, Matching())

@@ -671,3 +671,15 @@ def test_contractions_typed_in_a_hurry_say_nothing() -> None:
     assert scores(skills, "whats waiting, ive no review") == scores(
         skills, "what's waiting, I've no review"
     )
+
+
+def test_a_product_in_mixed_case_is_not_two_other_words() -> None:
+    skills = [
+        make_skill("hub", description="Run a hub with git"),
+        make_skill("pipelines", description="Run pipelines on GitHub"),
+    ]
+
+    [best, *_] = ranked_matcher(skills).score("start it on GitHub")
+
+    assert best.skill.path == "pipelines"
+    assert [w.typed for w in ranked_matcher(skills).weigh("on GitHub")] == ["github"]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.routing.tokens import FILLER, STOP_WORDS, tokenize
-from skills_mcp.routing.words import Word, derive_words, split_text, stem
+from skills_mcp.routing.words import Word, derive_words, keep_known, split_text, stem
 
 
 def words(text: str) -> list[Word]:
@@ -138,3 +138,19 @@ def test_a_long_word_is_read_once_and_not_once_per_letter(unit: str) -> None:
     found = words(unit * 1_000_000)
 
     assert len(found) <= 4
+
+
+@pytest.mark.parametrize(
+    "piece, known, kept",
+    [
+        ("GitHub", {"github"}, "github"),
+        ("GitHub", {"git", "hub"}, "GitHub"),
+        ("B2B-SaaS", {"b2b", "saa"}, "b2b-saas"),
+        ("GitHub-useEffect", {"github"}, "github-useEffect"),
+        ("README", set(), "README"),
+    ],
+)
+def test_a_word_in_mixed_case_stays_whole_where_it_is_known(
+    piece: str, known: set[str], kept: str
+) -> None:
+    assert keep_known(piece, known.__contains__) == kept

@@ -22,7 +22,13 @@ from skills_mcp.routing.text_index.inverted_index import (
     TextIndex,
 )
 from skills_mcp.routing.text_index.ragged import expand
-from skills_mcp.routing.words import Word, derive_words, split_text, stem
+from skills_mcp.routing.words import (
+    Word,
+    derive_words,
+    keep_known,
+    split_text,
+    stem,
+)
 
 UNKNOWN = -1
 """The number of a term that no skill holds."""
@@ -95,12 +101,13 @@ class TaskReader:
         # Not of ourselves: a cycle is freed by nothing but the garbage collector.
         remember = lru_cache(maxsize=index.most_remembered)
         self._resolve = remember(partial(_look_up, index))
+        self._derive = remember(partial(_derive, index))
         self._join = remember(partial(_join, index))
         self._split = remember(partial(_split, index))
 
     def read(self, context: str) -> Task:
         """Return the terms of a text, and what they say about the skills."""
-        sequence = list(_derive_all(context))
+        sequence = list(chain.from_iterable(map(self._derive, split_text(context))))
         words: dict[str, Word] = {}
         for word in sequence:
             words.setdefault(word.term, word)
@@ -225,13 +232,11 @@ def inform(holders: NDArray[np.int64], total: int) -> NDArray[np.float64]:
     return np.log1p((total - holders + 0.5) / (holders + 0.5))
 
 
-def _derive_all(context: str) -> Iterator[Word]:
-    return chain.from_iterable(map(_remember, split_text(context)))
-
-
-@lru_cache(maxsize=4096)  # tasks repeat their words
-def _remember(piece: bytes) -> tuple[Word, ...]:
-    return derive_words(piece.decode())
+def _derive(index: TextIndex, piece: bytes) -> tuple[Word, ...]:
+    """Return the words of a piece of the task."""
+    return derive_words(
+        keep_known(piece.decode(), lambda term: index.find(term) is not None)
+    )
 
 
 def _find_nearest(

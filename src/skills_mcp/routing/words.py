@@ -6,7 +6,7 @@ apart, because here a word is compared as a whole and never with a part of anoth
 
 import re
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -32,6 +32,8 @@ _ONE_WORD = re.compile("[A-Za-z]?[a-z0-9]+")
 # Between the small and the capital letter, and before the last capital of a row that
 # begins a word: use|Effect, HTTP|Server, but neither HTTP nor APIs.
 _CAMEL_CASE = re.compile(r"(?<=[^\W_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
+
+_LETTERS = re.compile(r"[^\W_]+")
 
 # Chinese characters, kana and Hangul, whose words often stand without a space between.
 _UNSPACED = "\u3005\u3041-\u30ff\u3400-\u9fff\uac00-\ud7a3\U00020000-\U0003ffff"
@@ -76,6 +78,26 @@ def derive_words(piece: str) -> tuple[Word, ...]:
     ['認証', '証画', '画面']
     """
     return tuple(Word(stem(part), part[:_LONGEST_TERM]) for part in derive_parts(piece))
+
+
+def keep_known(piece: str, is_known: Callable[[str], bool]) -> str:
+    """Return a piece whose words in mixed case are no longer split where known.
+
+    A task that says GitHub means GitHub, and neither `git` nor `hub`. A word that no
+    skill has as a whole is left for `derive_words` to take apart.
+
+    Args:
+        piece: As `split_text` returns it, decoded.
+        is_known: Whether some skill holds a term.
+    """
+    if not _CAMEL_CASE.search(piece):
+        return piece
+    return _LETTERS.sub(
+        lambda found: (
+            found[0].lower() if is_known(stem(found[0].lower())) else found[0]
+        ),
+        piece,
+    )
 
 
 def derive_parts(piece: str) -> Collection[str]:

@@ -62,8 +62,10 @@ def test_a_skill_that_is_not_there_is_named(invoke: Run) -> None:
     assert done.stdout == ""
 
 
-@pytest.mark.parametrize("algorithm", ["keyword", "ranked"])
-def test_programs_get_one_object(invoke: Run, algorithm: str) -> None:
+@pytest.mark.parametrize(
+    "algorithm, decision", [("keyword", "single"), ("ranked", "ambiguous")]
+)
+def test_programs_get_one_object(invoke: Run, algorithm: str, decision: str) -> None:
     chosen = ("--algorithm", algorithm, "--json")
 
     done = invoke("explain", "add login to the React app", *SOURCE, *chosen)
@@ -73,7 +75,8 @@ def test_programs_get_one_object(invoke: Run, algorithm: str) -> None:
         *("decision", "answers", "algorithm", "words", "ignored", "candidates"),
         "notes",
     ]
-    assert (data["decision"], data["answers"]) == ("single", ["ui/react/auth"])
+    assert data["decision"] == decision
+    assert data["answers"][0] == "ui/react/auth"
     assert data["algorithm"] == algorithm
     assert sum(word["weight"] for word in data["words"]) == pytest.approx(1, abs=0.01)
     for candidate in data["candidates"]:

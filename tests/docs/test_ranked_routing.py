@@ -9,7 +9,15 @@ import pytest
 
 from skills_mcp.config import Matching
 from skills_mcp.routing import lexicon, ranked, rerank, search, task
-from skills_mcp.routing.decision import decide
+from skills_mcp.routing.decision import (
+    COMPARED,
+    LEFT_OUT,
+    NO_SKILL,
+    STEEPNESS,
+    decide,
+    derive_chances,
+    list_answers,
+)
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.ranked import derive_document
 from skills_mcp.routing.task import Shares, TaskReader, explain_shares
@@ -88,6 +96,8 @@ def test_the_constants_of_the_formulas_are_those_of_the_program() -> None:
     assert f"fit² / e^({rerank._MISSING} * missing)" in text
     usual = f"(text / {rerank._USUAL_TEXT:,})^{rerank._GROWTH}"
     assert f"= {rerank._HALF} * {usual}" in text
+    assert f"(score / (1 - score))^{STEEPNESS}\n" in text
+    assert f"odds / ({NO_SKILL} + sum" in text
 
 
 @pytest.mark.parametrize(
@@ -103,6 +113,16 @@ def test_the_constants_of_the_formulas_are_those_of_the_program() -> None:
 )
 def test_the_limits_of_the_text_are_those_of_the_program(words: str) -> None:
     assert words in prose(ROUTING)
+
+
+def test_the_chances_of_the_text_are_those_of_the_program() -> None:
+    text, rules = section(ROUTING, "### Single or a short list"), Matching()
+
+    assert COMPARED == 8
+    assert "of the eight best" in text
+    assert f"which is {1 - rules.ambiguity_threshold:g}" in text
+    assert f"{LEFT_OUT} \N{MULTIPLICATION SIGN} ambiguity_threshold" in text
+    assert f"or {1 - LEFT_OUT * rules.ambiguity_threshold:g}, of" in text
 
 
 def test_pairs_of_a_task_reach_as_far_as_the_text_says() -> None:
@@ -214,12 +234,14 @@ def test_the_example_has_the_real_answer() -> None:
     skills, [task, *_], _ = example()
     best, second = ranking(skills, task)
 
-    decision = decide((best, second), Matching())
+    decision = decide((best, second), Matching(), "ranked")
 
-    assert isinstance(decision, Candidate)
-    assert f"the answer is `{decision.skill.path}`" in text
-    [gap] = re.findall(r"differ by ([\d.]+\d)", text)
-    assert gap == shown(best.score - second.score)
+    assert list_answers(decision) == (best, second)
+    [chance] = re.findall(r"is meant is ([\d.]+\d)", text)
+    assert chance == shown(derive_chances([best.score, second.score])[0])
+    [enough] = re.findall(r"were ([\d.]+\d)", text)
+    more = Matching(ambiguity_threshold=float(enough))
+    assert decide((best, second), more, "ranked") == best
     needed = rerank._HALF * (rerank._LEAST_TEXT / rerank._USUAL_TEXT) ** rerank._GROWTH
     assert f"counts as {rerank._LEAST_TEXT} terms" in text
     assert f"`needed` is {shown(needed)}" in text

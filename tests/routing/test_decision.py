@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from skills_mcp.config import Matching
 from skills_mcp.routing.decision import (
+    COMPARED,
     Ambiguous,
     NoMatch,
     choose,
     decide,
+    derive_chances,
     derive_places,
     exact,
     list_answers,
@@ -23,6 +25,7 @@ from skills_mcp.routing.matcher import Candidate
 from skills_mcp.skills.index import derive_parent_path
 from skills_mcp.skills.model import SkillPath
 from tests.authoring.evaluation.matching import PlainMatcher
+from tests.routing.matchers import ranked_matcher
 from tests.support import make_skill
 
 
@@ -305,3 +308,63 @@ def test_an_answer_comes_from_the_part_that_may_be_found() -> None:
     decision = choose(MATCHER, "react", MATCHING, within=np.array([0, 0, 1], bool))
 
     assert [each.skill.path for each in list_answers(decision)] == ["ui/forms"]
+
+
+# --- by chance: the ranked algorithm --------------------------------------------
+
+
+def ranked(scores: str, **settings: float) -> list[str]:
+    """Decide between skills a, b, c … with these scores."""
+    given = dict(zip("abcdefghijkl", scores.split(), strict=False))
+    matching = Matching.model_validate(settings)
+    return names(decide(candidates(**given), matching, "ranked"))
+
+
+@pytest.mark.parametrize(
+    "scores, expected, reason",
+    [
+        ("0.9 0.2", ["match", "a"], "far ahead"),
+        ("0.3 0.2", ["ambiguous", "a", "b"], "a gap of 0.1 is not enough any more"),
+        ("0.3", ["match", "a"], "alone"),
+        ("0.3 0.04", ["match", "a"], "alone among those that could be listed"),
+        ("0.3 0.06", ["ambiguous", "a", "b"], "weak, and another is near"),
+        ("0.8 0.75 0.1 0.1", ["ambiguous", "a", "b"], "the others say nothing"),
+        ("0.8 0.75 0.7 0.1", ["ambiguous", "a", "b", "c"], "three are alike"),
+        ("0.5 " * 9, ["ambiguous", *"abcde"], "at most five"),
+        ("0.19 0.1 0.01", ["no match"], "the best one decides"),
+    ],
+)
+def test_a_ranked_answer_is_as_short_as_it_is_certain(
+    scores: str, expected: list[str], reason: str
+) -> None:
+    assert ranked(scores) == expected, reason
+
+
+def test_the_settings_of_a_ranked_answer() -> None:
+    assert ranked("0.9 0.2", ambiguity_threshold=0) == ["ambiguous", "a", "b"]
+    assert ranked("0.3 0.2", ambiguity_threshold=1) == ["match", "a"]
+    assert ranked("0.5 " * 9, max_candidates=7)[1:] == [*"abcdefg"]
+    assert ranked("0.5 0.5", max_candidates=1) == ["match", "a"]
+    assert ranked("0.5 " * 9, max_results=1)[1:] == [*"abcde"]
+    assert ranked("0.5 0.5", min_score=0.51) == ["no match"]
+
+
+@given(st.lists(st.fractions(0, 1), min_size=1, max_size=12))
+def test_chances_follow_the_scores_and_leave_room_for_no_skill(
+    scores: list[Fraction],
+) -> None:
+    scores.sort(reverse=True)
+    chances = derive_chances(scores)
+
+    assert chances == sorted(chances, reverse=True)
+    assert 0 <= sum(chances) < 1
+    assert len(chances) == min(len(scores), COMPARED)
+
+
+def test_a_task_of_the_ranked_algorithm_is_decided_by_chance() -> None:
+    twins = [make_skill(path, description="Sort a list") for path in ("a", "b", "c")]
+    matcher = ranked_matcher(twins)
+
+    decision = choose(matcher, "sort a list", Matching(max_results=1))
+
+    assert names(decision) == ["ambiguous", "a", "b", "c"]

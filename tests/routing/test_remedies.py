@@ -1,14 +1,21 @@
+import re
 from fractions import Fraction
 
 import pytest
 
 from skills_mcp.config import Matching
-from skills_mcp.routing.decision import NoMatch, choose, list_answers
+from skills_mcp.routing.decision import Ambiguous, NoMatch, choose, list_answers
 from skills_mcp.routing.explanation import Explanation, explain
 from skills_mcp.routing.matcher import Candidate
-from skills_mcp.routing.remedies import Contender, describe_number, find_remedies
+from skills_mcp.routing.remedies import (
+    Answered,
+    Contender,
+    describe_number,
+    find_remedies,
+)
 from skills_mcp.skills.model import Skill
 from tests.authoring.evaluation.matching import PlainMatcher, TextMatcher
+from tests.routing.matchers import ranked_matcher
 from tests.support import make_skill
 
 AUTH = make_skill("ui/auth", keywords=["login", "react"])
@@ -78,7 +85,9 @@ def test_an_answer_that_something_else_forbids_is_not_blamed_on_the_score() -> N
 
     words = MATCHER.weigh("login react")
 
-    [first, *_] = find_remedies(NoMatch(), contenders, words, MATCHING, "ranked")
+    answered = Answered(NoMatch(), (), "ranked")
+
+    [first, *_] = find_remedies(answered, contenders, words, MATCHING)
 
     assert first == (
         "ui/auth is the best with 1, but too little of the task speaks for it"
@@ -95,6 +104,37 @@ def test_words_that_no_skill_has_are_named() -> None:
     said = notes("bake fresh rye bread")
 
     assert said == "no skill has any of these words: 'bake', 'fresh', 'rye' and 1 more"
+
+
+# --- what the ranked algorithm would need ---------------------------------------
+
+PDF = make_skill("pdf", description="Fill in the forms of PDF documents")
+REPORTS = make_skill("reports", description="Create reports as PDF documents")
+NOTES = make_skill("notes", description="Write release notes from commits")
+RANKED = ranked_matcher([PDF, REPORTS, NOTES])
+
+
+@pytest.mark.parametrize(
+    "task", ["create PDF documents", "write reports as PDF", "fill in PDF forms"]
+)
+def test_the_threshold_that_is_named_turns_a_ranked_answer(task: str) -> None:
+    before = explain(RANKED, task, MATCHING)
+    [note] = [note for note in before.notes if "ambiguity_threshold" in note]
+    named = float(re.findall(r"(?:with|below) ([\d.]+)", note)[-1])
+    shift = 0.0 if isinstance(before.decision, Ambiguous) else -0.002
+
+    matching = Matching(ambiguity_threshold=named + shift)
+    after = explain(RANKED, task, matching)
+
+    assert type(after.decision) is not type(before.decision)
+
+
+def test_a_tie_of_ranked_skills_says_that_only_a_word_decides() -> None:
+    twins = ranked_matcher([make_skill(p, description="Sort it") for p in ("a", "b")])
+
+    [note, *_] = explain(twins, "sort", MATCHING).notes
+
+    assert note.startswith("ambiguous because a and b score the same")
 
 
 # --- keywords that would win ----------------------------------------------------
@@ -162,7 +202,9 @@ def test_priority_is_part_of_what_a_new_keyword_is_worth(
     decision = Candidate(first.skill, first.score, ("x",))
     words = MATCHER.weigh("page")
 
-    found = find_remedies(decision, (first, second), words, MATCHING, "keyword")
+    answered = Answered(decision, (), "keyword")
+
+    found = find_remedies(answered, (first, second), words, MATCHING)
 
     assert ("b would win with the keyword 'page'" in found) is wins
 

@@ -216,16 +216,23 @@ class Matching(Section):  # 001 §5
         "keywords, else ranked.",
     )
     min_score: Ratio = Field(
-        default=0.2, description="The minimum score of a match or candidate."
+        default=0.2,
+        description="The minimum score of a match: with keyword also of each "
+        "candidate, with ranked of the best one.",
     )
     max_results: Count = Field(
         default=3,
-        description="The maximum number of candidates in an ambiguous answer.",
+        description="keyword: the maximum number of candidates in an ambiguous answer.",
+    )
+    max_candidates: Count = Field(
+        default=5,
+        description="ranked: the maximum number of candidates in an ambiguous answer.",
     )
     ambiguity_threshold: Ratio = Field(
         default=0.1,
-        description="If the two best scores differ by less than this, the answer "
-        "is ambiguous.",
+        description="keyword: if the two best scores differ by less than this, the "
+        "answer is ambiguous. ranked: the highest chance of being wrong that a "
+        "single answer may have.",
     )
 
 

@@ -1,19 +1,21 @@
 """What routing can answer, and how scores become that answer.
 
-Scores are fractions: 0.5 against 0.4 is a gap of exactly 0.1, which is not less
-than 0.1; binary floating point would make it less.
+The keyword algorithm compares the two best scores, as its specification says. Those
+are fractions: 0.5 against 0.4 is a gap of exactly 0.1, which is not less than 0.1;
+binary floating point would make it less. The ranked algorithm weighs all the scores
+against each other: see docs/explanation/routing.md.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from itertools import islice
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from skills_mcp.config import Matching
 from skills_mcp.routing.excerpt import focus
-from skills_mcp.routing.matcher import Candidate, Mask, Matcher
+from skills_mcp.routing.matcher import Algorithm, Candidate, Mask, Matcher
 from skills_mcp.skills.index import INDEX, ROOT
 from skills_mcp.skills.model import Skill
 
@@ -33,7 +35,20 @@ MOST_NEAR = 3
 # Of the least score. Of the tasks that are refused although a skill serves them, 41 to
 # 100 in 100 have it among such near misses, and with less hardly more; of those from
 # another field, 31 to 87 have any, and with less nearly all. Measured.
-_NEAR_SHARE = Fraction(1, 4)
+NEAR_SHARE = Fraction(1, 4)
+"""The share of the least score from which a skill is a near miss."""
+
+
+# Of the ranked algorithm; fitted to sets of tasks, each left out once (measured).
+STEEPNESS = 1.6
+"""The power of the odds of a score: how fast the better of two becomes certain."""
+NO_SKILL = 0.1
+"""What speaks for no skill at all, among the odds of the skills."""
+LEFT_OUT = 1.5
+"""How much more often than a single answer a list may lack the skill that is meant."""
+COMPARED = 8
+"""Skills beyond these hardly change a chance."""
+_CERTAIN = 1 - 1e-6  # a score of 1 is that of a name
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,28 +85,85 @@ def choose(
     candidates = matcher.score(
         focus(matcher, context, within=within),
         least=_least_near(matching),
-        # The runner-up decides whether the best one stands alone, listed or not.
-        most=max(matching.max_results, MOST_NEAR),
+        # The others decide whether the best one stands alone, listed or not.
+        most=max(matching.max_results, matching.max_candidates, COMPARED),
         within=within,
     )
-    return decide(candidates, matching)
+    return decide(candidates, matching, matcher.algorithm)
 
 
-def decide(candidates: Iterable[Candidate], matching: Matching) -> Decision:
-    """Pick the best candidate, unless the runner-up is too close to call.
+def decide(
+    candidates: Iterable[Candidate],
+    matching: Matching,
+    algorithm: Algorithm = "keyword",
+) -> Decision:
+    """Answer with the best candidate, or with several if it is not clearly the best.
 
     Args:
-        candidates: In any order; the best that may be listed, and at least three.
+        candidates: In any order; the best that may be listed, and at least `COMPARED`.
         matching: The settings in force.
+        algorithm: The one that has scored them.
     """
     every = sorted(candidates, key=order)
-    ranked = [each for each in every if each.score >= exact(matching.min_score)]
-    if not ranked:
-        near = (each for each in every if each.score >= _least_near(matching))
-        return NoMatch(tuple(islice(near, MOST_NEAR)))
+    near = [each for each in every if each.score >= _least_near(matching)]
+    if not near or near[0].score < exact(matching.min_score):
+        return NoMatch(tuple(near[:MOST_NEAR]))
+    if algorithm == "ranked":
+        return _decide_by_chance(near, matching)
+    return _decide_by_gap(near, matching)
+
+
+def _decide_by_gap(near: Sequence[Candidate], matching: Matching) -> Decision:
+    ranked = [each for each in near if each.score >= exact(matching.min_score)]
     if len(ranked) > 1 and _too_close(ranked[0], ranked[1], matching):
         return Ambiguous(tuple(ranked[: matching.max_results]))
     return ranked[0]
+
+
+def _decide_by_chance(near: Sequence[Candidate], matching: Matching) -> Decision:
+    """Answer with the best one if it is right often enough, else with a short list."""
+    most = matching.max_candidates
+    if len(near) == 1 or most == 1 or is_clear(near, matching):
+        return near[0]
+    chances = derive_chances([each.score for each in near])
+    served = sum(chances)
+    enough = served * (1 - LEFT_OUT * matching.ambiguity_threshold)
+    needed = sum(chance < enough for chance in accumulate(chances)) + 1
+    return Ambiguous(tuple(near[: min(max(needed, 2), most)]))
+
+
+def is_clear(ranked: Sequence[Candidate], matching: Matching) -> bool:
+    """Whether the best of ranked candidates is a single answer.
+
+    Args:
+        ranked: The best first; those that score too little to be listed are left out.
+        matching: The settings in force.
+    """
+    best = derive_chances([each.score for each in ranked])[0]
+    return best >= 1 - matching.ambiguity_threshold
+
+
+def derive_chances(scores: Sequence[Fraction]) -> list[float]:
+    """Return the chance that each of some ranked skills is the one that is meant.
+
+    The chances follow the odds of the scores, to a power. They add up to less than 1:
+    the rest is the chance that no skill serves the task. How they were fitted, and how
+    far they hold, is in docs/explanation/routing.md.
+
+    Args:
+        scores: The best first, each from 0 to 1.
+
+    >>> [round(each, 2) for each in derive_chances([Fraction(4, 5), Fraction(3, 5)])]
+    [0.81, 0.17]
+    """
+    odds = [_find_odds(score) ** STEEPNESS for score in scores[:COMPARED]]
+    whole = sum(odds) + NO_SKILL
+    return [each / whole for each in odds]
+
+
+def _find_odds(score: Fraction) -> float:
+    certain = min(float(score), _CERTAIN)
+    return certain / (1 - certain)
 
 
 def find_candidate(
@@ -187,7 +259,7 @@ def exact(setting: float) -> Fraction:
 
 
 def _least_near(matching: Matching) -> Fraction:
-    return exact(matching.min_score) * _NEAR_SHARE
+    return exact(matching.min_score) * NEAR_SHARE
 
 
 def _too_close(best: Candidate, second: Candidate, matching: Matching) -> bool:

@@ -7,10 +7,10 @@ from fractions import Fraction
 from typing import Any
 
 from skills_mcp.config import Matching
-from skills_mcp.routing.decision import Decision, choose
+from skills_mcp.routing.decision import COMPARED, Decision, choose
 from skills_mcp.routing.excerpt import focus
 from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher, WordEvidence
-from skills_mcp.routing.remedies import Contender, find_remedies
+from skills_mcp.routing.remedies import Answered, Contender, find_remedies
 from skills_mcp.skills.model import Skill
 
 _SHOWN = 3
@@ -64,7 +64,8 @@ def explain(
     whole, context = context, focus(matcher, context, within=within)
     decision = choose(matcher, context, matching, within=within)
     words = matcher.weigh(context)
-    best = matcher.score(context, most=_SHOWN, within=within)
+    compared = matcher.score(context, most=COMPARED, within=within)
+    best = compared[:_SHOWN]
     contenders = tuple(
         _look_into(matcher, context, candidate, place, within)
         for place, candidate in enumerate(best, 1)
@@ -82,7 +83,11 @@ def explain(
             f"of this long text a part was taken for the task: {_cut(context)}"
         )
     notes += find_remedies(
-        decision, contenders, words, matching, matcher.algorithm, asked=asked
+        Answered(decision, compared, matcher.algorithm),
+        contenders,
+        words,
+        matching,
+        asked=asked,
     )
     return Explanation(
         algorithm=matcher.algorithm,

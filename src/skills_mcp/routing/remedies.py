@@ -1,5 +1,6 @@
 """What would have changed an answer: a setting, or a word in a skill.  Pure."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
@@ -7,10 +8,12 @@ from fractions import Fraction
 
 from skills_mcp.config import Matching
 from skills_mcp.routing.decision import (
+    NEAR_SHARE,
     PRIORITY_UNIT,
     Ambiguous,
     Decision,
     NoMatch,
+    derive_chances,
     exact,
 )
 from skills_mcp.routing.matcher import Candidate, Evidence, WordEvidence
@@ -43,33 +46,47 @@ class Contender:
     evidence: tuple[Evidence, ...]
 
 
-def find_remedies(  # noqa: PLR0913 - what a decision was made of
-    decision: Decision,
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer, and what it was chosen from."""
+
+    decision: Decision
+    compared: Sequence[Candidate]
+    """The best skills and their scores, in their order."""
+    algorithm: str
+    """Which one has scored."""
+
+
+def find_remedies(
+    answered: Answered,
     contenders: Sequence[Contender],
     words: Sequence[WordEvidence],
     matching: Matching,
-    algorithm: str,
     *,
     asked: Skill | None = None,
 ) -> Iterator[str]:
     """Iterate over what would have changed an answer, one sentence each.
 
     Args:
-        decision: The answer.
+        answered: The answer.
         contenders: The best skills in their order, and the one asked about.
         words: The words of the task.
         matching: The settings that decided.
-        algorithm: Which one has scored.
         asked: The skill that the caller would like to win; else it is the one that
             came nearest to it.
     """
+    decision, algorithm = answered.decision, answered.algorithm
     if not words:
         yield "no word of the task says anything: describe it in more words"
         return
     if not any(each.place for each in contenders):
         yield f"no skill has any of these words: {_quote(words)}"
+    elif isinstance(decision, NoMatch):
+        yield from _by_least_score(contenders[0], matching)
+    elif algorithm == "keyword":
+        yield from _by_gap(decision, contenders, matching)
     else:
-        yield from _by_setting(decision, contenders, matching)
+        yield from _by_chance(answered, matching)
     wanted = _choose_wanted(decision, contenders, asked)
     if wanted and algorithm == "keyword":
         yield from _by_keyword(wanted, contenders, words, matching)
@@ -93,26 +110,30 @@ def is_weak(evidence: Sequence[Evidence], word: str) -> bool:
     return bool(places) and places <= _WEAK
 
 
-def _by_setting(
+def _by_least_score(best: Contender, matching: Matching) -> Iterator[str]:
+    """Say what keeps the best skill out of an answer that names none."""
+    score = describe_number(best.score)
+    if best.score < exact(matching.min_score):
+        yield (
+            f"{best.skill.path} is the best with {score}, below min_score "
+            f"{matching.min_score:g}: with min_score {score} or less it would be "
+            "in the answer"
+        )
+    else:
+        yield (
+            f"{best.skill.path} is the best with {score}, but too little of the "
+            "task speaks for it"
+        )
+
+
+def _by_gap(
     decision: Decision, contenders: Sequence[Contender], matching: Matching
 ) -> Iterator[str]:
+    """Say how the gap of the two best skills has decided (keyword)."""
     best, second = contenders[0], contenders[1] if len(contenders) > 1 else None
     least, closest = exact(matching.min_score), exact(matching.ambiguity_threshold)
     gap = describe_number(best.score - second.score) if second else ""
     match decision:
-        case NoMatch() if best.score < least:
-            score = describe_number(best.score)
-            yield (
-                f"{best.skill.path} is the best with {score}, below min_score "
-                f"{matching.min_score:g}: with min_score {score} or less it would be "
-                "in the answer"
-            )
-        case NoMatch():
-            score = describe_number(best.score)
-            yield (
-                f"{best.skill.path} is the best with {score}, but too little of the "
-                "task speaks for it"
-            )
         case Ambiguous() if second and best.score > second.score:
             yield (
                 f"ambiguous because {second.skill.path} is only {gap} behind "
@@ -121,16 +142,47 @@ def _by_setting(
                 f"{best.skill.path} would be the answer"
             )
         case Ambiguous() if second:
-            yield (
-                f"ambiguous because {best.skill.path} and {second.skill.path} score "
-                "the same: only a word that one of them lacks can decide"
-            )
+            yield _describe_tie(best, second)
         case Candidate() if second and second.place and second.score >= least:
             yield (
                 f"{second.skill.path} is the runner-up, {gap} behind: below "
                 f"{describe_number(closest)} (ambiguity_threshold) the answer would be "
                 "ambiguous"
             )
+
+
+def _by_chance(answered: Answered, matching: Matching) -> Iterator[str]:
+    """Say how the chance that the best skill is not meant has decided (ranked)."""
+    least = exact(matching.min_score) * NEAR_SHARE
+    likely = [each for each in answered.compared if each.score >= least]
+    if len(likely) <= 1:
+        return
+    best, second = likely[0], likely[1]
+    wrong = 1 - derive_chances([each.score for each in likely])[0]
+    # Rounded up, a limit that is named is a safe one.
+    needed = f"{math.ceil(wrong * 1000) / 1000:g}"
+    threshold = f"{matching.ambiguity_threshold:g}"
+    if isinstance(answered.decision, Candidate):
+        yield (
+            f"{second.skill.path} is the runner-up; the chance that {best.skill.path} "
+            f"is not meant is {needed}, and ambiguity_threshold allows {threshold}: "
+            f"below {needed} the answer would be ambiguous"
+        )
+    elif best.score == second.score:
+        yield _describe_tie(best, second)
+    else:
+        yield (
+            f"ambiguous because the chance that {best.skill.path} is not meant is "
+            f"{needed}, more than ambiguity_threshold {threshold}: with {needed} or "
+            f"more {best.skill.path} would be the answer"
+        )
+
+
+def _describe_tie(best: Contender | Candidate, second: Contender | Candidate) -> str:
+    return (
+        f"ambiguous because {best.skill.path} and {second.skill.path} score "
+        "the same: only a word that one of them lacks can decide"
+    )
 
 
 def _choose_wanted(

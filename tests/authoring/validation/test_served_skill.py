@@ -95,7 +95,7 @@ def test_a_skill_that_its_description_finds_is_found(tmp_path: Path) -> None:
 def test_the_ranked_algorithm_judges_where_some_skill_has_no_keywords(
     tmp_path: Path,
 ) -> None:
-    for name in ("a", "b", "c", "d"):
+    for name in ("a", "b", "c", "d", "e", "f"):
         text = "---\nname: pdf\ndescription: Fill in PDF forms.\n---\nDo it.\n"
         write(tmp_path / "skills" / name / "pdf" / "SKILL.md", text)
         write(tmp_path / "skills" / name / "pdf" / "data.csv", name)  # so no copies
@@ -103,7 +103,7 @@ def test_the_ranked_algorithm_judges_where_some_skill_has_no_keywords(
     [problem] = problems(tmp_path)
 
     assert problem.rule == "never-found"
-    assert Path(problem.file).parent.parent.name == "d", "three are candidates"
+    assert Path(problem.file).parent.parent.name == "f", "five are candidates"
     assert "in words that the other skills do not have" in problem.hint
 
 

@@ -273,5 +273,6 @@ def test_technologies_are_sorted_and_none_is_an_ordinary_word() -> None:
     assert [word for word in words if lexicon.weight_of(stem(word)) < 1] == []
     assert lexicon.names_technology("laravel")
     assert lexicon.names_technology("c#")
+    assert not lexicon.names_technology("electronics"), "only its stem is electron"
     assert not lexicon.names_technology("spring")
     assert not lexicon.names_technology("#")

@@ -86,12 +86,13 @@ def weight_of(term: str) -> float:
     return _common_words().get(term, 1.0)
 
 
-def names_technology(term: str) -> bool:
-    """Return whether a term names a technology or a product: "laravel", "figma".
+def names_technology(word: str) -> bool:
+    """Return whether a word names a technology or a product: "laravel", "figma".
 
-    A task that names one asks for that one; another of its kind does not serve it.
+    A task that names one asks for that one; another of its kind does not serve it. The
+    word is folded and has its ending: electronics is not Electron.
     """
-    return term in _technologies()
+    return word in _technologies()
 
 
 def parse_groups(text: str) -> Iterator[Group]:
@@ -189,10 +190,11 @@ def _common_words() -> dict[str, float]:
 
 @cache
 def _technologies() -> frozenset[str]:
-    """Return the terms that name technologies; read once, when first needed."""
+    """Return the names of technologies; read once, when first needed."""
     lines = _load("technologies.txt").splitlines()
-    words = chain.from_iterable(x.split() for x in lines if not x.startswith("# "))
-    return frozenset(map(stem, words))
+    return frozenset(
+        chain.from_iterable(x.split() for x in lines if not x.startswith("# "))
+    )
 
 
 def _load(name: str) -> str:

@@ -133,7 +133,10 @@ class TaskReader:
             numbers=numbers,
             holders=holders,
             information=information,
-            is_technology=np.array([*map(lexicon.names_technology, words)], np.bool_),
+            is_technology=np.array(
+                [lexicon.names_technology(word.typed) for word in words.values()],
+                np.bool_,
+            ),
             relatives=relatives,
             nearest=_find_nearest(numbers.tolist(), relatives),
             pairs=np.array(list(nearness), np.int64).reshape(-1, 2),

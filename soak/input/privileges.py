@@ -24,8 +24,8 @@ from soak.scenario import Figure, Scale, Scenario
 from tests.support import Upstream, mounted, skill_text, sync_all, write
 
 _FEWEST_FILES = 25
-_FREE = ("matching", "validation")
-"""The settings that all content may set: those of matching and validation."""
+_FREE = ("matching", "routing", "validation")
+"""The settings that all content may set: those of matching, routing and validation."""
 
 _NEVER = {
     *("sources", "access", "http", "sync", "discover", "limits"),

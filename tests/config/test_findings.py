@@ -14,8 +14,8 @@ from tests.config.places import operator
 
 SECTIONS = (
     "access, analytics, assets, catalog, commands, discover, embedding, events, "
-    "files, http, limits, matching, refresh, responses, scripts, search, sources, "
-    "sync, toolsets, "
+    "files, http, limits, matching, refresh, responses, routing, scripts, search, "
+    "sources, sync, toolsets, "
     "trust_content_config, upload, validation, visibility, web"
 )
 
@@ -73,6 +73,13 @@ SYNC_KEYS = (
         (
             {"matching": {"min_score": float("nan")}},
             "matching.min_score: must be a number from 0 to 1 (got nan)",
+        ),
+        (
+            {"routing": {"synonyms": ["rfc"]}},
+            (
+                "routing.synonyms[0]: must be words that mean the same, such as "
+                "`rfc = request for change` (got 'rfc')"
+            ),
         ),
         (
             {"matching": {"max_results": 2.5}},

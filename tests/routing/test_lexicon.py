@@ -7,12 +7,14 @@ from itertools import pairwise
 import pytest
 
 from skills_mcp.routing import lexicon
-from skills_mcp.routing.lexicon import Group, Related, expand, weight_of
+from skills_mcp.routing.lexicon import Group, Related, find_thesaurus, weight_of
 from skills_mcp.routing.words import derive_words, stem
 
 _PACKAGE = resources.files("skills_mcp.routing")
 _SYNONYMS = (_PACKAGE / "synonyms.txt").read_text(encoding="utf-8")
 _COMMON = (_PACKAGE / "common_words.txt").read_text(encoding="utf-8")
+
+expand = find_thesaurus().expand
 
 _GROUPS = tuple(lexicon.parse_groups(_SYNONYMS))
 _TIERS = tuple(lexicon.parse_tiers(_COMMON))
@@ -276,3 +278,34 @@ def test_technologies_are_sorted_and_none_is_an_ordinary_word() -> None:
     assert not lexicon.names_technology("electronics"), "only its stem is electron"
     assert not lexicon.names_technology("spring")
     assert not lexicon.names_technology("#")
+
+
+# --- The words of an organisation
+
+
+@pytest.mark.parametrize(
+    "line, task, found",
+    [
+        ("rfc = request for change", ["rfc"], ("request", "chang")),
+        ("rfc = request for change", ["request", "chang"], ("rfc",)),
+        ("Cobalt > Billing, invoices", ["cobalt"], ("invoic",)),
+        ("post-mortem, Nachlese", ["post", "mortem"], ("nachles",)),
+        ("k8s = plattform", ["k8s"], ("kubernet",)),
+    ],
+)
+def test_an_organisation_adds_its_own_words(
+    line: str, task: list[str], found: tuple[str, ...]
+) -> None:
+    own = find_thesaurus((line,)).expand(task)
+
+    assert found in {each.terms for each in own[task[0]]}
+
+
+def test_the_words_of_one_organisation_are_not_those_of_another() -> None:
+    find_thesaurus(("cobalt > billing",))
+
+    assert "cobalt" not in expand(["cobalt"])
+
+
+def test_a_line_of_stop_words_is_harmless() -> None:
+    assert "the" not in find_thesaurus(("the = a", "of > and, or")).expand(["the"])

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.routing.lexicon import expand
+from skills_mcp.routing.lexicon import find_thesaurus
 from skills_mcp.routing.rerank import combine, compare_pairs, cover_names
 from skills_mcp.routing.task import Shares, Task, TaskReader, explain_shares
 from skills_mcp.routing.text_index.inverted_index import IndexedDocument, TextIndex
 
 # Two of them stand for each other: k8s and kubernetes.
-[_RELATED] = (r for r in expand(["k8s"])["k8s"] if r.terms == ("kubernet",))
+_FOUND = find_thesaurus().expand(["k8s"])
+[_RELATED] = (r for r in _FOUND["k8s"] if r.terms == ("kubernet",))
 NEAR = _RELATED.weight
 WORDS = ("ant", "bat", "cat", "k8s", "kubernetes", "x1", "x2", "x3", "x4", "x5")
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)

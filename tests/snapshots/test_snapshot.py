@@ -111,6 +111,19 @@ def test_the_operators_settings_win_over_the_contents(content: Path) -> None:
     assert config.matching.max_results == 5
 
 
+def test_the_words_of_an_organisation_are_in_its_repository(content: Path) -> None:
+    text = "---\nname: billing\ndescription: Issue invoices.\n---\nDo it.\n"
+    write(content / "skills" / "billing" / "SKILL.md", text)
+
+    def ask(text: str) -> list[str]:
+        write(content / "skills" / "config.yaml", text)
+        found = take(content).matcher.score("change cobalt")
+        return [candidate.skill.path for candidate in found]
+
+    assert "billing" in ask("routing: {synonyms: [cobalt > billing]}")
+    assert "billing" not in ask("")
+
+
 def test_a_key_that_steers_a_terminal_is_reported_without_doing_so(
     tmp_path: Path,
 ) -> None:

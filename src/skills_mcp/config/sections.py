@@ -48,6 +48,7 @@ from skills_mcp.config.values import (
     Skew,
     SpoolBytes,
     Subfolder,
+    Synonym,
     ToolScope,
     Toolset,
     UploadMode,
@@ -233,6 +234,18 @@ class Matching(Section):  # 001 §5
         description="keyword: if the two best scores differ by less than this, the "
         "answer is ambiguous. ranked: the highest chance of being wrong that a "
         "single answer may have.",
+    )
+
+
+class Routing(Section):
+    """What the ranked algorithm knows of the words of an organisation."""
+
+    synonyms: tuple[Synonym, ...] = Field(
+        default=(),
+        max_length=1000,
+        description="Words that mean the same here: `rfc = request for change` for an "
+        "abbreviation, `outage, incident` for words near to each other, "
+        "`cobalt > billing` if only the left leads to the right.",
     )
 
 
@@ -827,6 +840,7 @@ class Config(Section):
     web: Web = Web.model_construct()
     upload: Upload = Upload.model_construct()
     matching: Matching = Matching.model_construct()
+    routing: Routing = Routing.model_construct()
     search: Search = Search.model_construct()
     embedding: Embedding = Embedding.model_construct()
     catalog: Catalog = Catalog.model_construct()

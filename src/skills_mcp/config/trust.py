@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from skills_mcp.config.findings import describe
 from skills_mcp.config.sections import Config
 
-REMOTE_SECTIONS = ("matching", "assets", "refresh", "validation")
+REMOTE_SECTIONS = ("matching", "routing", "assets", "refresh", "validation")
 """What a remote repository may set without being trusted."""
 
 LOWER_ONLY = (("assets", "max_size_bytes"), ("assets", "inline_text_max_bytes"))

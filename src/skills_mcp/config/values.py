@@ -65,6 +65,7 @@ SAFE_ADDRESS = (
     r"(:\d+)?(/[^\s@]*)?)?$"
 )
 # What stands before an @ or behind a question mark may be a secret.
+SYNONYM = r"^[^\s=,>].*( = |, | > ).*[^\s=,>]$"
 PLAIN_ADDRESS = r"^(https?://[^\s@?#]+)?$"
 # Plain HTTP only within this machine: who answers there decides who is signed in.
 ISSUER = (
@@ -80,6 +81,7 @@ _PROGRAM = r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$"
 
 IN_WORDS = {
     _LINE: "one line",
+    SYNONYM: "words that mean the same, such as `rfc = request for change`",
     SAFE_ADDRESS: "an https:// URL, or an http:// URL on this machine",
     _ENVIRONMENT_NAME: "the name of an environment variable",
     ISSUER: "an https:// URL without a query, or an http:// URL on this machine",
@@ -150,6 +152,7 @@ def _require_inside(path: str) -> str:
 # Less than `parse_relative` knows, but an editor sees most mistakes.
 _PATH: JsonDict = {"pattern": r'^([^\\/:*?"<>|]+(/[^\\/:*?"<>|]+)*/?)?$'}
 
+Synonym = Annotated[str, Field(pattern=SYNONYM, max_length=200)]
 Name = Annotated[str, Field(min_length=1)]
 GroupName = Annotated[str, Field(pattern=_LINE, max_length=100)]
 Extension = Annotated[str, Field(pattern=_EXTENSION)]

@@ -5,15 +5,16 @@ set of tasks: a group belongs here if a reader who has seen no task calls it rig
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from itertools import chain
 from types import MappingProxyType
 from typing import Literal, NamedTuple, TypeAlias
 
-from skills_mcp.routing.words import stem
+from skills_mcp.routing.tokens import fold
+from skills_mcp.routing.words import derive_parts, split_text, stem
 
 Relation: TypeAlias = Literal["same", "near", "leads"]
 Phrase: TypeAlias = tuple[str, ...]
@@ -53,29 +54,100 @@ class Group(NamedTuple):
     targets: tuple[str, ...]
 
 
-class Thesaurus(NamedTuple):
-    """Which groups a phrase is a source of, ready to be looked up."""
+class Thesaurus:
+    """Groups of words and phrases, ready to be looked up; never changes.
 
-    groups: dict[Phrase, list[Group]]
-    longest: dict[str, int]
-    """By the first term of a phrase, how many terms the longest such phrase has."""
-
-
-def expand(terms: Sequence[str]) -> dict[str, tuple[Related, ...]]:
-    """Return what may stand for the terms of a task, the nearest first.
-
-    `terms` are stems in the order of the task: a phrase is found if its terms are
-    neighbours, and then each of them has what stands for the phrase. Terms without
-    any relatives are left out.
+    Args:
+        groups: What leads where.
     """
-    thesaurus = _thesaurus()
-    found: dict[str, tuple[Related, ...]] = {}
-    for begin, first in enumerate(terms):
-        for length in range(1, thesaurus.longest.get(first, 0) + 1):
-            phrase = tuple(terms[begin : begin + length])
-            for term in phrase if phrase in thesaurus.groups else ():
-                found[term] = _merge(found.get(term, ()), _rank(phrase))
-    return found
+
+    def __init__(self, groups: Iterable[Group]) -> None:
+        self._groups: dict[Phrase, list[Group]] = {}
+        self._longest: dict[str, int] = {}
+        """By the first term of a phrase, how many terms the longest such phrase has."""
+        self._ranked: dict[Phrase, tuple[Related, ...]] = {}
+        for group in groups:
+            for phrase in filter(None, map(_stems, group.sources)):
+                self._groups.setdefault(phrase, []).append(group)
+                longest = max(self._longest.get(phrase[0], 0), len(phrase))
+                self._longest[phrase[0]] = longest
+
+    def expand(self, terms: Sequence[str]) -> dict[str, tuple[Related, ...]]:
+        """Return what may stand for the terms of a task, the nearest first.
+
+        `terms` are stems in the order of the task: a phrase is found if its terms are
+        neighbours, and then each of them has what stands for the phrase. Terms without
+        any relatives are left out.
+        """
+        found: dict[str, tuple[Related, ...]] = {}
+        for begin, first in enumerate(terms):
+            for length in range(1, self._longest.get(first, 0) + 1):
+                phrase = tuple(terms[begin : begin + length])
+                for term in phrase if phrase in self._groups else ():
+                    found[term] = _merge(found.get(term, ()), self._rank(phrase))
+        return found
+
+    def _rank(self, phrase: Phrase) -> tuple[Related, ...]:
+        """Return what stands for a phrase of the thesaurus, the nearest first."""
+        if phrase not in self._ranked:
+            self._ranked[phrase] = _nearest_first(self._find_relatives(phrase))
+        return self._ranked[phrase]
+
+    def _find_relatives(self, phrase: Phrase) -> dict[Phrase, float]:
+        """Return the relatives of a phrase, and those of what is the same.
+
+        One step only: "optimise" has what "optimize" has, in its place.
+        """
+        found = self._find_neighbours(phrase)
+        for other in self._find_neighbours(phrase, only="same"):
+            farther = {
+                target: SAME * weight
+                for target, weight in self._find_neighbours(other).items()
+                if target != phrase
+            }
+            _keep_nearest(found, farther)
+        return found
+
+    def _find_neighbours(
+        self, phrase: Phrase, *, only: Relation | None = None
+    ) -> dict[Phrase, float]:
+        """Return what the groups of a phrase lead to, or those of one relation only."""
+        found: dict[Phrase, float] = {}
+        for group in self._groups.get(phrase, ()):
+            if only is None or group.relation == only:
+                weight = _WEIGHTS[group.relation]
+                targets = filter(None, map(_stems, group.targets))
+                _keep_nearest(found, {x: weight for x in targets if x != phrase})
+        return found
+
+
+@lru_cache(maxsize=8)  # those of a few libraries; a test has many
+def find_thesaurus(synonyms: tuple[str, ...] = ()) -> Thesaurus:
+    """Return our thesaurus, with the groups of an organisation.
+
+    Args:
+        synonyms: Lines as `parse_groups` reads them, as a person writes them: in any
+            case, with hyphens and stop words.
+    """
+    own = (_parse_group(line.strip()) for line in synonyms)
+    return Thesaurus(
+        chain(
+            parse_groups(_load("synonyms.txt")),
+            (Group(g.relation, _spell(g.sources), _spell(g.targets)) for g in own),
+        )
+    )
+
+
+def _spell(members: Iterable[str]) -> tuple[str, ...]:
+    """Return members as those of synonyms.txt are written: the words of a task."""
+    return tuple(
+        " ".join(
+            part
+            for piece in split_text(fold(member))
+            for part in derive_parts(piece.decode())
+        )
+        for member in members
+    )
 
 
 def weight_of(term: str) -> float:
@@ -139,47 +211,6 @@ def _members(text: str, separator: str) -> tuple[str, ...]:
 
 
 @cache
-def _thesaurus() -> Thesaurus:
-    """Return the groups of each word and phrase; read once, when first needed."""
-    groups: dict[Phrase, list[Group]] = {}
-    longest: dict[str, int] = {}
-    for group in parse_groups(_load("synonyms.txt")):
-        for phrase in map(_stems, group.sources):
-            groups.setdefault(phrase, []).append(group)
-            longest[phrase[0]] = max(longest.get(phrase[0], 0), len(phrase))
-    return Thesaurus(groups, longest)
-
-
-def _find_relatives(phrase: Phrase) -> dict[Phrase, float]:
-    """Return the relatives of a phrase, and what stands for a word that is the same.
-
-    One step only: "optimise" has what "optimize" has, in its place.
-    """
-    found = _find_neighbours(phrase)
-    for other in _find_neighbours(phrase, only="same"):
-        farther = {
-            target: SAME * weight
-            for target, weight in _find_neighbours(other).items()
-            if target != phrase
-        }
-        _keep_nearest(found, farther)
-    return found
-
-
-def _find_neighbours(
-    phrase: Phrase, *, only: Relation | None = None
-) -> dict[Phrase, float]:
-    """Return what the groups of a phrase lead to, or those of one relation only."""
-    found: dict[Phrase, float] = {}
-    for group in _thesaurus().groups.get(phrase, ()):
-        if only is None or group.relation == only:
-            weight = _WEIGHTS[group.relation]
-            targets = map(_stems, group.targets)
-            _keep_nearest(found, {x: weight for x in targets if x != phrase})
-    return found
-
-
-@cache
 def _common_words() -> dict[str, float]:
     """Return the weights of the common words; read once, when first needed."""
     return {
@@ -210,12 +241,6 @@ def _keep_nearest(known: dict[Phrase, float], added: Mapping[Phrase, float]) -> 
     for phrase, weight in added.items():
         if weight > known.get(phrase, 0):
             known[phrase] = weight
-
-
-@cache
-def _rank(phrase: Phrase) -> tuple[Related, ...]:
-    """Return what stands for a phrase of the thesaurus, the nearest first."""
-    return _nearest_first(_find_relatives(phrase))
 
 
 def _merge(

@@ -110,11 +110,12 @@ class RankedMatcher:
         places: The order of skills that tie (see `derive_places`); that of their
             numbers if there are none.
         seen: Which of them are seen, if the index holds others, too.
+        synonyms: What an organisation has for the same, beside our own thesaurus.
     """
 
     algorithm: Final = "ranked"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what there is, and what is said of it
         self,
         index: TextIndex,
         skills: Sequence[Skill],
@@ -122,13 +123,15 @@ class RankedMatcher:
         names: Names | None = None,
         places: NDArray[np.int64] | None = None,
         seen: SeenSkills | None = None,
+        synonyms: tuple[str, ...] = (),
     ) -> None:
         self._index = index
         self._skills = skills
         self._names = names
         self._places = np.arange(len(index)) if places is None else places
         self._seen = seen
-        self._reader = TaskReader(index)
+        self._synonyms = synonyms
+        self._reader = TaskReader(index, synonyms)
         self._shares = Shares(index)
         self._has_priorities = index.has_priorities
 
@@ -177,6 +180,7 @@ class RankedMatcher:
             names=self._names.seen(seen) if self._names else None,
             places=seen.places,
             seen=seen,
+            synonyms=self._synonyms,
         )
 
     def without_names(self) -> "RankedMatcher":

@@ -94,10 +94,16 @@ class Task:
 
 
 class TaskReader:
-    """Reads tasks for the skills of one index; remembers what tasks repeat."""
+    """Reads tasks for the skills of one index; remembers what tasks repeat.
 
-    def __init__(self, index: TextIndex) -> None:
+    Args:
+        index: What the skills say.
+        synonyms: What an organisation has for the same (see `find_thesaurus`).
+    """
+
+    def __init__(self, index: TextIndex, synonyms: tuple[str, ...] = ()) -> None:
         self._index = index
+        self._synonyms = synonyms
         # Not of ourselves: a cycle is freed by nothing but the garbage collector.
         remember = lru_cache(maxsize=index.most_remembered)
         self._resolve = remember(partial(_look_up, index))
@@ -149,7 +155,8 @@ class TaskReader:
         """Return for each term what may stand for it and is not in the task."""
         least = sorted(worth, reverse=True)[:_MOST_RELATED][-1] if worth else 0
         told = {t for t, own in zip(terms, worth, strict=True) if own >= least}
-        found = lexicon.expand([word.term for word in sequence])
+        thesaurus = lexicon.find_thesaurus(self._synonyms)
+        found = thesaurus.expand([word.term for word in sequence])
         spelt = self._spell(sequence, told)
         return [
             [

@@ -59,6 +59,7 @@ class Indexes:
         known: An earlier state; its indexes are used if it is the same, and otherwise
             the words that it has read.
         progress: Is told how far a build has got.
+        synonyms: What the organisation has for the same (`routing.synonyms`).
     """
 
     def __init__(
@@ -67,9 +68,11 @@ class Indexes:
         index: SkillIndex,
         known: IndexState | None = None,
         progress: Progress | None = None,
+        synonyms: tuple[str, ...] = (),
     ) -> None:
         self._collection = collection
         self._index = index
+        self._synonyms = synonyms
         self._known = known
         self._progress = progress or Progress()
         self._keyword: KeywordMatcher | None = None
@@ -101,6 +104,7 @@ class Indexes:
                     self._index.offered,
                     names=self.names,
                     places=self._places,
+                    synonyms=self._synonyms,
                 )
             return self._ranked
 

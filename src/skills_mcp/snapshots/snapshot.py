@@ -171,7 +171,9 @@ class Snapshot:
             rows=table.listed,
             copies=state.collection.copies,
         )
-        indexes = Indexes(state.collection, index, state)
+        indexes = Indexes(
+            state.collection, index, state, synonyms=self.config.routing.synonyms
+        )
         return replace(self, index=index, indexes=indexes)
 
 
@@ -214,7 +216,8 @@ def take_snapshot(  # noqa: PLR0913 - most have a default
     index = SkillIndex(
         table, config.visibility, rows=table.listed, copies=collection.copies
     )
-    indexes = Indexes(collection, index, known, progress)
+    synonyms = config.routing.synonyms
+    indexes = Indexes(collection, index, known, progress, synonyms)
     algorithm = _choose_algorithm(index, config, table)
     problems += collection.problems
     if algorithm == "keyword":

@@ -123,7 +123,7 @@ def test_the_threshold_that_is_named_turns_a_ranked_answer(task: str) -> None:
     named = float(re.findall(r"(?:with|below) ([\d.]+)", note)[-1])
     shift = 0.0 if isinstance(before.decision, Ambiguous) else -0.002
 
-    matching = Matching(ambiguity_threshold=named + shift)
+    matching = Matching(ambiguity_threshold=max(named + shift, 0))
     after = explain(RANKED, task, matching)
 
     assert type(after.decision) is not type(before.decision)

@@ -42,9 +42,9 @@ NEAR_SHARE = Fraction(1, 4)
 # Of the ranked algorithm; fitted to sets of tasks, each left out once (measured).
 STEEPNESS = 1.6
 """The power of the odds of a score: how fast the better of two becomes certain."""
-NO_SKILL = 0.1
+NO_SKILL = 0.2
 """What speaks for no skill at all, among the odds of the skills."""
-LEFT_OUT = 1.5
+LEFT_OUT = 2
 """How much more often than a single answer a list may lack the skill that is meant."""
 COMPARED = 8
 """Skills beyond these hardly change a chance."""
@@ -86,7 +86,7 @@ def choose(
         focus(matcher, context, within=within),
         least=_least_near(matching),
         # The others decide whether the best one stands alone, listed or not.
-        most=max(matching.max_results, matching.max_candidates, COMPARED),
+        most=max(matching.max_results, count_compared(matching)),
         within=within,
     )
     return decide(candidates, matching, matcher.algorithm)
@@ -100,7 +100,7 @@ def decide(
     """Answer with the best candidate, or with several if it is not clearly the best.
 
     Args:
-        candidates: In any order; the best that may be listed, and at least `COMPARED`.
+        candidates: In any order; the best that may be listed or are compared.
         matching: The settings in force.
         algorithm: The one that has scored them.
     """
@@ -122,7 +122,7 @@ def _decide_by_gap(near: Sequence[Candidate], matching: Matching) -> Decision:
 
 def _decide_by_chance(near: Sequence[Candidate], matching: Matching) -> Decision:
     """Answer with the best one if it is right often enough, else with a short list."""
-    most = matching.max_candidates
+    near, most = near[: count_compared(matching)], matching.max_candidates
     if len(near) == 1 or most == 1 or is_clear(near, matching):
         return near[0]
     chances = derive_chances([each.score for each in near])
@@ -143,6 +143,11 @@ def is_clear(ranked: Sequence[Candidate], matching: Matching) -> bool:
     return best >= 1 - matching.ambiguity_threshold
 
 
+def count_compared(matching: Matching) -> int:
+    """Return how many of the best skills are weighed against each other (ranked)."""
+    return max(COMPARED, matching.max_candidates)
+
+
 def derive_chances(scores: Sequence[Fraction]) -> list[float]:
     """Return the chance that each of some ranked skills is the one that is meant.
 
@@ -156,7 +161,7 @@ def derive_chances(scores: Sequence[Fraction]) -> list[float]:
     >>> [round(each, 2) for each in derive_chances([Fraction(4, 5), Fraction(3, 5)])]
     [0.81, 0.17]
     """
-    odds = [_find_odds(score) ** STEEPNESS for score in scores[:COMPARED]]
+    odds = [_find_odds(score) ** STEEPNESS for score in scores]
     whole = sum(odds) + NO_SKILL
     return [each / whole for each in odds]
 

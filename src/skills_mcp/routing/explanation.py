@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from skills_mcp.config import Matching
-from skills_mcp.routing.decision import COMPARED, Decision, choose
+from skills_mcp.routing.decision import Decision, choose, count_compared
 from skills_mcp.routing.excerpt import focus
 from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher, WordEvidence
 from skills_mcp.routing.remedies import Answered, Contender, find_remedies
@@ -64,7 +64,7 @@ def explain(
     whole, context = context, focus(matcher, context, within=within)
     decision = choose(matcher, context, matching, within=within)
     words = matcher.weigh(context)
-    compared = matcher.score(context, most=COMPARED, within=within)
+    compared = matcher.score(context, most=count_compared(matching), within=within)
     best = compared[:_SHOWN]
     contenders = tuple(
         _look_into(matcher, context, candidate, place, within)

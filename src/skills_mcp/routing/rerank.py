@@ -28,9 +28,9 @@ NAME_WEIGHT = 0.5
 NEARNESS_WEIGHT = 0.5
 WHOLE_WEIGHT = 1 + NAME_WEIGHT + NEARNESS_WEIGHT
 
-# The evidence that is half of a whole. With it, the least score and the least gap of
-# 001 (0.2 and 0.1) tell best what is served from what is not; measured.
-_HALF = 0.16
+# The evidence that is half of a whole. With it, a score is about how often the skill
+# that has it is the right one, where it is the best; measured.
+_HALF = 0.08
 
 # The more text there is, the more matches by chance: the same prompts need twice the
 # evidence among ten times the text. It is counted in postings; measured.

@@ -365,6 +365,7 @@ def test_event_loops_and_children_need_no_other_sockets(
         "    pipe = asyncio.subprocess.PIPE\n"
         "    child = await asyncio.create_subprocess_exec('echo', 'hi', stdout=pipe)\n"
         "    print(await child.stdout.read())\n"
+        "    await child.wait()\n"  # else its end may be told to a closed loop
         "asyncio.run(main())"
     )
 

@@ -683,3 +683,36 @@ def test_a_product_in_mixed_case_is_not_two_other_words() -> None:
 
     assert best.skill.path == "pipelines"
     assert [w.typed for w in ranked_matcher(skills).weigh("on GitHub")] == ["github"]
+
+
+@pytest.mark.parametrize(
+    "typed, found",
+    [
+        ("kuberntes", True),  # a letter is missing
+        ("kubernnetes", True),  # one too many
+        ("kubernotes", True),  # a wrong one
+        ("kubrenetes", True),  # two have changed places
+        ("kubrentes", False),  # two errors
+        ("uberkubernetes", False),
+        ("kube", False),  # too short to tell
+    ],
+)
+def test_a_word_with_a_typing_error_finds_what_it_means(
+    typed: str,
+    found: bool,  # noqa: FBT001 - the expectation
+) -> None:
+    skills = [
+        silent("deploy", description="Deploy to kubernetes with qualify"),
+        silent("other", description="Something else"),
+    ]
+
+    assert ("deploy" in scores(skills, f"{typed} xylophone")) is found
+
+
+def test_a_word_that_some_skill_has_is_no_typing_error() -> None:
+    skills = [
+        silent("other", description="Wires and cables"),
+        silent("wirse", description="The unit of Wirse"),
+    ]
+
+    assert set(scores(skills, "wirse")) == {"wirse"}

@@ -231,3 +231,17 @@ def test_a_copy_is_found_where_it_is_and_not_where_the_hidden_one_is() -> None:
     matcher, _ = compare(every, seen, "z/more/pdf")
     assert [c.skill.path for c in matcher.score("z/more/pdf")] == ["z/more/pdf"]
     assert matcher.explain("pdf", every[0]) == ()
+
+
+def test_a_typing_error_tells_nothing_of_skills_that_are_not_seen() -> None:
+    every = [
+        make_skill("a", description="Sort parcels"),
+        make_skill("b", description="Deploy to kubernetes, or kuberntes as some write"),
+        make_skill("c", description="Pack parcels for kubernetas"),
+    ]
+    seen = see(every, [0, 2], {})
+    alone = [every[0], every[2]]
+
+    for task in ("parcels for kuberntes", "parcels for kubernetas", "kubernetez"):
+        found = ranked_matcher(every).seen(seen).score(task)
+        assert found == ranked_matcher(alone).score(task)

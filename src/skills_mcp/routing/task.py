@@ -45,6 +45,11 @@ _SAME_WORD = 1.0
 _SHORTEST_PART = 3
 _LONGEST_COMPOUND = 30  # letters; what is longer is no word that is written in two ways
 
+# A word that no skill has may be a typing error of one that some skill has.
+_TYPING_ERROR = 0.7
+_SHORTEST_CORRECTED = 5
+_SAME_BEGINNING = 2
+
 # Of the skills that hold both parts of a word, so many are read, and so many of their
 # terms: where two are written as one, nearly every text that has both has them so.
 _MOST_COMPARED = 20
@@ -110,6 +115,7 @@ class TaskReader:
         self._derive = remember(partial(_derive, index))
         self._join = remember(partial(_join, index))
         self._split = remember(partial(_split, index))
+        self._correct = remember(partial(_correct, index))
 
     def read(self, context: str) -> Task:
         """Return the terms of a text, and what they say about the skills."""
@@ -181,6 +187,7 @@ class TaskReader:
                 found.setdefault(other.term, []).append(related)
         for word in dict.fromkeys(w for w in sequence if w.term in told):
             found.setdefault(word.term, []).extend(self._split(word.typed))
+            found[word.term].extend(self._correct(word.term))
         return found
 
 
@@ -212,6 +219,37 @@ def _split(index: TextIndex, word: str) -> Sequence[lexicon.Related]:
         if _stand_together(index, one, other):
             found.append(lexicon.Related(parts, _SAME_WORD))
     return found
+
+
+def _correct(index: TextIndex, term: str) -> Sequence[lexicon.Related]:
+    """Return the terms that a term may be a typing error of: kuberntes, kubernetes.
+
+    Only a term that no skill has, and only terms that begin alike and differ by one
+    letter that is wrong, missing, too much or in its neighbour's place.
+    """
+    is_word = term.isascii() and term.isalpha() and lexicon.weight_of(term) == 1
+    if len(term) < _SHORTEST_CORRECTED or not is_word or index.find(term) is not None:
+        return ()
+    sizes = range(len(term) - 1, len(term) + 2)
+    others = index.vocabulary.find_beginning(term[:_SAME_BEGINNING], sizes)
+    return [
+        lexicon.Related((other,), _TYPING_ERROR)
+        for other in others
+        if _is_one_error(term, other)
+    ]
+
+
+def _is_one_error(one: str, other: str) -> bool:
+    """Whether two words differ by one letter, or by two that have changed places."""
+    pairs = zip(one, other, strict=False)
+    start = next((n for n, (a, b) in enumerate(pairs) if a != b), len(one))
+    rest, others = one[start:], other[start:]
+    return (
+        rest[1:] == others[1:]
+        or rest[1:] == others
+        or rest == others[1:]
+        or (rest[:2] == others[1::-1] and rest[2:] == others[2:])
+    )
 
 
 def _stand_together(index: TextIndex, one: int, other: int) -> bool:

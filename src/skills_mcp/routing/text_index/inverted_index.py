@@ -382,6 +382,16 @@ class Vocabulary:
         """Return the number of a term, or None if there is no such term."""
         return self._find(term)
 
+    def find_beginning(self, beginning: str, sizes: range) -> Iterator[str]:
+        """Iterate over the terms that begin so and have so many bytes, in order."""
+        wanted, every = beginning.encode(), range(len(self))
+        first = bisect_left(every, wanted, key=self._encoded)
+        end = bisect_left(every, wanted + b"\xff", key=self._encoded)
+        lengths = np.diff(self.terms.ends[first : end + 1])
+        fitting = (lengths >= sizes.start) & (lengths < sizes.stop)
+        for place in fitting.nonzero()[0].tolist():
+            yield self._encoded(first + place).decode()
+
     def _look_up(self, term: str) -> int | None:
         place = bisect_left(range(len(self)), term.encode(), key=self._encoded)
         is_there = place < len(self) and self._encoded(place) == term.encode()

@@ -174,7 +174,7 @@ def parse_groups(text: str) -> Iterator[Group]:
     word or a phrase, folded, without stop words:
 
         k8s = kubernetes           the same: an abbreviation, another spelling
-        film, movie, cinema        near: each may stand for each of the others
+        error, exception, failure  near: each may stand for each of the others
         flight, hotel > travel     directed: the left leads to the right, not back
     """
     for line in text.splitlines():

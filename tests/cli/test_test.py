@@ -73,7 +73,8 @@ def test_programs_get_one_object(try_ours: Any) -> None:
     assert done.returncode == 1
     assert list(data) == [
         *("queries", "served", "unserved", "accuracy_at_1", "hit_at_3", "hit_at_5"),
-        *("mrr", "abstained_right", "kept", "single", "ambiguous", "no_match"),
+        *("mrr", "abstained_right", "kept", "in_answer", "shown"),
+        *("single", "ambiguous", "no_match"),
         *("single_right", "p50_ms", "p99_ms", "algorithm", "skills", "failures"),
     ]
     assert (data["queries"], data["served"], data["unserved"]) == (4, 3, 1)

@@ -57,6 +57,9 @@ def test_the_order_goes_below_the_lowest_score_of_an_answer() -> None:
 
     assert outcome.answers == ()
     assert outcome.place == 1
+    assert outcome.shown == ("rare",)
+    scores = score_outcomes([outcome])
+    assert (scores.kept, scores.in_answer, scores.shown) == (0, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -142,6 +145,8 @@ def test_scores_are_shares_of_the_prompts_that_expect_a_skill() -> None:
     )
     assert scores.mrr == round((1 + 1 / 3 + 1 / 2 + 0) / 4, 4)
     assert scores.kept == 0.5
+    assert scores.in_answer == 0.5
+    assert scores.shown == 1  # one, one, two, none
     assert scores.abstained_right == 0.6667
     assert (scores.single, scores.ambiguous, scores.no_match) == (3, 1, 3)
     assert scores.single_right == 1

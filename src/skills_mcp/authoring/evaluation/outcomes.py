@@ -61,6 +61,18 @@ class Outcome:
         """Whether a right skill is the answer, or among the candidates."""
         return not set(self.prompt.expect).isdisjoint(self.answers)
 
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The paths that the agent reads: the answers, or the near misses of none."""
+        if isinstance(self.decision, NoMatch):
+            return tuple(each.skill.path for each in self.decision.near)
+        return self.answers
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the agent reads of a right skill, and so can choose it."""
+        return not set(self.prompt.expect).isdisjoint(self.shown)
+
     def is_right(self, *, is_strict: bool = False) -> bool:
         """Whether the prompt got a right answer.
 
@@ -173,6 +185,10 @@ class Scores:
     """The share of `unserved` that got no skill."""
     kept: float | None
     """Where a right skill is the answer, or among the candidates."""
+    in_answer: float | None
+    """The same, or among the near misses: where the agent reads of a right skill."""
+    shown: float | None
+    """The mean number of skills in an answer: one, the candidates, or near misses."""
     single: int
     ambiguous: int
     no_match: int
@@ -204,6 +220,8 @@ def score_outcomes(outcomes: Sequence[Outcome]) -> Scores:
         mrr=_mean([1 / place if place else 0.0 for place in places]),
         abstained_right=_mean([not outcome.answers for outcome in unserved]),
         kept=_mean([outcome.is_kept for outcome in served]),
+        in_answer=_mean([outcome.is_shown for outcome in served]),
+        shown=_mean([len(outcome.shown) for outcome in served]),
         single=kinds["single"],
         ambiguous=kinds["ambiguous"],
         no_match=kinds["no_match"],

@@ -17,30 +17,40 @@ from skills_mcp.routing.text_index.inverted_index import (
 )
 from skills_mcp.routing.words import split_text
 
-# As the documentation has them, in the order of a document's fields.
-WEIGHTS = (5, 2, 1, 0.5, 0.1)
-USUAL_LENGTHS = (3, 8, 40, 40, 600)
+# As the documentation has them, in the order of the places.
+WEIGHTS = (5, 2, 1, 0.5, 0.3, 0.1)
+USUAL_LENGTHS = (3, 8, 40, 40, 180, 600)
+OPENING = 180
 K1 = 2.5
 B = 0.75
 
 WORDS = ("ant", "bat", "cat", "dog", "eel", "認証")
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=6).map(" ".join)
-DOCUMENTS = st.builds(IndexedDocument, *[TEXTS] * 5, st.integers(-1000, 1000))
+# Some longer than an opening, whose end is in a place of its own.
+BODIES = st.tuples(TEXTS, st.sampled_from((0, 1, 90, 250))).map(
+    lambda parts: f"{'fox ' * parts[1]}{parts[0]}"
+)
+DOCUMENTS = st.builds(IndexedDocument, *[TEXTS] * 4, BODIES, st.integers(-1000, 1000))
+
+
+def literal_places(document: IndexedDocument) -> list[list[str]]:
+    """Return the words of each place; the opening is the beginning of the body."""
+    *others, body = [text.split() for text in document.texts]
+    return [*others, body[:OPENING], body]
 
 
 def literal_share(document: IndexedDocument, term: str) -> float:
     """Return how well a document explains a term, without any index."""
     frequency = 0.0
-    fields = zip(document.texts, WEIGHTS, USUAL_LENGTHS, strict=True)
-    for text, weight, usual_length in fields:
-        words = text.split()
+    places = zip(literal_places(document), WEIGHTS, USUAL_LENGTHS, strict=True)
+    for words, weight, usual_length in places:
         relative = 1 - B + B * len(words) / usual_length
         frequency += weight * Counter(words)[term] / relative
     return frequency / (K1 + frequency)
 
 
 def literal_fields(document: IndexedDocument, term: str) -> int:
-    held = (term in text.split() for text in document.texts)
+    held = (term in words for words in literal_places(document))
     return sum(2**n for n, is_held in enumerate(held) if is_held)
 
 
@@ -99,7 +109,8 @@ def test_the_words_of_every_field_are_kept_in_their_order(
         for row in range(len(index.sequences))
     ]
 
-    assert rows == [text for each in documents for text in each.texts]
+    expected = [" ".join(text.split()) for each in documents for text in each.texts]
+    assert rows == expected
     assert index.priorities.tolist() == [each.priority for each in documents]
 
 

@@ -35,6 +35,7 @@ from skills_mcp.routing.task import (
 from skills_mcp.routing.text_index.inverted_index import (
     FIELDS,
     IndexedDocument,
+    PLACES,
     TextIndex,
 )
 from skills_mcp.skills.index import INDEX, ROOT
@@ -50,7 +51,7 @@ _MOST_WORDS = 10
 _ROUNDED = 2e-6  # scores are shown to a millionth
 
 _WHERE = {"labels": "keywords"}  # as an author calls it
-_PLACES = tuple(_WHERE.get(field, field) for field in FIELDS)
+_PLACES = tuple(_WHERE.get(place, place) for place in PLACES)
 
 _NOTHING = np.zeros(0, np.int64)
 

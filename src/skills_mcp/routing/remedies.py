@@ -28,7 +28,7 @@ _FEW = 3
 _WORTH_SAYING = 0.1
 """What words say together, as a share of the task; less would change nothing."""
 
-_WEAK = frozenset({"body", "headings"})
+_WEAK = frozenset({"body", "headings", "opening"})
 """Where a word counts little, because most of a text is about something else."""
 
 # Three digits tell scores apart; rounded down, a limit that is named is a safe one.

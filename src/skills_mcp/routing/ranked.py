@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from skills_mcp.routing import rerank
 from skills_mcp.routing.decision import PRIORITY_UNIT
+from skills_mcp.routing.exclusions import drop_exclusions
 from skills_mcp.routing.matcher import (
     Candidate,
     Evidence,
@@ -34,8 +35,8 @@ from skills_mcp.routing.task import (
 )
 from skills_mcp.routing.text_index.inverted_index import (
     FIELDS,
-    IndexedDocument,
     PLACES,
+    IndexedDocument,
     TextIndex,
 )
 from skills_mcp.skills.index import INDEX, ROOT
@@ -92,7 +93,7 @@ def derive_document(skill: Skill | SkillText) -> IndexedDocument:
     return IndexedDocument(
         name=name,
         labels="\n".join((*skill.keywords, skill.category)),
-        description=skill.description,
+        description=drop_exclusions(skill.description),
         # A comment in code is taken for a heading, too; leaving it out finds no more.
         headings="\n".join(_HEADING.findall(skill.body)),
         body=skill.body,

@@ -64,7 +64,9 @@ Only the ranked algorithm drops them: the list of the keyword algorithm is publi
 and an author may well declare `use`.
 """
 
-SILENT_WORDS = STOP_WORDS | FILLER
+_ASKING = frozenset(("why",))  # who asks why looks for a cause: see synonyms.txt
+
+SILENT_WORDS = (STOP_WORDS | FILLER) - _ASKING
 """What the ranked algorithm drops; no name begins with it: "the" is no "theming"."""
 
 # "don't", "l'auth" and "qu'une" would leave one-letter tokens behind.

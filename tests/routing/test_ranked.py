@@ -12,7 +12,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from skills_mcp.routing.decision import derive_places
+from skills_mcp.config import Matching
+from skills_mcp.routing.decision import choose, derive_places
 from skills_mcp.routing.matcher import Candidate, Evidence
 from skills_mcp.routing.ranked import RankedMatcher, derive_document
 from skills_mcp.routing.rerank import MOST
@@ -717,3 +718,65 @@ def test_a_word_that_some_skill_has_is_no_typing_error() -> None:
     ]
 
     assert set(scores(skills, "wirse")) == {"wirse"}
+
+
+def test_a_name_in_mixed_case_that_no_skill_has_is_still_one_word() -> None:
+    skills = [silent("press", description="Press releases, word by word")]
+
+    assert scores(skills, "press words")
+    assert not scores(skills, "WordPress")
+
+
+def test_what_a_skill_is_not_for_does_not_find_it() -> None:
+    refusal = "Build the graph. DO NOT USE FOR: deploying to a cluster (use acme-ship)."
+    skills = [
+        silent("acme-graph", description=refusal),
+        silent("acme-ship", description="Deploying to a cluster"),
+    ]
+
+    assert [*scores(skills, "deploying to a cluster")] == ["acme-ship"]
+
+
+def test_who_asks_why_looks_for_a_cause() -> None:
+    skills = [
+        silent("a", description="Debug a slow query"),
+        silent("b", description="Write a slow query"),
+    ]
+
+    assert ranking(skills, "why is this query slow")[0] == "a"
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Wie richte ich das Routing mit Expo für die Startseite ein?",
+        "Comment configurer les écrans avec Expo dans notre projet ?",
+        "Quiero una estructura de carpetas para la aplicación con Expo",
+        "アプリの画面遷移をExpoで設定したい",
+        "请帮我配置应用的页面跳转和 Expo",
+    ],
+)
+def test_a_task_in_another_language_finds_what_it_names(task: str) -> None:
+    skills = [
+        silent("expo", description="Build screens with Expo"),
+        silent("rails", description="Build pages with Rails"),
+        *(silent(f"other-{n}", description=f"Something else {n}") for n in range(9)),
+    ]
+
+    decision = choose(matcher_of(skills), task, Matching())
+
+    assert isinstance(decision, Candidate)
+    assert decision.skill.path == "expo"
+
+
+def test_in_a_library_of_that_language_an_unknown_word_counts_in_full() -> None:
+    skills = [
+        silent("a", description="Datenbank sichern und wieder herstellen"),
+        silent("b", description="Rechnungen prüfen und mit dem Kunden klären"),
+    ]
+    known = "Wie kann ich die Datenbank sichern und wieder herstellen?"
+    mixed = "Wie kann ich die Datenbank sichern und wieder herstellen, Gartenzaun?"
+
+    assert scores(skills, mixed)["a"][0] < scores(skills, known)["a"][0] * Fraction(
+        99, 100
+    )

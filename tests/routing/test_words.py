@@ -145,7 +145,7 @@ def test_a_long_word_is_read_once_and_not_once_per_letter(unit: str) -> None:
     [
         ("GitHub", {"github"}, "github"),
         ("GitHub", {"git", "hub"}, "GitHub"),
-        ("B2B-SaaS", {"b2b", "saa"}, "b2b-saas"),
+        ("B2B-SaaS", {"b2b", "saas"}, "b2b-saas"),
         ("GitHub-useEffect", {"github"}, "github-useEffect"),
         ("README", set(), "README"),
     ],

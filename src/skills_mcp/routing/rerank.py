@@ -105,7 +105,7 @@ def weigh_evidence(index: TextIndex, task: Task) -> Weight:
     evidence; and much text matches much by chance, so that it is less.
     """
     text = max(index.postings.total, _LEAST_TEXT) / _USUAL_TEXT
-    return Weight(len(task.words) / (_HALF * text**_GROWTH))
+    return Weight(task.size / (_HALF * text**_GROWTH))
 
 
 def find_missing(index: TextIndex, task: Task, weight: Weight, best: int) -> Weight:

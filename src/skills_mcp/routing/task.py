@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skills_mcp.routing import lexicon
+from skills_mcp.routing.languages import find_function_words
 from skills_mcp.routing.text_index.inverted_index import (
     FIELDS,
     SHARE_UNIT,
@@ -22,9 +23,11 @@ from skills_mcp.routing.text_index.inverted_index import (
     TextIndex,
 )
 from skills_mcp.routing.text_index.ragged import expand
+from skills_mcp.routing.tokens import fold
 from skills_mcp.routing.words import (
     Word,
     derive_words,
+    is_unspaced,
     keep_known,
     split_text,
     stem,
@@ -55,6 +58,12 @@ _SAME_BEGINNING = 2
 _MOST_COMPARED = 20
 _LONGEST_COMPARED = 2048
 
+# What is left of a word that no skill has, in a language that the skills are not in.
+_FOREIGN = 0.03
+# Of a task in another language the skills share less than the rest; of one in theirs,
+# more: names and loanwords.
+_SHARED = 0.4
+
 # Rare words say less than their rareness makes believe; measured.
 _POWER = 0.8
 
@@ -74,6 +83,8 @@ class Relative(NamedTuple):
 class Task:
     """The distinct terms of a task, in the order in which they occur first."""
 
+    size: float
+    """How many terms count; a foreign one that no skill has counts next to nothing."""
     words: Sequence[Word]
     numbers: NDArray[np.int64]
     """The terms' numbers in the index, or `UNKNOWN`."""
@@ -119,7 +130,11 @@ class TaskReader:
 
     def read(self, context: str) -> Task:
         """Return the terms of a text, and what they say about the skills."""
-        sequence = list(chain.from_iterable(map(self._derive, split_text(context))))
+        silent = find_function_words(fold(context))
+        pieces = map(self._derive, split_text(context))
+        sequence = [
+            word for word in chain.from_iterable(pieces) if word.typed not in silent
+        ]
         words: dict[str, Word] = {}
         for word in sequence:
             words.setdefault(word.term, word)
@@ -127,6 +142,9 @@ class TaskReader:
         numbers = np.array([UNKNOWN if n is None else n for n in found], np.int64)
         holders = self._index.postings.count_holders(numbers)
         ordinary = np.array([lexicon.weight_of(term) for term in words], np.float64)
+        foreign = _find_foreign(words.values(), numbers, is_foreign=bool(silent))
+        ordinary[foreign] = _FOREIGN
+        size = len(words) - (1 - _FOREIGN) * int(foreign.sum())
         information = (inform(holders, len(self._index)) * ordinary) ** _POWER
         if len(words) > _MOST_TERMS:
             # What no skill has says most, but it finds nothing.
@@ -141,6 +159,7 @@ class TaskReader:
         nearness = dict(_find_pairs([places[word.term] for word in sequence]))
         relatives = self._relate(sequence, words, information.tolist())
         return Task(
+            size=size,
             words=tuple(words.values()),
             numbers=numbers,
             holders=holders,
@@ -189,6 +208,31 @@ class TaskReader:
             found.setdefault(word.term, []).extend(self._split(word.typed))
             found[word.term].extend(self._correct(word.term))
         return found
+
+
+def _find_foreign(
+    words: Collection[Word], numbers: NDArray[np.int64], *, is_foreign: bool
+) -> NDArray[np.bool_]:
+    """Return which words no skill has because it is in another language.
+
+    Args:
+        words: Those of the task.
+        numbers: Of their terms.
+        is_foreign: Whether the task is in another language with letters of ours.
+    """
+    is_other = np.array(
+        [
+            is_unspaced(word.typed)
+            or (is_foreign and not lexicon.names_technology(word.typed))
+            for word in words
+        ],
+        np.bool_,
+    )
+    foreign: NDArray[np.bool_] = is_other & (numbers == UNKNOWN)
+    # In a library of that language most are known, and what is not speaks against it.
+    if np.count_nonzero(foreign) <= _SHARED * np.count_nonzero(is_other):
+        foreign[:] = False
+    return foreign
 
 
 def _join(index: TextIndex, one: str, other: str) -> Sequence[lexicon.Related]:
@@ -282,9 +326,12 @@ def inform(holders: NDArray[np.int64], total: int) -> NDArray[np.float64]:
 
 def _derive(index: TextIndex, piece: bytes) -> tuple[Word, ...]:
     """Return the words of a piece of the task."""
-    return derive_words(
-        keep_known(piece.decode(), lambda term: index.find(term) is not None)
-    )
+    return derive_words(keep_known(piece.decode(), partial(_is_known, index)))
+
+
+def _is_known(index: TextIndex, word: str) -> bool:
+    """Whether a word in mixed case is one: a skill has it, or it is a known name."""
+    return index.find(stem(word)) is not None or lexicon.names_technology(word)
 
 
 def _find_nearest(

@@ -88,16 +88,19 @@ def keep_known(piece: str, is_known: Callable[[str], bool]) -> str:
 
     Args:
         piece: As `split_text` returns it, decoded.
-        is_known: Whether some skill holds a term.
+        is_known: Whether a word, in small letters, is one as a whole.
     """
     if not _CAMEL_CASE.search(piece):
         return piece
     return _LETTERS.sub(
-        lambda found: (
-            found[0].lower() if is_known(stem(found[0].lower())) else found[0]
-        ),
+        lambda found: found[0].lower() if is_known(found[0].lower()) else found[0],
         piece,
     )
+
+
+def is_unspaced(word: str) -> bool:
+    """Return whether a word is of a script whose words stand without spaces."""
+    return _IS_UNSPACED.match(word) is not None
 
 
 def derive_parts(piece: str) -> Collection[str]:

@@ -11,7 +11,7 @@ from skills_mcp.config import Matching
 from skills_mcp.routing import lexicon, ranked, rerank, search, task
 from skills_mcp.routing.decision import (
     COMPARED,
-    LEFT_OUT,
+    LISTED,
     NO_SKILL,
     STEEPNESS,
     decide,
@@ -93,7 +93,8 @@ def test_the_constants_of_the_formulas_are_those_of_the_program() -> None:
     assert f"* ordinary) ^ {task._POWER}" in text
     assert f"(explained * (1 + {name} * name) + {near} * nearness)" in text
     assert f"nearness) / {rerank.WHOLE_WEIGHT:.0f}\n" in text
-    assert f"fit² / e^({rerank._MISSING} * missing)" in text
+    least = f"{1 / rerank._LEAST_LEFT:.0f}"
+    assert f"fit² / min({least}, e^({rerank._MISSING} * missing))" in text
     usual = f"(text / {rerank._USUAL_TEXT:,})^{rerank._GROWTH}"
     assert f"= {rerank._HALF} * {usual}" in text
     assert f"(score / (1 - score))^{STEEPNESS}\n" in text
@@ -104,6 +105,9 @@ def test_the_constants_of_the_formulas_are_those_of_the_program() -> None:
     "words",
     [
         f"the {rerank.MOST} best",
+        f"the first {inverted_index.OPENING} words of the body",
+        f"keeps {task._FOREIGN} of its worth",
+        f"more than {task._SHARED} of these words",
         f"the {task._MOST_SEARCHED_TERMS} terms that say most",
         f"1/{rerank._REACH} if they are",
         f"all together, and {rerank._LEAST_TEXT} at least",
@@ -121,8 +125,8 @@ def test_the_chances_of_the_text_are_those_of_the_program() -> None:
     assert COMPARED == 8
     assert "of the eight best" in text
     assert f"which is {1 - rules.ambiguity_threshold:g}" in text
-    assert f"{LEFT_OUT} \N{MULTIPLICATION SIGN} ambiguity_threshold" in text
-    assert f"or {1 - LEFT_OUT * rules.ambiguity_threshold:g}, of" in text
+    assert f"`{LISTED} \N{MULTIPLICATION SIGN} ambiguity_threshold` or more" in text
+    assert f"which is {LISTED * rules.ambiguity_threshold:g}.\n" in text
 
 
 def test_pairs_of_a_task_reach_as_far_as_the_text_says() -> None:
@@ -236,12 +240,12 @@ def test_the_example_has_the_real_answer() -> None:
 
     decision = decide((best, second), Matching(), "ranked")
 
-    assert list_answers(decision) == (best, second)
+    assert decision == best
     [chance] = re.findall(r"is meant is ([\d.]+\d)", text)
     assert chance == shown(derive_chances([best.score, second.score])[0])
-    [enough] = re.findall(r"were ([\d.]+\d)", text)
-    more = Matching(ambiguity_threshold=float(enough))
-    assert decide((best, second), more, "ranked") == best
+    [less] = re.findall(r"were ([\d.]+\d)", text)
+    strict = decide((best, second), Matching(ambiguity_threshold=float(less)), "ranked")
+    assert list_answers(strict) == (best, second)
     needed = rerank._HALF * (rerank._LEAST_TEXT / rerank._USUAL_TEXT) ** rerank._GROWTH
     assert f"counts as {rerank._LEAST_TEXT} terms" in text
     assert f"`needed` is {shown(needed)}" in text

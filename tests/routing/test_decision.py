@@ -343,7 +343,9 @@ def test_the_settings_of_a_ranked_answer() -> None:
     assert ranked("0.9 0.2", ambiguity_threshold=0) == ["ambiguous", "a", "b"]
     assert ranked("0.3 0.2", ambiguity_threshold=1) == ["match", "a"]
     assert ranked("0.5 " * 9, max_candidates=7)[1:] == [*"abcdefg"]
-    assert len(ranked("0.5 " * 12, max_candidates=100)[1:]) == 10  # 4 of 5, at least
+    assert len(ranked("0.5 " * 12, max_candidates=100)[1:]) == 12
+    assert ranked("0.6 0.5 0.3", ambiguity_threshold=0.1)[1:] == ["a", "b", "c"]
+    assert ranked("0.6 0.5 0.3", ambiguity_threshold=0.3)[1:] == ["a", "b"]
     assert ranked("0.5 0.5", max_candidates=1) == ["match", "a"]
     assert ranked("0.5 " * 9, max_results=1)[1:] == [*"abcde"]
     assert ranked("0.5 0.5", min_score=0.51) == ["no match"]

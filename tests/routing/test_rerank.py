@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from math import log1p
+from math import exp, log1p
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_mcp.routing.lexicon import find_thesaurus
-from skills_mcp.routing.rerank import combine, compare_pairs, cover_names
+from skills_mcp.routing.rerank import Weight, combine, compare_pairs, cover_names
 from skills_mcp.routing.task import Shares, Task, TaskReader, explain_shares
 from skills_mcp.routing.text_index.inverted_index import IndexedDocument, TextIndex
 
@@ -221,3 +221,10 @@ def test_the_best_of_a_word_and_its_relatives_counts_once(silent_count: int) -> 
         expected += best / task.whole
 
     assert explain_shares(task, held, len(index)) == pytest.approx(expected)
+
+
+def test_however_much_is_missing_an_eighth_of_the_evidence_is_left() -> None:
+    some, most = (Weight(16, missing=(1,), share=share) for share in (0.1, 0.9))
+
+    assert some.value == pytest.approx(16 * exp(-0.6))
+    assert most.value == 2

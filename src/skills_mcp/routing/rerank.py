@@ -30,7 +30,7 @@ WHOLE_WEIGHT = 1 + NAME_WEIGHT + NEARNESS_WEIGHT
 
 # The evidence that is half of a whole. With it, a score is about how often the skill
 # that has it is the right one, where it is the best; measured.
-_HALF = 0.08
+_HALF = 0.125
 
 # The more text there is, the more matches by chance: the same prompts need twice the
 # evidence among ten times the text. It is counted in postings; measured.
@@ -38,8 +38,11 @@ _USUAL_TEXT = 20_000
 _LEAST_TEXT = 500
 _GROWTH = 0.3
 
-# So fast evidence vanishes with the share of the task that names other technologies.
+# So fast evidence vanishes with the share of the task that names other technologies. An
+# eighth is left in any case: a task may name them on the way ("our app in GitHub"), and
+# then the skill that serves it stays a near miss.
 _MISSING = 6
+_LEAST_LEFT = 1 / 8
 
 _REACH = 6  # words of a skill that are further apart have little to do with each other
 
@@ -95,7 +98,7 @@ class Weight(NamedTuple):
     @property
     def value(self) -> float:
         """What it counts, all in all."""
-        return self.plain * exp(-_MISSING * self.share)
+        return self.plain * max(exp(-_MISSING * self.share), _LEAST_LEFT)
 
 
 def weigh_evidence(index: TextIndex, task: Task) -> Weight:

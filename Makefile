@@ -47,6 +47,9 @@ fix: $(READY) ## Format, and repair what can be repaired
 bench: $(READY) $(VENV)/.bench ## Each budget and figure, against floors; ARGUMENTS=--quick
 	@$(BIN)/python -m benchmarks.run $(ARGUMENTS)
 
+accuracy: $(READY) ## How often routing is right; ARGUMENTS="SET … --parts --curves --reliability"
+	@$(BIN)/python -m benchmarks.accuracy $(ARGUMENTS)
+
 soak: $(READY) $(VENV)/.soak ## Each promise, tried for three quarters of an hour; ARGUMENTS=--quick
 	@$(BIN)/python -m soak.run $(ARGUMENTS)
 

@@ -1,0 +1,439 @@
+"""How often routing finds the right skill, in sets of skills and tasks of yours.
+
+`make accuracy ARGUMENTS="SET …"` prints a line for each set, and their mean with the
+interval that drawing the tasks anew gives. A set is a folder with `skills.jsonl`
+(`id`, `name`, `description`, `keywords`, `body`) and `queries.jsonl` (`query`,
+`expect`, and `kind` for what no skill serves: `same_field` or `other_field`).
+"""
+
+import argparse
+import json
+import random
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from skills_mcp.authoring.evaluation.outcomes import DEPTH, Outcome
+from skills_mcp.authoring.evaluation.prompts import Prompt
+from skills_mcp.config import Matching
+from skills_mcp.routing import lexicon, ranked, rerank, task
+from skills_mcp.routing.decision import (
+    Decision,
+    NoMatch,
+    choose,
+    derive_chances,
+    derive_places,
+    name_decision,
+)
+from skills_mcp.routing.matcher import Matcher
+from skills_mcp.routing.ranked import RankedMatcher, derive_document
+from skills_mcp.routing.text_index import inverted_index
+from skills_mcp.routing.text_index.inverted_index import PLACES, TextIndex
+from skills_mcp.skills.model import Skill, SkillPath
+
+Kind = str
+SERVED: Kind = "served"
+SAME_FIELD: Kind = "same_field"
+OTHER_FIELD: Kind = "other_field"
+
+FIGURES: Mapping[str, str] = {
+    "at_1": "First",
+    "at_5": "In five",
+    "in_answer": "In the answer",
+    "shown": "Shown",
+    "single": "Single",
+    "single_right": "Right of single",
+    "kept": "Kept",
+    "declined_same": "Declined, same field",
+    "declined_other": "Declined, other field",
+}
+"""What is counted, in per cent but for `shown`, and how the table calls it."""
+
+_MIN_SCORES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
+_THRESHOLDS = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
+_DRAWS = 400  # of the tasks of each set, for the interval
+_TENTH = 10
+_BAR = 30
+
+_console = Console(width=160)
+
+
+class RoutingSet(NamedTuple):
+    """Skills, and tasks with the skills that should serve them."""
+
+    name: str
+    skills: tuple[Skill, ...]
+    tasks: tuple[tuple[Kind, Prompt], ...]
+
+
+class Tried(NamedTuple):
+    """A task and what became of it."""
+
+    kind: Kind
+    outcome: Outcome
+
+
+MatcherOf = Callable[[RoutingSet], Matcher]
+"""Makes the matcher that is measured."""
+
+
+def load_set(folder: Path) -> RoutingSet:
+    """Return the set in a folder.
+
+    Raises:
+        SystemExit: The folder has no set.
+    """
+    try:
+        rows = _load_lines(folder / "skills.jsonl")
+        skills = sorted(map(_parse_skill, rows), key=lambda row: row[0])
+        queries = list(_load_lines(folder / "queries.jsonl"))
+    except OSError as error:
+        raise SystemExit(f"{folder} is no set: {error}") from error
+    tasks = (
+        (
+            SERVED if row["expect"] else row.get("kind", OTHER_FIELD),
+            Prompt(
+                query=row["query"],
+                expect=tuple(row["expect"]),
+                origin=f"queries.jsonl:{line}",
+            ),
+        )
+        for line, row in enumerate(queries, 1)
+    )
+    return RoutingSet(folder.name, tuple(skill for _, skill in skills), tuple(tasks))
+
+
+def _load_lines(file: Path) -> Iterator[Mapping[str, Any]]:
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if line.strip():
+            yield json.loads(line)
+
+
+def _parse_skill(row: Mapping[str, Any]) -> tuple[str, Skill]:
+    path = str(row["id"])
+    skill = Skill(
+        path=SkillPath(path),
+        file=f"{path}/SKILL.md",
+        name=row["name"],
+        description=row["description"] or "",
+        keywords=tuple(map(str, row.get("keywords") or ())),
+        body=row.get("body") or "",
+        inherit=True,
+        priority=0,
+        assets=(),
+        scripts=(),
+        directory=None,
+    )
+    return path, skill
+
+
+def make_ranked(routing_set: RoutingSet) -> RankedMatcher:
+    """Return the ranked matcher of a set; as served, but for the names."""
+    skills = routing_set.skills
+    return RankedMatcher(
+        TextIndex.build(map(derive_document, skills)),
+        skills,
+        places=derive_places([skill.path for skill in skills]),
+    )
+
+
+def try_out(
+    routing_set: RoutingSet, matcher: Matcher, matching: Matching
+) -> list[Tried]:
+    """Route every task of a set."""
+    found = []
+    for kind, prompt in routing_set.tasks:
+        decision: Decision = choose(matcher, prompt.query, matching)
+        ranked = matcher.score(prompt.query, most=DEPTH)
+        found.append(Tried(kind, Outcome(prompt, decision, ranked, 0.0)))
+    return found
+
+
+def count(tried: Sequence[Tried]) -> dict[str, float]:
+    """Return the figures of one set; those without any task are left out."""
+    served = [each.outcome for each in tried if each.kind == SERVED]
+    single = [o for o in served if name_decision(o.decision) == "single"]
+    figures = {
+        "at_1": _share(o.place == 1 for o in served),
+        "at_5": _share(o.place is not None and o.place <= 5 for o in served),  # noqa: PLR2004 - its name
+        "in_answer": _share(o.is_shown for o in served),
+        "shown": _mean(len(o.shown) for o in served),
+        "single": _share(o in single for o in served),
+        "single_right": _share(o.is_kept for o in single),
+        "kept": _share(not isinstance(o.decision, NoMatch) for o in served),
+        "declined_same": _share(_declined(tried, SAME_FIELD)),
+        "declined_other": _share(_declined(tried, OTHER_FIELD)),
+    }
+    return {key: value for key, value in figures.items() if value is not None}
+
+
+def _declined(tried: Iterable[Tried], kind: Kind) -> Iterator[bool]:
+    return (
+        isinstance(each.outcome.decision, NoMatch)
+        for each in tried
+        if each.kind == kind
+    )
+
+
+def _share(values: Iterable[bool]) -> float | None:
+    mean = _mean(values)
+    return None if mean is None else 100 * mean
+
+
+def _mean(values: Iterable[float]) -> float | None:
+    every = list(values)
+    return sum(every) / len(every) if every else None
+
+
+def average(rows: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Return the mean of each figure over the sets that have it."""
+    every = list(rows)
+    found = {key: [row[key] for row in every if key in row] for key in FIGURES}
+    return {key: statistics.fmean(values) for key, values in found.items() if values}
+
+
+def draw_interval(
+    results: Mapping[str, Sequence[Tried]],
+) -> dict[str, tuple[float, float]]:
+    """Return where 95 of 100 means lie if the tasks of each set are drawn anew."""
+    chance = random.Random(11)  # noqa: S311 - the same interval in every run
+    means = [
+        average(
+            count(chance.choices(tried, k=len(tried))) for tried in results.values()
+        )
+        for _ in range(_DRAWS)
+    ]
+    found = {}
+    for key in FIGURES:
+        values = sorted(mean[key] for mean in means if key in mean)
+        if values:
+            ends = (int(len(values) * share) for share in (0.025, 0.975))
+            low, high = (values[min(end, len(values) - 1)] for end in ends)
+            found[key] = low, high
+    return found
+
+
+# --- each part alone --------------------------------------------------------------
+
+
+@contextmanager
+def _changed(owner: object, name: str, value: object) -> Iterator[None]:
+    """Give a module another part for a while."""
+    kept = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, kept)
+
+
+def _without_opening() -> np.ndarray[Any, Any]:
+    weights = inverted_index.WEIGHTS.copy()
+    weights[PLACES.index("opening")] = 0
+    return weights
+
+
+PARTS: Mapping[str, Sequence[tuple[object, str, object]]] = {
+    "thesaurus": [(lexicon, "find_thesaurus", lambda _: lexicon.Thesaurus(()))],
+    "ordinary words": [(lexicon, "weight_of", lambda _: 1.0)],
+    "technologies": [(lexicon, "names_technology", lambda _: False)],
+    "typing errors": [(task, "_correct", lambda *_: ())],
+    "one word or two": [
+        (task, "_join", lambda *_: ()),
+        (task, "_split", lambda *_: ()),
+    ],
+    "words in mixed case": [(task, "keep_known", lambda piece, _: piece)],
+    "other languages": [
+        (task, "find_function_words", lambda _: frozenset()),
+        (task, "is_unspaced", lambda _: False),
+    ],
+    "refusals": [(ranked, "drop_exclusions", lambda description: description)],
+    "opening": [(inverted_index, "WEIGHTS", _without_opening())],
+    "name": [(rerank, "NAME_WEIGHT", 0.0)],
+    "nearness": [(rerank, "NEARNESS_WEIGHT", 0.0)],
+}
+"""What can be left out, to see what it is worth: names of modules and their values."""
+
+
+@contextmanager
+def leaving_out(part: str) -> Iterator[None]:
+    """Route without one of `PARTS`."""
+    with ExitStack() as changes:
+        for owner, name, value in PARTS[part]:
+            changes.enter_context(_changed(owner, name, value))
+        yield
+
+
+# --- what is printed --------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Measuring:
+    """Sets and how they are routed."""
+
+    sets: Sequence[RoutingSet]
+    make: MatcherOf
+
+    def run(self, matching: Matching) -> dict[str, list[Tried]]:
+        """Return what became of every task, by set."""
+        return {
+            each.name: try_out(each, self.make(each), matching) for each in self.sets
+        }
+
+    def run_all(self, rules: Iterable[Matching]) -> Iterator[dict[str, list[Tried]]]:
+        """Iterate over the same for several settings, with one matcher per set."""
+        matchers = [(each, self.make(each)) for each in self.sets]
+        for matching in rules:
+            yield {
+                each.name: try_out(each, matcher, matching)
+                for each, matcher in matchers
+            }
+
+
+def print_sets(results: Mapping[str, Sequence[Tried]]) -> None:
+    """Print a row per set, their mean, and its interval."""
+    table = _table("Set", "Tasks")
+    for name, tried in results.items():
+        table.add_row(name, str(len(tried)), *_show(count(tried)))
+    whole = sum(map(len, results.values()))
+    mean = average(map(count, results.values()))
+    table.add_section()
+    table.add_row("Mean of the sets", str(whole), *_show(mean))
+    ends = draw_interval(results)
+    low, high = ({key: end[at] for key, end in ends.items()} for at in (0, 1))
+    table.add_row("95 in 100, from", "", *_show(low))
+    table.add_row("to", "", *_show(high))
+    _console.print(table)
+
+
+def print_parts(measuring: Measuring) -> None:
+    """Print the means with everything, and without each part alone."""
+    table = _table("Without")
+    rules = Matching()
+    table.add_row("–", *_show(_average_of(measuring.run(rules))))  # noqa: RUF001 - a dash stands for nothing
+    for part in PARTS:
+        with leaving_out(part):
+            table.add_row(part, *_show(_average_of(measuring.run(rules))))
+    _console.print(table)
+
+
+def print_curves(measuring: Measuring) -> None:
+    """Print what other values of the two settings do."""
+    curves: Sequence[tuple[str, Sequence[float]]] = (
+        ("min_score", _MIN_SCORES),
+        ("ambiguity_threshold", _THRESHOLDS),
+    )
+    for setting, values in curves:
+        table = _table(setting)
+        rules = (Matching.model_validate({setting: value}) for value in values)
+        for value, results in zip(values, measuring.run_all(rules), strict=True):
+            table.add_row(f"{value:g}", *_show(_average_of(results)))
+        _console.print(table)
+
+
+def print_reliability(results: Mapping[str, Sequence[Tried]]) -> None:
+    """Print how often skills are right, by their score and by their chance.
+
+    Scores are those of the best skills of served tasks; chances those of all that are
+    compared, of all tasks.
+    """
+    scores: dict[int, list[bool]] = {}
+    chances: dict[int, list[bool]] = {}
+    for each in (tried for every in results.values() for tried in every):
+        expected = set(each.outcome.prompt.expect)
+        ranked = each.outcome.ranked
+        rights = [candidate.skill.path in expected for candidate in ranked]
+        if each.kind == SERVED and ranked:
+            scores.setdefault(_tenth(float(ranked[0].score)), []).append(rights[0])
+        likely = derive_chances([candidate.score for candidate in ranked])
+        for chance, is_right in zip(likely, rights, strict=True):
+            chances.setdefault(_tenth(chance), []).append(is_right)
+    for title, found in (("Score of the best", scores), ("Chance", chances)):
+        table = Table("From", "Cases", "Right, per cent", "", title=title)
+        for tenth in sorted(found):
+            right = _share(found[tenth]) or 0.0
+            bar = "■" * round(right * _BAR / 100)
+            cases = f"{len(found[tenth]):,}"
+            table.add_row(f"{tenth / _TENTH:.1f}", cases, f"{right:.0f}", bar)
+        _console.print(table)
+
+
+def print_misses(results: Mapping[str, Sequence[Tried]], most: int) -> None:
+    """Print tasks whose right skill is not in the answer, some of each set in turn."""
+    rows = [
+        [(name, each.outcome) for each in tried if _is_missed(each)]
+        for name, tried in results.items()
+    ]
+    places = range(max(map(len, rows), default=0))
+    every = (row[at] for at in places for row in rows if at < len(row))
+    for _, (name, outcome) in zip(range(most), every, strict=False):
+        best = [f"{c.skill.path} {float(c.score):.2f}" for c in outcome.ranked[:3]]
+        _console.print(
+            f"{name}: {outcome.prompt.query[:200]!r}\n"
+            f"  wanted {', '.join(outcome.prompt.expect)} (place {outcome.place}); "
+            f"{name_decision(outcome.decision)} of {', '.join(best)}",
+            soft_wrap=True,
+            markup=False,
+            highlight=False,
+        )
+
+
+def _is_missed(tried: Tried) -> bool:
+    return tried.kind == SERVED and not tried.outcome.is_shown
+
+
+def _tenth(value: float) -> int:
+    return min(int(value * _TENTH), _TENTH - 1)
+
+
+def _average_of(results: Mapping[str, Sequence[Tried]]) -> dict[str, float]:
+    return average(map(count, results.values()))
+
+
+def _table(*columns: str) -> Table:
+    table = Table(*columns)
+    for title in FIGURES.values():
+        table.add_column(title, justify="right")
+    return table
+
+
+def _show(figures: Mapping[str, float]) -> Iterator[str]:
+    for key in FIGURES:
+        digits = 2 if key == "shown" else 1
+        yield f"{figures[key]:.{digits}f}" if key in figures else ""
+
+
+def main() -> None:
+    """Measure the sets that are named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sets", nargs="+", type=Path, metavar="SET")
+    parser.add_argument("--parts", action="store_true", help="leave each part out once")
+    parser.add_argument("--curves", action="store_true", help="try other settings")
+    parser.add_argument("--reliability", action="store_true", help="score against fact")
+    parser.add_argument("--misses", type=int, default=0, metavar="N")
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    chosen = parser.parse_args()
+    measuring = Measuring([load_set(folder) for folder in chosen.sets], make_ranked)
+    results = measuring.run(Matching())
+    print_sets(results)
+    if chosen.parts:
+        print_parts(measuring)
+    if chosen.curves:
+        print_curves(measuring)
+    if chosen.reliability:
+        print_reliability(results)
+    print_misses(results, chosen.misses)
+    if chosen.json:
+        figures = {name: count(tried) for name, tried in results.items()}
+        chosen.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -17,6 +17,7 @@ from urllib.parse import unquote
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from skills_mcp.authoring.frontmatter_text import FRONTMATTER
 from skills_mcp.authoring.validation.rules import RuleFinding
 from skills_mcp.errors import MissingFileError
 from skills_mcp.files.opening import open_inside
@@ -24,9 +25,6 @@ from skills_mcp.skills.discovery import MAX_SKILL_BYTES
 from skills_mcp.text.rendering import shorten
 
 _MARKDOWN = ".md"
-_FRONTMATTER = re.compile(
-    r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,7 @@ def parse_markdown(raw: bytes) -> Markdown:
     """
     text = raw.decode("utf-8", "replace").removeprefix("\ufeff")
     text = text.replace("\r\n", "\n")
-    found = _FRONTMATTER.match(text)
+    found = FRONTMATTER.match(text)
     end = found.end() if found else 0
     block = found[1] if found else ""
     return Markdown(text, block, text[end:], 1 + text.count("\n", 0, end))

@@ -10,6 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from skills_mcp.authoring.frontmatter_text import (
+    compose_fields,
+    end_of,
+    is_below,
+    spell,
+)
 from skills_mcp.authoring.validation.markdown import parse_markdown
 from skills_mcp.authoring.validation.package_standard import (
     OURS,
@@ -117,15 +123,10 @@ def _repair_text(text: str, rule: str, file: Path) -> str:
 
 def _repair_block(block: str, rule: str, folder: str | None) -> str:
     """Return a frontmatter without the findings of a rule, or as it was."""
-    import yaml
-
-    try:
-        before = parse_texts(block).value  # refuses what would take long
-        root = yaml.compose(block, Loader=yaml.SafeLoader)
-    except (YamlError, yaml.YAMLError):
+    root = compose_fields(block)
+    if root is None:
         return block
-    if not isinstance(root, yaml.MappingNode) or root.flow_style:
-        return block
+    before = parse_texts(block).value
     edits = sorted(_find_edits(block, root, rule, folder), reverse=True)
     mended = block
     for begin, end, new in edits:
@@ -141,7 +142,7 @@ def _find_edits(
         yield from _name(values.get("name"), folder, block)
     elif rule == "allowed-tools" and rule in values:
         tools = _list(values[rule]) or split_tools(str(values[rule].value))
-        yield _replace(values[rule], _spell(" ".join(tools)), block)
+        yield _replace(values[rule], spell(" ".join(tools)), block)
     elif rule == "metadata-value" and (below := _as_block(values.get(_METADATA))):
         for key, value in below.value:
             if (text := _as_text(key.value, value)) is not None:
@@ -157,9 +158,9 @@ def _name(node: "Node | None", folder: str | None, block: str) -> Iterator[_Edit
     if not name:
         return
     if node is None:
-        yield 0, 0, f"name: {_spell(name)}\n"
+        yield 0, 0, f"name: {spell(name)}\n"
     else:
-        yield _replace(node, _spell(name), block)
+        yield _replace(node, spell(name), block)
 
 
 def _move(
@@ -176,7 +177,7 @@ def _move(
         name = "keywords" if key.value == "triggers" else key.value
         is_free = key.value in OURS and name not in known
         text = _as_text(key.value, value, is_moved=True) if is_free else None
-        last = _end(value)
+        last = end_of(value)
         # A comment between this key and the next one belongs to the next.
         if text is not None and not block[last:end].strip().startswith("#"):
             moved.append(f"{name}: {text}\n")
@@ -196,7 +197,7 @@ def _as_block(node: "Node | None") -> "MappingNode | None":
     """Return a mapping that has lines of its own."""
     from yaml import MappingNode
 
-    return node if isinstance(node, MappingNode) and _is_below(node) else None
+    return node if isinstance(node, MappingNode) and is_below(node) else None
 
 
 def _as_text(key: str, node: "Node", *, is_moved: bool = False) -> str | None:
@@ -207,11 +208,11 @@ def _as_text(key: str, node: "Node", *, is_moved: bool = False) -> str | None:
         is_text = node.tag == "tag:yaml.org,2002:str"
         if not node.value or "\n" in node.value or (is_text and not is_moved):
             return None
-        return _spell(node.value) if is_text else json.dumps(node.value)
+        return spell(node.value) if is_text else json.dumps(node.value)
     words = _list(node)
     if not words or key == _EXAMPLES or any("," in word for word in words):
         return None
-    return _spell(", ".join(words))
+    return spell(", ".join(words))
 
 
 def _list(node: "Node") -> list[str]:
@@ -228,34 +229,11 @@ def _list(node: "Node") -> list[str]:
 def _replace(node: "Node", text: str, block: str) -> _Edit:
     """Replace a value; a list may begin on the line below its key."""
     begin = node.start_mark.index
-    if _is_below(node):
+    if is_below(node):
         begin = block.rindex(":", 0, begin) + 1
     if block[begin - 1 : begin] == ":":  # a list, or nothing: `name:`
         text = f" {text}"
-    return begin, _end(node), text
-
-
-def _is_below(node: "Node") -> bool:
-    """Whether a value has lines of its own."""
-    from yaml import CollectionNode
-
-    return isinstance(node, CollectionNode) and not node.flow_style and node.value
-
-
-def _end(node: "Node") -> int:
-    """Return where a value ends: the mark of a block stands behind its blank lines."""
-    if not _is_below(node):
-        return int(node.end_mark.index)
-    last = node.value[-1]
-    return _end(last[1] if isinstance(last, tuple) else last)
-
-
-def _spell(text: str) -> str:
-    """Return a text as YAML has it on one line."""
-    import yaml
-
-    dumped: str = yaml.safe_dump(text, width=10**6, allow_unicode=True)
-    return dumped.removesuffix("...\n").strip()
+    return begin, end_of(node), text
 
 
 def _is_kept(before: Any, mended: str, rule: str) -> bool:

@@ -33,18 +33,29 @@ from skills_mcp.snapshots.changes import Refreshed, SkillChanges
 from skills_mcp.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
+    from skills_mcp.library.edited_copy import (
+        EditableText,
+        EditedCopy,
+        SkillSource,
+        UneditableError,
+    )
     from skills_mcp.scripts.execution import SandboxName, ScriptResult
     from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
     from skills_mcp.scripts.sandbox import Choice
 
-_OF_SCRIPTS = {
-    "Choice": "sandbox",
-    "CommandRequest": "policy",
-    "EntryRequest": "policy",
-    "SandboxName": "execution",
-    "ScriptRequest": "policy",
-    "ScriptResult": "execution",
+_LATE = {
+    "Choice": "scripts.sandbox",
+    "CommandRequest": "scripts.policy",
+    "EditableText": "library.edited_copy",
+    "EditedCopy": "library.edited_copy",
+    "EntryRequest": "scripts.policy",
+    "SandboxName": "scripts.execution",
+    "ScriptRequest": "scripts.policy",
+    "ScriptResult": "scripts.execution",
+    "SkillSource": "library.edited_copy",
+    "UneditableError": "library.edited_copy",
 }
+"""What no first answer needs, by the module that has it."""
 
 __all__ = [
     "MAX_DEPTH",
@@ -52,6 +63,8 @@ __all__ = [
     "MAX_LISTED_FILES",
     "Choice",
     "CommandRequest",
+    "EditableText",
+    "EditedCopy",
     "EntryRequest",
     "FoundFiles",
     "Hold",
@@ -71,8 +84,10 @@ __all__ = [
     "ServedFile",
     "SkillChanges",
     "SkillLibrary",
+    "SkillSource",
     "Snapshot",
     "SourceState",
+    "UneditableError",
     "derive_provenance",
     "derive_sha256",
     "render_error",
@@ -82,6 +97,6 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Import what runs scripts with the first script, not before the first answer."""
-    if name not in _OF_SCRIPTS:
+    if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"skills_mcp.scripts.{_OF_SCRIPTS[name]}"), name)
+    return getattr(import_module(f"skills_mcp.{_LATE[name]}"), name)

@@ -6,11 +6,13 @@ two commits.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -79,6 +81,7 @@ if TYPE_CHECKING:  # imported when they are used, after the first answer
     from skills_mcp.library.browsing import BrowsedPage, BrowseRequest, Shelf
     from skills_mcp.library.catalog import CatalogStyle, SkillCatalog
     from skills_mcp.library.content_problems import FoundProblems
+    from skills_mcp.library.edited_copy import EditedCopy
     from skills_mcp.library.preview import SkillPreview
     from skills_mcp.library.published_skills import PublishedNames, PublishedSkills
     from skills_mcp.library.runs import Runs
@@ -256,6 +259,15 @@ class SkillLibrary:
         is_offline = self.config.sync.offline
         mounts = self._mounts.mounts
         return tuple(check_source(each, is_offline=is_offline) for each in mounts)
+
+    @contextmanager
+    def edited_copy(self) -> "Iterator[EditedCopy]":
+        """Copy what is served, to see what changes of it would do.  Blocking."""
+        from skills_mcp.library.edited_copy import EditedCopy
+
+        with TemporaryDirectory(prefix="skills-mcp-") as folder:
+            take = self._current.take_unserved
+            yield EditedCopy(self.snapshot, Path(folder), take)
 
     # How new content comes
 

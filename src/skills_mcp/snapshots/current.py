@@ -328,6 +328,23 @@ class CurrentSnapshot:
         if self._embedding.is_alive():
             self._embedding.join()
 
+    def take_unserved(self, content: Content, known: Snapshot | None) -> Snapshot:
+        """Return a snapshot of other content with the same settings.  Blocking.
+
+        It is not served. If there are embeddings, it has those of its skills.
+
+        Args:
+            content: What is read.
+            known: What was taken of nearly the same content.
+        """
+        state = known.state if known else None
+        snapshot = take_snapshot(content, self._settings, state)
+        if self._embedder is None:
+            return snapshot
+        vectors = self._embedder.vectors_of(snapshot.index.offered)
+        vectors.prepare()
+        return replace(snapshot, vectors=vectors)
+
     def _embed(self, snapshot: Snapshot, served: Snapshot | None) -> Snapshot:
         """Start to embed the skills; until that is done, only words are compared."""
         if served and served.vectors:

@@ -4,7 +4,6 @@ Memory grows with the different tasks, skills, scripts and people, and by one nu
 each event, which detects repetitions; never with the texts of all events.
 """
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -50,6 +49,7 @@ from skills_mcp.usage.usage_report import (
 from skills_mcp.usage.usage_rows import (
     MOST_TEXT,
     UsageRow,
+    identify,
     parse_row,
     parse_task,
     tidy,
@@ -144,7 +144,7 @@ class Aggregation:
             self._parts[row.commit, row.group].before.add(row)
 
     def _is_repeated(self, raw: object) -> bool:
-        mark = _identify(raw)
+        mark = identify(raw)
         if mark in self._seen:
             return True
         self._seen.add(mark)
@@ -369,17 +369,6 @@ class Aggregation:
             Release(commit=commit, first_seen=derive_day(seen.first))
             for commit, seen in order
         )
-
-
-def _identify(raw: object) -> int:
-    """Return a hash that identifies an event: of its `event_id`, or of all of it."""
-    name = raw.get("event_id") if isinstance(raw, dict) else None
-    if isinstance(name, str) and name:
-        return hash(name)
-    try:
-        return hash(json.dumps(raw, sort_keys=True, default=str))
-    except RecursionError:  # no real event is nested so deeply
-        return hash(type(raw))
 
 
 def derive_current_skills(snapshot: Snapshot) -> CurrentSkills:

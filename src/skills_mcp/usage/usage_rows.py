@@ -163,6 +163,17 @@ def parse_row(raw: object) -> UsageRow | None:
     return UsageRow(kind, moment, "" if person == _ANONYMOUS else person, commit, data)
 
 
+def identify(raw: object) -> int:
+    """Return a hash that identifies an event: of its `event_id`, or of all of it."""
+    name = raw.get("event_id") if isinstance(raw, dict) else None
+    if isinstance(name, str) and name:
+        return hash(name)
+    try:
+        return hash(json.dumps(raw, sort_keys=True, default=str))
+    except RecursionError:  # no real event is nested so deeply
+        return hash(type(raw))
+
+
 def parse_task(row: UsageRow) -> AskedTask:
     """Return the task of an event."""
     text = row.text("context", MOST_TEXT)

@@ -42,10 +42,14 @@ def test_a_pick_from_near_misses_is_as_good() -> None:
     assert [*record.tasks[0].right] == ["a"]
 
 
-def test_a_skill_that_was_named_from_no_list_is_no_pick() -> None:
-    record = derive(picked(TASK, "a", was_ambiguous=False))
+def test_a_skill_that_was_named_from_no_list_is_right_only_if_it_helped() -> None:
+    named = picked(TASK, "a", was_ambiguous=False, hour=9)
 
-    assert (record.tasks, record.answered, record.picks) == ((), (), 0)
+    silent = derive(named)
+    helped = derive(named, judged("a", useful=True, day=3, hour=10))
+
+    assert (silent.tasks, silent.answered, silent.picks) == ((), (), 0)
+    assert helped.tasks[0].right["a"].picks == 1
 
 
 @pytest.mark.parametrize(

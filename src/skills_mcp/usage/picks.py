@@ -106,6 +106,10 @@ class _TaskPicks:
     picks: defaultdict[str, set[tuple[str, date]]] = field(
         default_factory=lambda: defaultdict(set)
     )
+    named: defaultdict[str, set[tuple[str, date]]] = field(
+        default_factory=lambda: defaultdict(set)
+    )
+    """Skills that were asked for by their paths, and in no list."""
     ratings: defaultdict[str, Counter[bool]] = field(
         default_factory=lambda: defaultdict(Counter)
     )
@@ -164,9 +168,12 @@ class PickTally:
             self._counts["unreadable"] += number < 0
         if number < 0:
             return
+        asked = row.person, row.moment.date()
         if is_pick:
-            self._tasks[number].picks[skill].add((row.person, row.moment.date()))
-        elif not row.is_set("was_picked"):
+            self._tasks[number].picks[skill].add(asked)
+        elif row.is_set("was_picked"):
+            self._tasks[number].named[skill].add(asked)
+        else:
             self._tasks[number].answers[skill] += 1
 
     def _find_task(self, row: UsageRow, tick: int) -> int:
@@ -229,17 +236,19 @@ class PickTally:
 def _derive_task(found: _TaskPicks) -> KnownTask | None:
     """Return a task if a skill is known to be right or wrong for it."""
     wrong = {skill for skill, ratings in found.ratings.items() if ratings[False]}
+    helped = {skill for skill, ratings in found.ratings.items() if ratings[True]}
+    # An agent may have named another skill than the list has for any reason; that it
+    # helped is the evidence.
+    named = {each: asked for each, asked in found.named.items() if each in helped}
     picked = {
-        skill: _count(picks)
-        for skill, picks in found.picks.items()
-        if skill not in wrong
+        skill: _count((*found.picks.get(skill, ()), *named.get(skill, ())))
+        for skill in {*found.picks, *named} - wrong
     }
     # A single answer that was called useful is as right as a pick, but says nothing
     # that routing does not know.
     useful = {
         skill: PickCounts(0, frozenset(), frozenset())
-        for skill, ratings in found.ratings.items()
-        if ratings[True] and skill not in wrong and skill not in picked
+        for skill in helped - wrong - picked.keys()
     }
     if not (picked or useful or wrong):
         return None

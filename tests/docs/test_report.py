@@ -9,10 +9,15 @@ import pytest
 from click.testing import CliRunner
 
 from demo.month import LAST_DAY, simulate, write_lines
+from skills_mcp.authoring.improvement import MOST_EXAMPLES, MOST_TOGETHER, MOST_TRIED
 from skills_mcp.cli import program
+from skills_mcp.cli.suggest import _MOST_TASKS
 from skills_mcp.usage import usage_report
+from skills_mcp.usage.picks import SESSION_HOURS
+from skills_mcp.usage.suggestions import LEAST_TASKS, MOST_HELD
 from tests.docs.pages import DOCS, REFERENCE, blocks, code, section, table
-from tests.support import SKILLS_CONTENT
+from tests.support import PROJECT, SKILLS_CONTENT, write
+from tests.usage.happenings import served, torn
 
 PAGE = REFERENCE / "report.md"
 GUIDE = DOCS / "how-to" / "read-the-report.md"
@@ -46,6 +51,38 @@ def report(folder: Path, *options: str) -> str:
         [
             *("report", "--from", str(events), "--until", str(LAST_DAY)),
             *("--skills-dir", str(SKILLS_CONTENT), *options),
+        ],
+    )
+    return done.stdout
+
+
+def picked(task: str, skill: str, *others: str, day: int, **more: Any) -> list[object]:
+    pick = {"context": task, "was_ambiguous": True, "was_picked": True}
+    listed = torn(task, skill, *others, day=day, hour=9, **more)
+    return [listed, served(skill, day, hour=9.1, **pick, **more)]
+
+
+def suggest(folder: Path, *options: str) -> str:
+    """Return what is suggested by the picks of the guide."""
+    api = ("api/auth", "api/errors", "api/pagination")
+    pods = ("infra/kubernetes/rollout", "infra/kubernetes/resources")
+    refused, bob = "api call from a handheld is refused", {"person": "dev-bob"}
+    events = [
+        *picked(refused, *api, day=3),
+        *picked(refused, *api, day=4, **bob),
+        *picked("api for the handheld returns no offset", *api, day=5, person="dev-c"),
+        *picked("invalidate the session of a stolen handheld in the api", *api, day=6),
+        *picked("planner does not start on kubernetes", *pods, day=5),
+        *picked("kubernetes probe of the planner fails", *pods, day=9, **bob),
+        served(pods[0], 9, context="when does the canary stop"),
+    ]
+    lines = "".join(f"{json.dumps(each)}\n" for each in events)
+    file = write(folder / "events.jsonl", lines)
+    done = CliRunner(catch_exceptions=False).invoke(
+        program,
+        [
+            *("report", "--suggest", "--from", str(file), "--since", "2026-11-01"),
+            *("--until", "2026-11-30", "--skills-dir", str(SKILLS_CONTENT), *options),
         ],
     )
     return done.stdout
@@ -86,3 +123,39 @@ def test_the_guide_says_when_days_become_weeks() -> None:
     said = f"Up to {most} days are told day by day, up to a year by weeks"
 
     assert said in GUIDE.read_text(encoding="utf-8")
+
+
+def test_the_suggestions_of_the_guide_are_those_of_its_picks(tmp_path: Path) -> None:
+    printed = "\n".join(line.rstrip() for line in suggest(tmp_path).splitlines())
+    shown = [*blocks(GUIDE, "text", "suggest"), *blocks(GUIDE, "diff", "suggest")]
+    top = SKILLS_CONTENT.relative_to(PROJECT).as_posix()
+
+    assert len(shown) == 5
+    printed = printed.replace(f"a/{top}/", "a/").replace(f"b/{top}/", "b/")
+    for each in shown:
+        assert "\n".join(map(str.rstrip, each.text.splitlines())) in f"{printed}\n"
+
+
+def test_suggestions_have_the_documented_fields(tmp_path: Path) -> None:
+    data: dict[str, Any] = json.loads(suggest(tmp_path, "--json"))
+    additions, only_kept, only_left = documented("## Additions"), -3, -2
+
+    assert list(data) == documented("## Suggestions")
+    assert list(data["suggestions"][0]) == additions[: only_kept + 1]
+    assert list(data["left_out"][0]) == [
+        *additions[:only_kept],
+        *additions[only_left:],
+    ]
+    assert list(data["effect"]) == ["library", "picked", "answered"]
+    assert list(data["effect"]["picked"]) == documented("## Tasks")
+    assert list(data["changes"][0]) == documented("## Changes")
+    assert list(data["sources"][0]) == ["source", "mount", "diff"]
+
+
+def test_the_guide_has_the_limits_of_the_program() -> None:
+    said = GUIDE.read_text(encoding="utf-8")
+
+    assert (SESSION_HOURS, LEAST_TASKS, MOST_HELD) == (4, 2, 0.1)
+    assert (MOST_TOGETHER, MOST_EXAMPLES) == (3, 3)
+    assert f"At most {MOST_TRIED} keywords are tried" in said
+    assert f"at most {_MOST_TASKS} recorded tasks" in said

@@ -355,7 +355,12 @@ def report(**given: Any) -> None:
     )
     with readable_errors():
         options, environment = read_options(**given)
-        print_report(options, environment, wanted)
+        if wanted.is_suggesting:
+            from skills_mcp.cli.suggest import print_suggestions
+
+            print_suggestions(options, environment, wanted)
+        else:
+            print_report(options, environment, wanted)
 
 
 @program.command()

@@ -62,6 +62,7 @@ SECTIONS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "report": (
             "skills-mcp report --since 12w",
             "skills-mcp report --html report.html",
+            "skills-mcp report --suggest --skills-dir . > suggestions.patch",
         ),
     },
     "Authoring": {

@@ -675,6 +675,24 @@ _by_option = click.option(
 )
 
 
+_SUGGEST_OPTIONS = (
+    click.option(
+        "--suggest",
+        "is_suggesting",
+        is_flag=True,
+        help="Print keywords and example tasks to add, by what agents picked, as a "
+        "diff for git apply, with its effect on all example tasks.",
+    ),
+    click.option(
+        "--source",
+        metavar="NAME",
+        help="The source whose diff --suggest prints, if several have one: its place "
+        "in the tree, or its address.",
+    ),
+)
+"""Of `report`: what to change in the skills."""
+
+
 def report_options(command: Command) -> Command:
     """Add what only `report` has."""
     options = (
@@ -708,6 +726,7 @@ def report_options(command: Command) -> Command:
             type=click.Path(path_type=Path),
             help="Write a self-contained page with charts.",
         ),
+        *_SUGGEST_OPTIONS,
     )
     for option in reversed(options):
         command = option(command)

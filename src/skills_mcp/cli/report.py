@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 from rich.console import Console
@@ -60,6 +60,9 @@ from skills_mcp.usage.usage_report import (
     Totals,
 )
 
+if TYPE_CHECKING:
+    from skills_mcp.analytics.collector.event_store import EventStore
+
 _MOST_ROWS = 10  # of a table, so that all tables fit a screen
 _MOST_DAYS = 10  # more become weeks
 _MOST_PERIODS = 26  # half a year of weeks
@@ -96,6 +99,8 @@ class ReportOptions:
     by: By | None
     as_json: bool
     html: Path | None
+    is_suggesting: bool
+    source: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,9 @@ def print_report(
     options: Options, environment: Mapping[str, str], wanted: ReportOptions
 ) -> None:
     """Add the events up, and print or write the report."""
-    span = _parse_span(wanted)
+    if wanted.source is not None:
+        raise click.UsageError("--source needs --suggest: it chooses a diff.")
+    span = parse_span(wanted)
     if wanted.by and (wanted.as_json or wanted.html):
         raise click.UsageError(
             "--by is for the tables: --json and --html have groups and sources anyway."
@@ -121,7 +128,7 @@ def print_report(
     report = _load(environment, wanted, span, content.current)
     notes = derive_notes(report, without_skills=content.reason)
     if not report.counts.events:
-        counting = _find_counting(options, environment)
+        counting = find_counting(options, environment)
         is_collected = bool(wanted.collected or wanted.database)
         said = describe_emptiness(report, counting, is_collected=is_collected)
         notes = said, *notes
@@ -142,7 +149,7 @@ def _load(
         )
     aggregation = Aggregation(span)
     try:
-        for event in _read(environment, wanted):
+        for event in read_events(environment, wanted):
             aggregation.add(event)
     except EventFilesError as error:
         raise click.UsageError(str(error)) from error
@@ -152,17 +159,9 @@ def _load(
 def _load_database(
     wanted: ReportOptions, span: Span, current: CurrentSkills | None
 ) -> UsageReport:
-    if wanted.collected:
-        raise click.UsageError("--database and --from exclude each other: name one.")
-    if missing := [name for name in _DATABASE_NEEDS if find_spec(name) is None]:
-        raise ConfigError(
-            f"--database needs {' and '.join(missing)}, which is not installed: "
-            f"pip install '{DISTRIBUTION}[http]'"
-        )
-    from skills_mcp.analytics.collector.event_store import find_event_store
+    store = open_database(wanted)
     from skills_mcp.usage.database_report import UnknownCommitError, load_report
 
-    store = find_event_store(wanted.database or "")
     try:
         return load_report(store, span, current, wanted.around or "")
     except UnknownCommitError as error:
@@ -171,7 +170,32 @@ def _load_database(
         store.close()
 
 
-def _parse_span(wanted: ReportOptions) -> Span:
+def open_database(wanted: ReportOptions) -> "EventStore":
+    """Open the database of events.
+
+    Raises:
+        click.UsageError: Files are named, too.
+        ConfigError: A package is missing.
+        EventStoreError: There is no such database.
+    """
+    if wanted.collected:
+        raise click.UsageError("--database and --from exclude each other: name one.")
+    if missing := [name for name in _DATABASE_NEEDS if find_spec(name) is None]:
+        raise ConfigError(
+            f"--database needs {' and '.join(missing)}, which is not installed: "
+            f"pip install '{DISTRIBUTION}[http]'"
+        )
+    from skills_mcp.analytics.collector.event_store import find_event_store
+
+    return find_event_store(wanted.database or "")
+
+
+def parse_span(wanted: ReportOptions) -> Span:
+    """Return the days of a report.
+
+    Raises:
+        click.UsageError: They are none.
+    """
     last = wanted.until.date() if wanted.until else datetime.now(UTC).date()
     try:
         span = Span(parse_since(wanted.since, last), last)
@@ -182,8 +206,14 @@ def _parse_span(wanted: ReportOptions) -> Span:
     return span
 
 
-def _read(environment: Mapping[str, str], wanted: ReportOptions) -> Iterator[object]:
-    """Iterate over the events of the named files, or of this machine."""
+def read_events(
+    environment: Mapping[str, str], wanted: ReportOptions
+) -> Iterator[object]:
+    """Iterate over the events of the named files, or of this machine.
+
+    Raises:
+        EventFilesError: A file cannot be read.
+    """
     if wanted.collected:
         yield from load_event_files(wanted.collected)
         return
@@ -202,7 +232,7 @@ def _look_at_skills(options: Options, environment: Mapping[str, str]) -> _Conten
         return _Content(None, str(error))
 
 
-def _find_counting(options: Options, environment: Mapping[str, str]) -> Counting:
+def find_counting(options: Options, environment: Mapping[str, str]) -> Counting:
     """Return whether events are recorded here, or why not."""
     if refuses_tracking(environment):
         return "refused"

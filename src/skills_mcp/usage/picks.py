@@ -2,6 +2,7 @@
 
 A list of candidates and the near misses of a task leave the choice to the agent. What
 it picks is right for that task, unless it says afterwards that the skill did not help.
+A skill that it names beside the list is right only if it says that the skill helped.
 """
 
 from bisect import bisect_right

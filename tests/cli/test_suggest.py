@@ -1,0 +1,395 @@
+"""`report --suggest`, as a platform team runs it before a review."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skills_mcp.analytics.collector.event_store import open_event_store
+from skills_mcp.analytics.received_event import parse_received
+from tests.cli.conftest import Run
+from tests.packages import write_package
+from tests.support import git, skill_text, write, write_skill
+from tests.usage.happenings import judged, served, torn
+
+NOVEMBER = ("--since", "2026-11-01", "--until", "2026-11-30")
+TASKS = ("auth at the kiosk", "auth of a kiosk in Bern")
+TOKEN = "ghp_" + "1aB2cD3eF4gH5iJ6kL7mN8oP9qR0sT1uV2wX"
+
+
+def picks(
+    tasks: Iterable[str] = TASKS, skill: str = "web", *others: str, **more: Any
+) -> list[dict[str, Any]]:
+    """Return events of a skill that was picked from a list, a task a day."""
+    made = []
+    for day, task in enumerate(tasks, 3):
+        made.append(torn(task, skill, *(others or ("api",)), day=day, hour=9))
+        pick = {"context": task, "was_ambiguous": True, "was_picked": True, **more}
+        made.append(served(skill, day, hour=9.1, **pick))
+    return made
+
+
+def collect(folder: Path, events: Iterable[object]) -> tuple[str, ...]:
+    lines = "".join(f"{json.dumps(each)}\n" for each in events)
+    return "--from", str(write(folder / "events.jsonl", lines)), *NOVEMBER
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A clone with two skills that share the one word of most tasks."""
+    folder = tmp_path / "clone"
+    write_skill(folder, "docs/skills/api.md", keywords=["auth", "api", "jwt"])
+    write_skill(folder, "docs/skills/web.md", keywords=["auth", "login", "page"])
+    git("init", "-q", cwd=folder)
+    git("add", ".", cwd=folder)
+    git("commit", "-q", "-m", "Skills", cwd=folder)
+    return folder
+
+
+def suggest(run: Run, clone: Path, *arguments: str) -> str:
+    skills = clone / "docs/skills"
+    done = run("report", "--suggest", "--skills-dir", str(skills), *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def command(clone: Path, tmp_path: Path) -> list[str]:
+    """Return the command line of a process of its own."""
+    skills = ("--skills-dir", str(clone / "docs/skills"))
+    words = ("-m", "skills_mcp", "report", "--suggest", *skills)
+    return [sys.executable, *words, *collect(tmp_path, picks())]
+
+
+def apply(folder: Path, printed: str) -> str:
+    """Apply all that was printed, and return what changed."""
+    patch = write(folder.parent / "suggestions.patch", printed)
+    git("apply", str(patch), cwd=folder)
+    return git("diff", "-U0", cwd=folder)
+
+
+def test_what_is_printed_is_applied_by_git_and_passes_the_test(
+    run: Run, clone: Path, tmp_path: Path
+) -> None:
+    printed = suggest(run, clone, *collect(tmp_path, picks()))
+    before = git("status", "--porcelain", cwd=clone)
+
+    changed = apply(clone, printed)
+
+    assert before == ""
+    added = [line for line in changed.splitlines() if line.startswith(("+", "-"))]
+    assert added == [
+        "--- a/docs/skills/web.md",
+        "+++ b/docs/skills/web.md",
+        "+- kiosk",
+        "+examples:",
+        "+  - auth at the kiosk",
+        "+  - auth of a kiosk in Bern",
+    ]
+    tested = run("test", "--strict", "--skills-dir", str(clone / "docs/skills"))
+    assert tested.returncode == 0
+    assert "2 prompts: 2 right" in tested.stdout
+
+
+def test_each_suggestion_comes_with_its_evidence_and_its_effect(
+    invoke: Run, clone: Path, tmp_path: Path
+) -> None:
+    printed = suggest(invoke, clone, *collect(tmp_path, picks()))
+
+    for said in (
+        "2 tasks with a known answer, by 2 picks of 1 person",
+        "  1. web: add the keyword kiosk\n",
+        "     2 tasks, picked twice on 2 days by 1 person; better answers: 2\n",
+        "     - auth at the kiosk\n",
+        "  2. web: add the example task 'auth at the kiosk'\n",
+        "No skill has an example task",
+        "git apply suggestions.patch",
+    ):
+        assert said in printed
+    assert (
+        "│ Recorded tasks with a known answer     │     2 │            0 │     2"
+        in printed
+    )
+
+
+def test_programs_get_one_object(invoke: Run, clone: Path, tmp_path: Path) -> None:
+    printed = suggest(invoke, clone, "--json", *collect(tmp_path, picks()))
+
+    data = json.loads(printed)
+    assert data["suggestions"][0] == {
+        "skill": "web",
+        "kind": "keywords",
+        "keywords": ["kiosk"],
+        "tasks": [*TASKS],
+        "picks": 2,
+        "people": 1,
+        "days": 2,
+        "better": [*TASKS],
+    }
+    assert data["effect"]["picked"] == {
+        "tasks": 2,
+        "right_before": 0,
+        "right_after": 2,
+        "listed_before": 2,
+        "listed_after": 0,
+    }
+    assert data["changes"][0] == {
+        "task": TASKS[0],
+        "expect": ["web"],
+        "avoid": [],
+        "before": ["api", "web"],
+        "after": ["web"],
+        "origin": "picked",
+    }
+    [source] = data["sources"]
+    assert "+- kiosk\n" in apply(clone, source["diff"])
+
+
+def test_a_task_that_looks_like_a_diff_is_none(
+    run: Run, clone: Path, tmp_path: Path
+) -> None:
+    tasks = [
+        "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-auth kiosk",
+        "diff --git a/x b/x\nauth: {kiosk} # '\"",
+        "@@ -1 +1 @@ auth kiosk \x1b[31m",
+    ]
+
+    printed = suggest(run, clone, *collect(tmp_path, picks(tasks)))
+
+    apply(clone, printed)
+    assert "\x1b" not in printed
+    assert git("diff", "--name-only", cwd=clone) == "docs/skills/web.md"
+    shown = run("test", "--json", "--skills-dir", str(clone / "docs/skills"))
+    assert json.loads(shown.stdout)["queries"] == 3
+
+
+def test_a_suggestion_that_would_harm_an_example_is_left_out(
+    invoke: Run, clone: Path, tmp_path: Path
+) -> None:
+    text = skill_text(keywords=["auth", "api", "jwt"], examples=["api for the kiosk"])
+    write(clone / "docs/skills/api.md", text)
+
+    printed = suggest(invoke, clone, *collect(tmp_path, picks()))
+
+    assert "Nothing to change is suggested." in printed
+    assert "because another task would get a worse answer" in printed
+    assert "web: add the keyword kiosk (api for the kiosk)" in printed
+    assert "diff --git" not in printed
+
+
+def test_a_suggestion_may_not_take_the_skill_from_a_task_that_nobody_complained_of(
+    invoke: Run, clone: Path, tmp_path: Path
+) -> None:
+    answered = served("api", 5, context="api for the kiosk")
+
+    printed = suggest(invoke, clone, *collect(tmp_path, [*picks(), answered]))
+
+    assert "web: add the keyword kiosk (api for the kiosk)" in printed
+
+
+def test_bad_feedback_makes_a_pick_no_evidence(
+    invoke: Run, clone: Path, tmp_path: Path
+) -> None:
+    bad = judged("web", useful=False, day=3, hour=9.5)
+
+    printed = suggest(invoke, clone, *collect(tmp_path, [*picks(), bad]))
+
+    assert "Nothing to change is suggested." in printed
+
+
+def test_a_task_that_a_skill_did_not_help_with_may_not_find_it(
+    invoke: Run, clone: Path, tmp_path: Path
+) -> None:
+    useless = [
+        served("web", 6, context="api of the kiosk", was_picked=True, hour=9),
+        judged("web", useful=False, day=6, hour=9.5),
+    ]
+
+    printed = suggest(invoke, clone, *collect(tmp_path, [*picks(), *useless]))
+
+    assert "web: add the keyword kiosk (api of the kiosk)" in printed
+
+
+def test_where_agents_pick_both_skills_the_list_is_right(
+    invoke: Run, clone: Path, tmp_path: Path
+) -> None:
+    events = [*picks(), *picks(TASKS, "api", "web", person="dev-bob")]
+
+    printed = suggest(invoke, clone, *collect(tmp_path, events))
+
+    assert "Every recorded task with a known answer gets that answer." in printed
+
+
+@pytest.mark.parametrize("context", ["hmac-sha256:00", ""])
+def test_tasks_that_cannot_be_read_are_said_with_what_to_set(
+    invoke: Run, clone: Path, tmp_path: Path, context: str
+) -> None:
+    events = collect(tmp_path, picks([context, context]))
+
+    printed = suggest(invoke, clone, *events)
+
+    assert "2 of 2 picks cannot be read" in printed
+    assert "Set analytics.context to redacted" in printed
+    assert "- api and web: twice" in printed
+    assert "diff --git" not in printed
+
+
+def test_a_record_without_picks_says_so(
+    invoke: Run, clone: Path, tmp_path: Path
+) -> None:
+    settings = write(tmp_path / "mine.yaml", "analytics: {enabled: false}")
+
+    printed = suggest(invoke, clone, "--config", str(settings))
+
+    assert "No agent has picked a skill from a list" in printed
+    assert "set analytics.enabled to true" in printed
+
+
+def test_secrets_and_addresses_of_a_full_record_are_never_printed(
+    invoke: Run, clone: Path, tmp_path: Path
+) -> None:
+    tasks = [
+        f"auth at the kiosk with {TOKEN}",
+        "auth of a slow kiosk for ada@example.com",
+    ]
+
+    printed = suggest(invoke, clone, *collect(tmp_path, picks(tasks)))
+
+    assert "web: add the keyword kiosk" in printed
+    assert TOKEN not in printed
+    assert "ada@example.com" not in printed
+    assert "add the example task" not in printed
+
+
+def test_each_of_several_repositories_has_a_diff_of_its_own(
+    invoke: Run, clone: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    write_skill(other, "car.md", keywords=["gate", "car"])
+    write_skill(other, "bus.md", keywords=["gate", "bus"])
+    git("init", "-q", cwd=other)
+    settings = write(
+        tmp_path / "mine.yaml",
+        f"sources: [{{folder: {clone / 'docs/skills'}}}, "
+        f"{{folder: {other}, mount: team}}]",
+    )
+    tasks = "barrier at the gate", "gate with a stuck barrier"
+    events = [*picks(), *picks(tasks, "team/car", "team/bus")]
+    events_read = collect(tmp_path, events)
+    options = ("report", "--suggest", "--config", str(settings), *events_read)
+
+    both = invoke(*options).stdout
+    one = invoke(*options, "--source", "team").stdout
+    none = invoke(*options, "--source", "elsewhere")
+
+    assert "The changes are of several repositories. Print the diff of one" in both
+    assert "--source team" in both
+    assert "diff --git" not in both
+    assert "team/car: add the keyword barrier" in one
+    patch = write(tmp_path / "suggestions.patch", one)
+    git("apply", str(patch), cwd=other)
+    assert "- barrier\n" in (other / "car.md").read_text()
+    assert none.returncode == 2
+    assert "Those with a diff" in none.stderr
+
+
+def test_the_events_of_all_machines_are_read_from_their_database(
+    invoke: Run, clone: Path, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'events.db'}"
+    store = open_event_store(url, tmp_path)
+    store.store([parse_received(each) for each in picks()])
+    store.close()
+
+    printed = suggest(invoke, clone, "--database", url, *NOVEMBER)
+
+    assert "web: add the keyword kiosk" in printed
+
+
+def test_a_package_gets_keywords_where_the_standard_allows_them(
+    run: Run, tmp_path: Path
+) -> None:
+    clone = tmp_path / "clone"
+    for name in ("customs-forms", "tax-forms"):
+        write_package(clone / "docs/skills", name, description="Fill in forms.")
+    git("init", "-q", cwd=clone)
+    tasks = "stamp the forms", "a wet stamp on forms"
+    events = collect(tmp_path, picks(tasks, "tax-forms", "customs-forms"))
+
+    printed = suggest(run, clone, *events)
+
+    apply(clone, printed)
+    text = (clone / "docs/skills/tax-forms/SKILL.md").read_text()
+    assert (
+        "metadata:\n  keywords: stamp\n  examples: |\n    a wet stamp on forms\n"
+        in text
+    )
+    checked = run("validate", str(clone / "docs/skills/tax-forms"), "--json")
+    errors = [each for each in json.loads(checked.stdout)["problems"]
+              if each["rule"].startswith(("metadata", "unknown"))]  # fmt: skip
+    assert errors == []
+
+
+def test_line_ends_of_an_author_stay(clone: Path, tmp_path: Path) -> None:
+    file = clone / "docs/skills/web.md"
+    file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
+
+    done = subprocess.run(
+        command(clone, tmp_path), check=True, capture_output=True, env=os.environ
+    )
+
+    subprocess.run(["git", "apply", "-"], input=done.stdout, cwd=clone, check=True)
+    assert b"- kiosk\r\n" in file.read_bytes()
+    assert file.read_bytes().count(b"\n") == file.read_bytes().count(b"\r\n")
+
+
+def test_what_a_skill_holds_gives_no_orders_to_a_terminal(
+    clone: Path, tmp_path: Path
+) -> None:
+    file = clone / "docs/skills/web.md"
+    head, _, body = file.read_text().partition("\n---\n")
+    file.write_text(f"{head}\n---\n\x1b[31mRed\tink\n{body}")
+    ours, theirs = pytest.importorskip("pty").openpty()
+
+    subprocess.run(
+        command(clone, tmp_path),
+        check=True,
+        stdout=theirs,
+        env=os.environ | {"NO_COLOR": "1", "TERM": "dumb"},
+    )
+    os.close(theirs)
+
+    shown = b""
+    while b"\\x1b[31mRed\tink" not in shown:
+        shown += os.read(ours, 65536)
+    os.close(ours)
+    assert b"\x1b[31m" not in shown
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (("--suggest", "--html", "page.html"), "--suggest and --html exclude"),
+        (("--suggest", "--by", "group"), "--suggest and --by exclude"),
+        (("--suggest", "--around", "c0ffee"), "--suggest and --around exclude"),
+        (("--source", "team"), "--source needs --suggest"),
+    ],
+)
+def test_options_of_the_tables_are_refused(
+    invoke: Run, clone: Path, options: tuple[str, ...], said: str
+) -> None:
+    done = invoke("report", "--skills-dir", str(clone / "docs/skills"), *options)
+
+    assert done.returncode == 2
+    assert said in " ".join(done.stderr.split())
+
+
+def test_without_skills_nothing_can_be_suggested(invoke: Run, tmp_path: Path) -> None:
+    done = invoke("report", "--suggest", *collect(tmp_path, picks()))
+
+    assert done.returncode == 3
+    assert "SKILLS_REPO" in done.stderr

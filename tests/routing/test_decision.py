@@ -1,6 +1,7 @@
 """How scores become an answer; thresholds to the last digit."""
 
 import random
+import string
 from fractions import Fraction
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from skills_mcp.config import Matching
 from skills_mcp.routing.decision import (
+    COMPARED,
     Ambiguous,
     NoMatch,
     choose,
@@ -314,7 +316,7 @@ def test_an_answer_comes_from_the_part_that_may_be_found() -> None:
 
 def ranked(scores: str, **settings: float) -> list[str]:
     """Decide between skills a, b, c … with these scores."""
-    given = dict(zip("abcdefghijkl", scores.split(), strict=False))
+    given = dict(zip(string.ascii_letters, scores.split(), strict=False))
     matching = Matching.model_validate(settings)
     return names(decide(candidates(**given), matching, "ranked"))
 
@@ -343,7 +345,7 @@ def test_the_settings_of_a_ranked_answer() -> None:
     assert ranked("0.9 0.2", ambiguity_threshold=0) == ["ambiguous", "a", "b"]
     assert ranked("0.3 0.2", ambiguity_threshold=1) == ["match", "a"]
     assert ranked("0.5 " * 9, max_candidates=7)[1:] == [*"abcdefg"]
-    assert len(ranked("0.5 " * 12, max_candidates=100)[1:]) == 12
+    assert len(ranked("0.5 " * 40, max_candidates=30)[1:]) == 30  # all alike
     assert ranked("0.6 0.5 0.3", ambiguity_threshold=0.1)[1:] == ["a", "b", "c"]
     assert ranked("0.6 0.5 0.3", ambiguity_threshold=0.3)[1:] == ["a", "b"]
     assert ranked("0.5 0.5", max_candidates=1) == ["match", "a"]
@@ -359,7 +361,7 @@ def test_chances_follow_the_scores_and_leave_room_for_no_skill(
     chances = derive_chances(scores)
 
     assert chances == sorted(chances, reverse=True)
-    assert 0 <= sum(chances) < 1
+    assert 0 <= sum(chances[:COMPARED]) < 1
     assert len(chances) == len(scores)
 
 

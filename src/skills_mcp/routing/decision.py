@@ -154,9 +154,10 @@ def count_compared(matching: Matching) -> int:
 def derive_chances(scores: Sequence[Fraction]) -> list[float]:
     """Return the chance that each of some ranked skills is the one that is meant.
 
-    The chances follow the odds of the scores, to a power. They add up to less than 1:
-    the rest is the chance that no skill serves the task. How they were fitted, and how
-    far they hold, is in docs/explanation/routing.md.
+    The chances follow the odds of the scores, to a power. Those of the first `COMPARED`
+    add up to less than 1: the rest is the chance that no skill serves the task. A skill
+    behind them is compared with these. How they were fitted, and how far they hold, is
+    in docs/explanation/routing.md.
 
     Args:
         scores: The best first, each from 0 to 1.
@@ -165,7 +166,7 @@ def derive_chances(scores: Sequence[Fraction]) -> list[float]:
     [0.81, 0.17]
     """
     odds = [_find_odds(score) ** STEEPNESS for score in scores]
-    whole = sum(odds) + NO_SKILL
+    whole = sum(odds[:COMPARED]) + NO_SKILL
     return [each / whole for each in odds]
 
 

@@ -24,7 +24,6 @@ from skills_mcp.routing.matcher import (
 from skills_mcp.routing.names import Names, clean
 from skills_mcp.routing.seen_skills import SeenSkills
 from skills_mcp.routing.task import (
-    UNKNOWN,
     Holders,
     Shares,
     Task,
@@ -37,6 +36,7 @@ from skills_mcp.routing.text_index.inverted_index import (
     IndexedDocument,
     TextIndex,
 )
+from skills_mcp.routing.text_index.vocabulary import UNKNOWN
 from skills_mcp.skills.index import INDEX, ROOT
 from skills_mcp.skills.model import Skill, SkillPath
 

@@ -43,8 +43,6 @@ _MISSING = 6
 
 _REACH = 6  # words of a skill that are further apart have little to do with each other
 
-_DISTANCES = np.arange(1, _REACH + 1)[:, np.newaxis]
-
 _NAME = FIELDS.index("name")
 # A heading is a part of the body.
 _READ_FIELDS = [n for n, field in enumerate(FIELDS) if field != "headings"]
@@ -161,23 +159,25 @@ def cover_names(index: TextIndex, task: Task, documents: Numbers) -> Features:
 
 def compare_pairs(index: TextIndex, task: Task, documents: Numbers) -> Nearness:
     """Return how near to each other the task's neighbours are in each skill."""
+    count = len(task.pairs)
     weights = task.information[task.pairs].sum(axis=1) * task.nearness
-    found = np.zeros((len(documents), len(task.pairs)))
+    found = np.zeros((len(documents), count))
     if not len(weights):
         return Nearness(found, weights)
     places, terms, nearness, owners = _find_terms(index, task, documents)
-    by_terms = np.full((len(task.words),) * 2, _NOWHERE)
+    size = len(task.words)
+    by_terms = np.full(size * size, _NOWHERE, np.int16)  # of 512 terms at most
     one, other = task.pairs.T
-    by_terms[one, other] = by_terms[other, one] = np.arange(len(weights))
-    at = np.full(int(places[-1]) + _REACH + 1 if len(places) else 0, _NOWHERE)
-    at[places] = np.arange(len(places))
-    # Every word of the task with each word up to _REACH places behind it.
-    behind = at[places + _DISTANCES]
-    pairs = np.where(behind < 0, _NOWHERE, by_terms[terms, terms[behind]])
-    distance, here = np.nonzero(pairs >= 0)
-    there = behind[distance, here]
-    worth = nearness[here] * nearness[there] / (distance + 1)
-    np.maximum.at(found, (owners[here], pairs[distance, here]), worth)
+    by_terms[one * size + other] = by_terms[other * size + one] = np.arange(count)
+    # Every word of the task with those that follow it, if they are within reach.
+    for step in range(1, _REACH + 1):
+        distance = places[step:] - places[:-step]
+        here = np.flatnonzero(distance <= _REACH)
+        pairs = by_terms[terms[here] * size + terms[here + step]]
+        is_pair = np.flatnonzero(pairs >= 0)
+        here, pairs = here[is_pair], pairs[is_pair]
+        worth = nearness[here] * nearness[here + step] / distance[here]
+        np.maximum.at(found.reshape(-1), owners[here] * count + pairs, worth)
     return Nearness(found, weights / weights.sum())
 
 
@@ -194,12 +194,21 @@ def _find_terms(
     rows = (documents[:, np.newaxis] * len(FIELDS) + _READ_FIELDS).ravel()
     sizes = np.minimum(ends[rows + 1] - ends[rows], _LONGEST_FIELD)
     known = task.nearest
-    slots = np.full(len(index.vocabulary), _NOWHERE, np.int32)
+    # The smaller its numbers are, the more of the table is where the processor is.
+    slots = np.full(
+        len(index.vocabulary), _NOWHERE, np.min_scalar_type(-len(known) - 1)
+    )
     slots[list(known)] = np.arange(len(known))
-    found = slots[index.sequences.values[expand(ends[rows], sizes)]]
+    starts = ends[rows].tolist()
+    texts = [
+        index.sequences.values[start : start + size]
+        for start, size in zip(starts, sizes.tolist(), strict=True)
+    ]
+    found = slots[np.concatenate(texts)] if texts else slots[:0]
     places = np.flatnonzero(found >= 0)
-    fields = np.searchsorted(np.cumsum(sizes), places, "right")
-    terms, nearness = np.array([*known.values()], np.float64).reshape(-1, 2).T
-    slot = found[places]
-    terms, nearness = terms[slot].astype(np.int64), nearness[slot]
-    return places + fields * _REACH, terms, nearness, fields // len(_READ_FIELDS)
+    counts = np.diff(places.searchsorted(np.cumsum(sizes)), prepend=0)
+    fields = np.repeat(np.arange(len(sizes)), counts)
+    terms = np.array([term for term, _ in known.values()], np.int64)
+    nearness = np.array([near for _, near in known.values()], np.float64)
+    slot, owners = found[places], fields // len(_READ_FIELDS)
+    return places + fields * _REACH, terms[slot], nearness[slot], owners

@@ -10,12 +10,9 @@ with fixed ones, not with averages. So a task only adds up what is stored.
 """
 
 from array import array
-from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +25,7 @@ from skills_mcp.routing.text_index.ragged import (
     expand,
     translate,
 )
+from skills_mcp.routing.text_index.vocabulary import Vocabulary
 from skills_mcp.routing.words import derive_parts, split_text, stem
 
 
@@ -349,6 +347,8 @@ Numbers = NDArray[np.integer]
 _TYPES = {
     "terms": np.uint8,
     "term_ends": np.int64,
+    "term_hashes": np.uint32,
+    "term_order": np.uint32,
     "sequences": np.uint32,
     "sequence_ends": np.int64,
     "holders": np.uint32,
@@ -357,69 +357,6 @@ _TYPES = {
     "fields": np.uint8,
     "priorities": np.int32,
 }
-
-
-@dataclass(frozen=True, eq=False)
-class Vocabulary:
-    """Terms by number; the smaller the number, the smaller the term."""
-
-    terms: Ragged
-    """Each in UTF-8."""
-
-    @classmethod
-    def join(cls, terms: Sequence[str]) -> "Vocabulary":
-        """Return the vocabulary of terms that are sorted already."""
-        return cls(_encode(terms))
-
-    def __len__(self) -> int:
-        return len(self.terms)
-
-    def term(self, number: int) -> str:
-        """Return the term with this number."""
-        return self._encoded(number).decode()
-
-    def find(self, term: str) -> int | None:
-        """Return the number of a term, or None if there is no such term."""
-        return self._find(term)
-
-    def find_beginning(self, beginning: str, sizes: range) -> Iterator[str]:
-        """Iterate over the terms that begin so and have so many bytes, in order."""
-        wanted, every = beginning.encode(), range(len(self))
-        first = bisect_left(every, wanted, key=self._encoded)
-        end = bisect_left(every, wanted + b"\xff", key=self._encoded)
-        lengths = np.diff(self.terms.ends[first : end + 1])
-        fitting = (lengths >= sizes.start) & (lengths < sizes.stop)
-        for place in fitting.nonzero()[0].tolist():
-            yield self._encoded(first + place).decode()
-
-    def _look_up(self, term: str) -> int | None:
-        place = bisect_left(range(len(self)), term.encode(), key=self._encoded)
-        is_there = place < len(self) and self._encoded(place) == term.encode()
-        return place if is_there else None
-
-    def numbers(self) -> dict[str, int]:
-        """Return the number of each term."""
-        text, ends = bytes(self.terms.values), self.terms.ends.tolist()
-        return {
-            text[start:end].decode(): number
-            for number, (start, end) in enumerate(pairwise(ends))
-        }
-
-    def _encoded(self, number: int) -> bytes:
-        return bytes(self._text[self._ends[number] : self._ends[number + 1]])
-
-    @cached_property
-    def _find(self) -> Callable[[str], int | None]:
-        return lru_cache(maxsize=4096)(self._look_up)  # tasks repeat their words
-
-    # A view answers for one item several times as fast as an array.
-    @cached_property
-    def _text(self) -> memoryview:
-        return self.terms.values.data
-
-    @cached_property
-    def _ends(self) -> memoryview:
-        return self.terms.ends.data
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -458,6 +395,10 @@ class TextIndex:
     def find(self, term: str) -> int | None:
         """Return the number of a term, or None if no document has it."""
         return self.vocabulary.find(term)
+
+    def find_known(self, terms: Sequence[str]) -> Iterator[int]:
+        """Iterate over the places of those of many terms that a document has."""
+        return self.vocabulary.find_known(terms)
 
     def take_first(self, documents: Numbers, most: int) -> Numbers:
         """Return the first few of documents, which are ordered by number."""
@@ -527,7 +468,11 @@ class TextIndex:
             is_right = arrays[name].dtype == kind and arrays[name].ndim == 1
             check(is_right, f"{name} is of another type")
         return cls(
-            Vocabulary(Ragged(arrays["terms"], arrays["term_ends"])),
+            Vocabulary(
+                Ragged(arrays["terms"], arrays["term_ends"]),
+                arrays["term_hashes"],
+                arrays["term_order"],
+            ),
             Ragged(arrays["sequences"], arrays["sequence_ends"]),
             Postings(
                 Ragged(arrays["holders"], arrays["holder_ends"]),
@@ -543,6 +488,8 @@ class TextIndex:
         return {
             "terms": self.vocabulary.terms.values,
             "term_ends": self.vocabulary.terms.ends,
+            "term_hashes": self.vocabulary.hashes,
+            "term_order": self.vocabulary.order,
             "sequences": self.sequences.values,
             "sequence_ends": self.sequences.ends,
             "holders": self.postings.documents.values,
@@ -578,6 +525,11 @@ class SeenTexts(TextIndex):
         """Return the number of a term, or None if none of the documents has it."""
         number = self.vocabulary.find(term)
         return None if number is None or not self.postings.count(number) else number
+
+    def find_known(self, terms: Sequence[str]) -> Iterator[int]:
+        """Iterate over the places of those of many terms that one of these has."""
+        known = self.vocabulary.find_known(terms)
+        return (place for place in known if self.find(terms[place]) is not None)
 
     def take_first(self, documents: Numbers, most: int) -> Numbers:
         """Return the first few of documents, in the order in which they are seen."""
@@ -627,9 +579,3 @@ def _sort_terms(terms: Iterable[str]) -> Iterator[str]:
         alike[term[:2]].append(term)
     for beginning in sorted(alike):
         yield from sorted(alike.pop(beginning))
-
-
-def _encode(terms: Iterable[str]) -> Ragged:
-    encoded = [term.encode() for term in terms]
-    lengths = np.fromiter(map(len, encoded), np.int64)
-    return Ragged(np.frombuffer(b"".join(encoded), np.uint8), ends_of(lengths))

@@ -83,7 +83,10 @@ class Thesaurus:
         """
         found: dict[str, tuple[Related, ...]] = {}
         for begin, first in enumerate(terms):
-            for length in range(1, self._longest.get(first, 0) + 1):
+            longest = self._longest.get(first, 0)
+            if longest == 1 and wanted is not None and first not in wanted:
+                continue
+            for length in range(1, longest + 1):
                 phrase = tuple(terms[begin : begin + length])
                 for term in phrase if phrase in self._groups else ():
                     if wanted is None or term in wanted:

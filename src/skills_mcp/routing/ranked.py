@@ -320,6 +320,8 @@ def _match(
             is_held |= contain(holders.documents, wanted)
         for place in is_held.nonzero()[0].tolist():
             matched[place].append(task.words[term].typed)
+        if all(len(words) >= _MOST_WORDS for words in matched):
+            break
     return [tuple(words[:_MOST_WORDS]) for words in matched]
 
 
@@ -426,7 +428,7 @@ def _find_name(
 ) -> Iterator[Evidence]:
     [covered] = rerank.cover_names(index, task, np.array([number])).tolist()
     if covered:
-        row = index.sequences.row(number * len(FIELDS))
+        row = index.sequences.read(number).field(FIELDS.index("name"))
         name = dict.fromkeys(map(index.vocabulary.term, row.tolist()))
         typed = [word.typed for word in task.words if word.term in name]
         yield Evidence(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from skills_mcp.routing import lexicon
 from skills_mcp.routing.task import Task, inform
 from skills_mcp.routing.text_index.inverted_index import FIELDS, TextIndex
-from skills_mcp.routing.text_index.ragged import drop_repeated, expand
+from skills_mcp.routing.text_index.ragged import drop_repeated
 
 Numbers = NDArray[np.int64]
 Features = NDArray[np.float64]
@@ -46,7 +46,6 @@ _REACH = 6  # words of a skill that are further apart have little to do with eac
 _NAME = FIELDS.index("name")
 # A heading is a part of the body.
 _READ_FIELDS = [n for n, field in enumerate(FIELDS) if field != "headings"]
-_LONGEST_FIELD = 4096  # terms; a text without an end may not hold up an answer
 
 _NOWHERE = -1
 
@@ -141,11 +140,11 @@ def publish(combined: Features, weight: float) -> Features:
 
 def cover_names(index: TextIndex, task: Task, documents: Numbers) -> Features:
     """Return how much of each name the task has, by information."""
-    ends = index.sequences.ends
-    rows = documents * len(FIELDS) + _NAME
-    sizes = ends[rows + 1] - ends[rows]
-    terms = index.sequences.values[expand(ends[rows], sizes)].astype(np.int64)
-    owners = np.repeat(np.arange(len(documents)), sizes)
+    if not len(documents):
+        return np.zeros(0)
+    names = [index.sequences.read(each).field(_NAME) for each in documents.tolist()]
+    owners = np.repeat(np.arange(len(names)), [*map(len, names)])
+    terms = np.concatenate(names).astype(np.int64)
     # Each term of a name counts once.
     keys = drop_repeated(owners * len(index.vocabulary) + terms)
     owners, terms = np.divmod(keys, len(index.vocabulary) or 1)
@@ -190,20 +189,18 @@ def _find_terms(
         The places, counted through all fields of all documents, with a gap between
         them; which term stands there; how near it comes to it; and in which document.
     """
-    ends = index.sequences.ends
-    rows = (documents[:, np.newaxis] * len(FIELDS) + _READ_FIELDS).ravel()
-    sizes = np.minimum(ends[rows + 1] - ends[rows], _LONGEST_FIELD)
+    texts = [
+        text.field(number)
+        for text in map(index.sequences.read, documents.tolist())
+        for number in _READ_FIELDS
+    ]
+    sizes = [*map(len, texts)]
     known = task.nearest
     # The smaller its numbers are, the more of the table is where the processor is.
     slots = np.full(
         len(index.vocabulary), _NOWHERE, np.min_scalar_type(-len(known) - 1)
     )
     slots[list(known)] = np.arange(len(known))
-    starts = ends[rows].tolist()
-    texts = [
-        index.sequences.values[start : start + size]
-        for start, size in zip(starts, sizes.tolist(), strict=True)
-    ]
     found = slots[np.concatenate(texts)] if texts else slots[:0]
     places = np.flatnonzero(found >= 0)
     counts = np.diff(places.searchsorted(np.cumsum(sizes)), prepend=0)

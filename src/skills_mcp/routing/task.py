@@ -16,12 +16,10 @@ from numpy.typing import NDArray
 
 from skills_mcp.routing import lexicon
 from skills_mcp.routing.text_index.inverted_index import (
-    FIELDS,
     SHARE_UNIT,
     Postings,
     TextIndex,
 )
-from skills_mcp.routing.text_index.ragged import expand
 from skills_mcp.routing.text_index.vocabulary import UNKNOWN
 from skills_mcp.routing.words import (
     Word,
@@ -176,7 +174,11 @@ class TaskReader:
     ) -> dict[str, list[lexicon.Related]]:
         """Return for terms how else the same is written, if a skill writes it so."""
         found: dict[str, list[lexicon.Related]] = {}
-        pairs = (p for p in pairwise(sequence) if any(w.term in told for w in p))
+        pairs = (
+            (one, other)
+            for one, other in pairwise(sequence)
+            if one.term in told or other.term in told
+        )
         for one, other, related in _join(self._index, pairs):
             found.setdefault(one.term, []).append(related)
             found.setdefault(other.term, []).append(related)
@@ -288,12 +290,13 @@ def _is_one_error(one: str, other: str) -> bool:
 def _stand_together(index: TextIndex, one: int, other: int) -> bool:
     """Whether a skill has one term right before the other."""
     holders, _ = _hold(index.postings, (one, other))
-    ends = index.sequences.ends
     first = index.take_first(holders, _MOST_COMPARED)
-    rows = first.astype(np.int64) * len(FIELDS)
-    sizes = np.minimum(ends[rows + len(FIELDS)] - ends[rows], _LONGEST_COMPARED)
-    terms = index.sequences.values[expand(ends[rows], sizes)]
-    return bool(((terms[:-1] == one) & (terms[1:] == other)).any())
+    if not len(first):
+        return False
+    texts = map(index.sequences.read, first.tolist())
+    terms = np.concatenate([text.whole[:_LONGEST_COMPARED] for text in texts])
+    [places] = (terms[:-1] == one).nonzero()
+    return bool((terms[places + 1] == other).any())
 
 
 def _look_up(

@@ -77,7 +77,9 @@ def derive_words(piece: str) -> tuple[Word, ...]:
     >>> [word.term for word in derive_words("認証画面")]
     ['認証', '証画', '画面']
     """
-    return tuple(Word(stem(part), part[:_LONGEST_TERM]) for part in derive_parts(piece))
+    return tuple(
+        [Word(stem(part), part[:_LONGEST_TERM]) for part in derive_parts(piece)]
+    )
 
 
 def keep_known(piece: str, is_known: Callable[[str], bool]) -> str:

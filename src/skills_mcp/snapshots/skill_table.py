@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skills_mcp.errors import ContentUnavailableError
-from skills_mcp.files.arrays import Sliceable
+from skills_mcp.files.arrays import DamagedTextError, Sliceable
 from skills_mcp.routing.ranked import SkillText
 from skills_mcp.skills.homes import Home
 from skills_mcp.skills.model import Skill, Stamp
@@ -27,7 +27,6 @@ from skills_mcp.snapshots.records import (
     KEY_BYTES,
     NO_KEY,
     ContentRecord,
-    DamagedTextError,
     ListedSkill,
     RecordedSkill,
     StoredText,
@@ -175,6 +174,15 @@ class SkillTable(Sequence[Skill]):
         """Return what routing reads of a skill; the rest is not decoded."""
         return decode_text(self._lines.record(number))
 
+    def reread(self, number: int) -> SkillText:
+        """Return what routing reads of a skill, from a table that is built anew.
+
+        Raises:
+            ContentUnavailableError: The skill has changed meanwhile.
+            DamagedTextError: There is nothing to build a table from.
+        """
+        return decode_text(self._lines.restore(number))
+
     def record_of(self, key: bytes) -> bytes | None:
         """Return the text of the record with a key; None if there is none."""
         if key == NO_KEY or key not in self.keys:
@@ -241,14 +249,14 @@ class _Lines:
         try:
             return self.stored(number).read()
         except DamagedTextError:
-            if self._rebuild is None:
-                raise
-            return self._restore(number, self._rebuild)
+            return self.restore(number)
 
-    def _restore(self, number: int, rebuild: Rebuild) -> bytes:
-        """Return a text that is damaged, from a table that is built anew."""
+    def restore(self, number: int) -> bytes:
+        """Return a text from a table that is built anew, as something is damaged."""
+        if self._rebuild is None:
+            raise DamagedTextError("the kept index is damaged")
         # No lock: who rebuilds may wait for another thread that needs this record, too.
-        self._rebuilt = self._rebuilt or rebuild()
+        self._rebuilt = self._rebuilt or self._rebuild()
         found = self._rebuilt.record_of(self.keys[number])
         if found is None:
             raise ContentUnavailableError(

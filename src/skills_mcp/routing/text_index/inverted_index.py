@@ -11,8 +11,9 @@ with fixed ones, not with averages. So a task only adds up what is stored.
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ from skills_mcp.routing.text_index.ragged import (
     expand,
     translate,
 )
+from skills_mcp.routing.text_index.sequences import FIELD_COUNT, Sequences, Source
 from skills_mcp.routing.text_index.vocabulary import Vocabulary
 from skills_mcp.routing.words import derive_parts, split_text, stem
 
@@ -46,7 +48,7 @@ class IndexedDocument(NamedTuple):
         return (self.name, self.labels, self.description, self.headings, self.body)
 
 
-FIELDS = IndexedDocument._fields[:-1]
+FIELDS = IndexedDocument._fields[:FIELD_COUNT]
 
 # Small enough to give way to other threads, large enough for numpy to pay.
 _PIECES_AT_ONCE = 200_000
@@ -133,8 +135,7 @@ SHARE_UNIT = 2**16 - 1
 """Shares are stored in so many parts of 1; finer ones find nothing else."""
 
 _TERMS_AT_ONCE = 400_000  # bounds the memory of a build
-_FIELD_COUNT = len(FIELDS)
-_FIELD_BITS = np.left_shift(1, np.arange(_FIELD_COUNT)).astype(np.uint8)
+_FIELD_BITS = np.left_shift(1, np.arange(FIELD_COUNT)).astype(np.uint8)
 
 
 class Entries(NamedTuple):
@@ -280,11 +281,11 @@ def _weigh(sequences: Ragged) -> Iterator[Entries]:
     while start < row_count:
         limit = int(sequences.ends[start]) + _TERMS_AT_ONCE
         fitting = int(np.searchsorted(sequences.ends, limit, "right")) - 1
-        end = max(fitting // _FIELD_COUNT * _FIELD_COUNT, start + _FIELD_COUNT)
+        end = max(fitting // FIELD_COUNT * FIELD_COUNT, start + FIELD_COUNT)
         ends = sequences.ends[start : end + 1]
         terms = sequences.values[ends[0] : ends[-1]]
         found = weigh(Ragged(terms, ends - ends[0]))
-        first = np.uint32(start // _FIELD_COUNT)
+        first = np.uint32(start // FIELD_COUNT)
         yield found._replace(documents=found.documents + first)
         start = end
 
@@ -302,10 +303,10 @@ def weigh(sequences: Ragged) -> Entries:
     counts = np.diff(starts, append=len(keys))
     term, row = np.divmod(keys[starts], rows)
     frequencies = counts * _factors(lengths)[row]
-    document = row // _FIELD_COUNT
+    document = row // FIELD_COUNT
     starts = _starts(term * rows + document)
     frequency = np.add.reduceat(frequencies, starts)
-    fields = np.bitwise_or.reduceat(_FIELD_BITS[row % _FIELD_COUNT], starts)
+    fields = np.bitwise_or.reduceat(_FIELD_BITS[row % FIELD_COUNT], starts)
     share = frequency / (SATURATION + frequency) * SHARE_UNIT
     return Entries(
         term[starts].astype(np.uint32),
@@ -317,7 +318,7 @@ def weigh(sequences: Ragged) -> Entries:
 
 def _factors(lengths: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return what a term counts that stands once in each of these fields."""
-    relative = lengths.reshape(-1, _FIELD_COUNT) / USUAL_LENGTHS
+    relative = lengths.reshape(-1, FIELD_COUNT) / USUAL_LENGTHS
     factors: NDArray[np.float64] = WEIGHTS / (
         1 - LENGTH_SHARE + LENGTH_SHARE * relative
     )
@@ -349,8 +350,8 @@ _TYPES = {
     "term_ends": np.int64,
     "term_hashes": np.uint32,
     "term_order": np.uint32,
-    "sequences": np.uint32,
     "sequence_ends": np.int64,
+    "sequence_sums": np.uint32,
     "holders": np.uint32,
     "holder_ends": np.int64,
     "shares": np.uint16,
@@ -364,8 +365,8 @@ class TextIndex:
     """The terms of documents; the number of a document is its place among them."""
 
     vocabulary: Vocabulary
-    sequences: Ragged
-    """For each document a row per field: its terms in their order."""
+    sequences: Sequences
+    """The terms of each document in their order."""
     postings: Postings
     priorities: NDArray[np.int32]
 
@@ -375,7 +376,7 @@ class TextIndex:
         Raises:
             ValueError: A file is damaged.
         """
-        rows = len(self.priorities) * len(FIELDS)
+        rows = len(self.priorities)
         check(len(self.sequences) == rows, "documents are missing")
         check(len(self.postings.documents) == len(self.vocabulary), "terms are missing")
 
@@ -440,7 +441,7 @@ class TextIndex:
         rows = read_documents(fresh, terms)
         if known:
             order = _rows_of(np.array(places, np.int64))
-            rows = known.sequences.arrange(rows, order)
+            rows = known.sequences.load().arrange(rows, order)
         ordered = list(_sort_terms(_find_used(terms, rows)))
         numbers = np.zeros(len(terms), np.uint32)
         numbers[[terms[term] for term in ordered]] = np.arange(len(ordered))
@@ -451,14 +452,23 @@ class TextIndex:
         del rows
         postings = Postings.invert(sequences, len(vocabulary))
         kept = np.array([priorities[place] for place in places], np.int32)
-        return cls(vocabulary, sequences, postings, kept)
+        return cls(vocabulary, Sequences.of(sequences), postings, kept)
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Array]) -> "TextIndex":
+    def from_arrays(
+        cls,
+        arrays: Mapping[str, Array],
+        source: Source,
+        reread: Callable[[int], IndexedDocument] | None = None,
+    ) -> "TextIndex":
         """Return the index that had these `arrays`.
 
-        Cheap, so that a mapped file is not read for it. Numbers that lead nowhere
-        raise an IndexError or ValueError when they are met.
+        Numbers that lead nowhere raise an IndexError or ValueError when they are met.
+
+        Args:
+            arrays: What was stored.
+            source: The source of its sequences.
+            reread: Returns a document again whose sequences are damaged.
 
         Raises:
             ValueError: They are no index: a file is damaged, or of another version.
@@ -467,13 +477,16 @@ class TextIndex:
         for name, kind in _TYPES.items():
             is_right = arrays[name].dtype == kind and arrays[name].ndim == 1
             check(is_right, f"{name} is of another type")
+        vocabulary = Vocabulary(
+            Ragged(arrays["terms"], arrays["term_ends"]),
+            arrays["term_hashes"],
+            arrays["term_order"],
+        )
+        ends, sums = arrays["sequence_ends"], arrays["sequence_sums"]
+        restore = partial(_restore, vocabulary, reread) if reread else None
         return cls(
-            Vocabulary(
-                Ragged(arrays["terms"], arrays["term_ends"]),
-                arrays["term_hashes"],
-                arrays["term_order"],
-            ),
-            Ragged(arrays["sequences"], arrays["sequence_ends"]),
+            vocabulary,
+            Sequences(ends, sums, source, restore),
             Postings(
                 Ragged(arrays["holders"], arrays["holder_ends"]),
                 arrays["shares"],
@@ -484,14 +497,14 @@ class TextIndex:
 
     @property
     def arrays(self) -> Mapping[str, Array]:
-        """What to store."""
+        """What to store, beside the source of the sequences."""
         return {
             "terms": self.vocabulary.terms.values,
             "term_ends": self.vocabulary.terms.ends,
             "term_hashes": self.vocabulary.hashes,
             "term_order": self.vocabulary.order,
-            "sequences": self.sequences.values,
             "sequence_ends": self.sequences.ends,
+            "sequence_sums": self.sequences.sums,
             "holders": self.postings.documents.values,
             "holder_ends": self.postings.documents.ends,
             "shares": self.postings.shares,
@@ -554,6 +567,13 @@ def _take_fresh(
             places.append(len(priorities))
             priorities.append(document.priority)
             yield document
+
+
+def _restore(
+    vocabulary: Vocabulary, reread: Callable[[int], IndexedDocument], document: int
+) -> bytes:
+    """Return the terms of a document that is read again."""
+    return read_documents([reread(document)], vocabulary.numbers()).values.tobytes()
 
 
 def _find_used(terms: Mapping[str, int], rows: Ragged) -> Iterator[str]:

@@ -45,7 +45,8 @@ _REACH = 6  # words of a skill that are further apart have little to do with eac
 
 _NAME = FIELDS.index("name")
 # A heading is a part of the body.
-_READ_FIELDS = [n for n, field in enumerate(FIELDS) if field != "headings"]
+_HEADINGS = FIELDS.index("headings")
+_READ_FIELDS = [n for n in range(len(FIELDS)) if n != _HEADINGS]
 
 _NOWHERE = -1
 
@@ -143,7 +144,7 @@ def cover_names(index: TextIndex, task: Task, documents: Numbers) -> Features:
     if not len(documents):
         return np.zeros(0)
     names = [index.sequences.read(each).field(_NAME) for each in documents.tolist()]
-    owners = np.repeat(np.arange(len(names)), [*map(len, names)])
+    owners = np.arange(len(names)).repeat([*map(len, names)])
     terms = np.concatenate(names).astype(np.int64)
     # Each term of a name counts once.
     keys = drop_repeated(owners * len(index.vocabulary) + terms)
@@ -172,6 +173,8 @@ def compare_pairs(index: TextIndex, task: Task, documents: Numbers) -> Nearness:
     for step in range(1, _REACH + 1):
         distance = places[step:] - places[:-step]
         here = np.flatnonzero(distance <= _REACH)
+        if not len(here):
+            break
         pairs = by_terms[terms[here] * size + terms[here + step]]
         is_pair = np.flatnonzero(pairs >= 0)
         here, pairs = here[is_pair], pairs[is_pair]
@@ -189,12 +192,10 @@ def _find_terms(
         The places, counted through all fields of all documents, with a gap between
         them; which term stands there; how near it comes to it; and in which document.
     """
-    texts = [
-        text.field(number)
-        for text in map(index.sequences.read, documents.tolist())
-        for number in _READ_FIELDS
-    ]
-    sizes = [*map(len, texts)]
+    texts, sizes = [], []
+    for whole, ends in map(index.sequences.read, documents.tolist()):
+        texts += whole[: ends[_HEADINGS]], whole[ends[_HEADINGS + 1] :]
+        sizes += [ends[n + 1] - ends[n] for n in _READ_FIELDS]
     known = task.nearest
     # The smaller its numbers are, the more of the table is where the processor is.
     slots = np.full(

@@ -144,8 +144,8 @@ class TaskReader:
             ),
             relatives=relatives,
             nearest=_find_nearest(numbers.tolist(), relatives),
-            pairs=np.array(list(nearness), np.int64).reshape(-1, 2),
-            nearness=np.array(list(nearness.values()), np.float64),
+            pairs=np.fromiter(chain(*nearness), np.int64).reshape(-1, 2),
+            nearness=np.fromiter(nearness.values(), np.float64),
         )
 
     def _relate(

@@ -84,7 +84,8 @@ class Sequences:
         self.source = source
         self._restore = restore
         # Not of ourselves: a cycle is freed by nothing but the garbage collector.
-        read = partial(_read, ends, sums, source, restore)
+        # A view answers for one item several times as fast as an array.
+        read = partial(_read, ends.data, sums.data, source, restore)
         self._read = lru_cache(maxsize=_REMEMBERED)(read)
 
     @classmethod
@@ -123,8 +124,8 @@ class Sequences:
 
 
 def _read(
-    ends: NDArray[np.int64],
-    sums: NDArray[np.uint32],
+    ends: memoryview,
+    sums: memoryview,
     source: Source,
     restore: Restore | None,
     document: int,
@@ -143,9 +144,10 @@ def _read(
             )
         found = restore(document)
     terms = np.frombuffer(found, _TERM)
-    spans = [(one - start, other - start) for one, other in pairwise(stops)]
-    if any(other - one > LONGEST_FIELD for one, other in spans):
-        spans = [(one, min(other, one + LONGEST_FIELD)) for one, other in spans]
-        terms = np.concatenate([terms[one:other] for one, other in spans])
-    sizes = (other - one for one, other in spans)
-    return Beginning(terms, tuple(accumulate(sizes, initial=0)))
+    stops = [stop - start for stop in stops]
+    if len(terms) <= LONGEST_FIELD:
+        return Beginning(terms, tuple(stops))
+    fields = [terms[one:other][:LONGEST_FIELD] for one, other in pairwise(stops)]
+    return Beginning(
+        np.concatenate(fields), tuple(accumulate(map(len, fields), initial=0))
+    )

@@ -312,8 +312,8 @@ def _match(
 ) -> list[tuple[str, ...]]:
     """Return which words each of these skills explains, as they were typed."""
     matched: list[list[str]] = [[] for _ in numbers]
-    # Numbers of another type would make a copy of all documents, again and again.
-    wanted = numbers.astype(np.uint32)
+    kinds = (each.documents.dtype for its in held for each in its)
+    wanted = numbers.astype(next(kinds, np.uint32))
     for term in np.argsort(-task.information, kind="stable").tolist():
         is_held = np.zeros(len(numbers), np.bool_)
         for holders in held[term]:
@@ -409,7 +409,8 @@ def _find_words(
 
 def _worth(holders: Holders, number: int) -> float:
     [is_held] = contain(holders.documents, np.array([number], np.uint32))
-    place = int(holders.documents.searchsorted(np.uint32(number)))
+    kind = holders.documents.dtype.type
+    place = int(holders.documents.searchsorted(kind(number)))
     return float(holders.worth[place]) if is_held else 0.0
 
 
@@ -418,7 +419,8 @@ def _place(index: TextIndex, term: int, number: int) -> str:
     if term == UNKNOWN:
         return ""
     its = index.postings.span(term)
-    place = index.postings.documents.values[its].searchsorted(np.uint32(number))
+    documents = index.postings.documents.values[its]
+    place = documents.searchsorted(documents.dtype.type(number))
     bits = int(index.postings.fields[its][place : place + 1].sum())
     return next((name for n, name in enumerate(_PLACES) if bits >> n & 1), "")
 

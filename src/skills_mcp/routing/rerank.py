@@ -16,6 +16,7 @@ from skills_mcp.routing import lexicon
 from skills_mcp.routing.task import Task, inform
 from skills_mcp.routing.text_index.inverted_index import FIELDS, TextIndex
 from skills_mcp.routing.text_index.ragged import drop_repeated
+from skills_mcp.routing.text_index.sequences import Terms
 
 Numbers = NDArray[np.int64]
 Features = NDArray[np.float64]
@@ -192,7 +193,8 @@ def _find_terms(
         The places, counted through all fields of all documents, with a gap between
         them; which term stands there; how near it comes to it; and in which document.
     """
-    texts, sizes = [], []
+    texts: list[Terms] = []
+    sizes: list[int] = []
     for whole, ends in map(index.sequences.read, documents.tolist()):
         texts += whole[: ends[_HEADINGS]], whole[ends[_HEADINGS + 1] :]
         sizes += [ends[n + 1] - ends[n] for n in _READ_FIELDS]

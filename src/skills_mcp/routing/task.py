@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from skills_mcp.routing import lexicon
 from skills_mcp.routing.text_index.inverted_index import (
     SHARE_UNIT,
+    Documents,
     Postings,
     TextIndex,
 )
@@ -357,7 +358,7 @@ def _find_pairs(order: Sequence[int]) -> dict[tuple[int, int], float]:
     return found
 
 
-Held = tuple[NDArray[np.uint32], NDArray[np.uint16]]
+Held = tuple[Documents, NDArray[np.uint16]]
 """Documents by number, in order, and their shares."""
 
 # A relative that many hold counts where a skill says what it is about. In a long text
@@ -373,7 +374,7 @@ _MOST_SEARCHED_TERMS = 64  # of a long task, whose other words say little
 class Holders(NamedTuple):
     """Who holds a term of the task, or what may stand for it."""
 
-    documents: NDArray[np.uint32]
+    documents: Documents
     """By number, in order."""
     worth: NDArray[np.float64]
     """What it explains in each of them, as information."""
@@ -443,12 +444,13 @@ def explain_shares(
 
 
 def contain(
-    documents: NDArray[np.uint32], wanted: NDArray[np.uint32]
+    documents: Documents, wanted: NDArray[np.unsignedinteger]
 ) -> NDArray[np.bool_]:
     """Return which of the wanted are among documents, which are in order."""
     if not len(documents):
         return np.zeros(len(wanted), np.bool_)
-    places = documents.searchsorted(wanted)
+    # Numbers of another type would make a copy of all documents, again and again.
+    places = documents.searchsorted(wanted.astype(documents.dtype, copy=False))
     found: NDArray[np.bool_] = documents.take(places, mode="clip") == wanted
     return found
 

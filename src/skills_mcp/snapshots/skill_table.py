@@ -191,18 +191,25 @@ class SkillTable(Sequence[Skill]):
 
     def records(self) -> Iterator[ContentRecord]:
         """Iterate over the records as they were packed, but for their problems."""
+        listed, files = self.listed, self.column("files")
         columns = (
-            *(self.column(name) for name in ("paths", "names", "categories")),
-            *(self.column(name) for name in ("keywords", "priorities", "files")),
+            (each.path for each in listed),
+            (each.name for each in listed),
+            (each.category for each in listed),
+            *(self.column(name) for name in ("keywords", "priorities")),
+            files,
             map(self._lines.stamps, range(len(self))),
             self.arrays["characters"].tolist(),
-            self.column("always_apply"),
+            (each.always_apply for each in listed),
             self.column("owners"),
             map(self._lines.stored, range(len(self))),
         )
         skills = starmap(RecordedSkill, zip(*columns, strict=True))
-        for number, (key, skill) in enumerate(zip(self.keys, skills, strict=True)):
-            yield ContentRecord(key, self.file(number), skill)
+        prefixes = [home.file_prefix for home in self.homes]
+        homes = map(prefixes.__getitem__, self.arrays["homes"].tolist())
+        rows = zip(self.keys, homes, files, skills, strict=True)
+        for key, prefix, file, skill in rows:
+            yield ContentRecord(key, prefix + file, skill)
 
     @cached_property
     def _files(self) -> list[str]:

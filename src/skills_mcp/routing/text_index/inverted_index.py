@@ -138,6 +138,14 @@ _TERMS_AT_ONCE = 400_000  # bounds the memory of a build
 _FIELD_BITS = np.left_shift(1, np.arange(FIELD_COUNT)).astype(np.uint8)
 
 
+Documents = NDArray[np.unsignedinteger]
+"""Documents by number, in order."""
+
+Shares = NDArray[np.uint16]
+
+_MOST_SMALL = 2**16  # documents whose numbers fit into two bytes
+
+
 class Entries(NamedTuple):
     """Terms in documents, ordered by term and then by document."""
 
@@ -187,7 +195,7 @@ class Postings:
         if term < 0:
             return False
         its = self.documents.values[self.span(term)]
-        place = int(its.searchsorted(np.uint32(document)))
+        place = int(its.searchsorted(its.dtype.type(document)))
         return place < len(its) and int(its[place]) == document
 
     def count_holders(self, terms: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -203,9 +211,7 @@ class Postings:
         """How many there are of all terms together."""
         return len(self.shares)
 
-    def holders(
-        self, term: int
-    ) -> tuple[NDArray[np.uint32], NDArray[np.uint16], NDArray[np.uint8]]:
+    def holders(self, term: int) -> tuple[Documents, Shares, NDArray[np.uint8]]:
         """Return the documents that hold a term, their shares and fields."""
         its = self.span(term)
         return self.documents.values[its], self.shares[its], self.fields[its]
@@ -225,7 +231,9 @@ class Postings:
         for part in parts:
             counts += np.bincount(part.terms, minlength=term_count)
         ends = ends_of(counts)
-        documents = np.empty(ends[-1], np.uint32)
+        # Half the memory for what nearly all libraries are.
+        is_small = len(sequences) <= _MOST_SMALL * FIELD_COUNT
+        documents = np.empty(ends[-1], np.uint16 if is_small else np.uint32)
         shares = np.empty(ends[-1], np.uint16)
         fields = np.empty(ends[-1], np.uint8)
         places = ends[:-1].copy()
@@ -263,9 +271,7 @@ class SeenPostings(Postings):
         """How many there are of all terms together."""
         return int(self.counts.sum(dtype=np.int64))
 
-    def holders(
-        self, term: int
-    ) -> tuple[NDArray[np.uint32], NDArray[np.uint16], NDArray[np.uint8]]:
+    def holders(self, term: int) -> tuple[Documents, Shares, NDArray[np.uint8]]:
         """Return those of the documents that hold a term, their shares and fields."""
         its = self.span(term)
         some = self.mask[self.documents.values[its]]
@@ -346,17 +352,17 @@ Array = NDArray[Any]
 Numbers = NDArray[np.integer]
 
 _TYPES = {
-    "terms": np.uint8,
-    "term_ends": np.int64,
-    "term_hashes": np.uint32,
-    "term_order": np.uint32,
-    "sequence_ends": np.int64,
-    "sequence_sums": np.uint32,
-    "holders": np.uint32,
-    "holder_ends": np.int64,
-    "shares": np.uint16,
-    "fields": np.uint8,
-    "priorities": np.int32,
+    "terms": (np.uint8,),
+    "term_ends": (np.int64,),
+    "term_hashes": (np.uint32,),
+    "term_order": (np.uint32,),
+    "sequence_ends": (np.int64,),
+    "sequence_sums": (np.uint32,),
+    "holders": (np.uint16, np.uint32),
+    "holder_ends": (np.int64,),
+    "shares": (np.uint16,),
+    "fields": (np.uint8,),
+    "priorities": (np.int32,),
 }
 
 
@@ -475,7 +481,7 @@ class TextIndex:
         """
         check(arrays.keys() == _TYPES.keys(), "there are other arrays in it")
         for name, kind in _TYPES.items():
-            is_right = arrays[name].dtype == kind and arrays[name].ndim == 1
+            is_right = arrays[name].dtype in kind and arrays[name].ndim == 1
             check(is_right, f"{name} is of another type")
         vocabulary = Vocabulary(
             Ragged(arrays["terms"], arrays["term_ends"]),

@@ -162,7 +162,7 @@ class SkillTable(Sequence[Skill]):
 
     @property
     def keys(self) -> list[bytes]:
-        """The keys of the records."""
+        """The keys of the records: a new list each time, which nobody keeps."""
         return self._lines.keys
 
     def file(self, number: int) -> str:
@@ -185,9 +185,10 @@ class SkillTable(Sequence[Skill]):
 
     def record_of(self, key: bytes) -> bytes | None:
         """Return the text of the record with a key; None if there is none."""
-        if key == NO_KEY or key not in self.keys:
+        keys = self.keys
+        if key == NO_KEY or key not in keys:
             return None
-        return self._lines.record(self.keys.index(key))
+        return self._lines.record(keys.index(key))
 
     def records(self) -> Iterator[ContentRecord]:
         """Iterate over the records as they were packed, but for their problems."""
@@ -242,7 +243,7 @@ class _Lines:
     def __len__(self) -> int:
         return len(self._sums)
 
-    @cached_property
+    @property
     def keys(self) -> list[bytes]:
         whole = self._keys.tobytes()
         starts = range(0, len(whole), KEY_BYTES)

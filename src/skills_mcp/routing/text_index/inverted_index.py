@@ -1,7 +1,7 @@
 """Everything that ranking needs to know about the texts of a set of skills, in arrays.
 
-An index is built in one pass, written to a file as it is, and mapped again. It is the
-same for the same documents, whether their words were read or taken from another index.
+An index is built in one pass, and written to files as it is. It is the same for the same
+documents, whether their words were read or taken from another index.
 
 It holds the terms of each field in their order, and for each term its postings: which
 documents hold it, in which fields, and how well each document explains it (BM25F).
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skills_mcp.files.arrays import Sliceable
 from skills_mcp.routing.text_index.ragged import (
     Ragged,
     check,
@@ -26,7 +27,7 @@ from skills_mcp.routing.text_index.ragged import (
     expand,
     translate,
 )
-from skills_mcp.routing.text_index.sequences import FIELD_COUNT, Sequences, Source
+from skills_mcp.routing.text_index.sequences import FIELD_COUNT, Sequences
 from skills_mcp.routing.text_index.vocabulary import Vocabulary
 from skills_mcp.routing.words import derive_parts, split_text, stem
 
@@ -464,7 +465,7 @@ class TextIndex:
     def from_arrays(
         cls,
         arrays: Mapping[str, Array],
-        source: Source,
+        source: Sliceable,
         reread: Callable[[int], IndexedDocument] | None = None,
     ) -> "TextIndex":
         """Return the index that had these `arrays`.

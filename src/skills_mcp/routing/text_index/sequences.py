@@ -8,13 +8,13 @@ checksum, and one that is damaged is derived anew from its text.
 from collections.abc import Callable
 from functools import lru_cache, partial
 from itertools import accumulate, pairwise
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skills_mcp.files.arrays import DamagedTextError
+from skills_mcp.files.arrays import DamagedTextError, Sliceable
 from skills_mcp.routing.text_index.ragged import Ragged, check
 
 Terms = NDArray[np.unsignedinteger]
@@ -28,14 +28,6 @@ _TERM = np.dtype(np.uint32)
 
 FIELD_COUNT = 5
 """The rows of a document."""
-
-
-class Source(Protocol):
-    """Bytes that can be sliced: in memory, or on the disk."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, part: slice, /) -> bytes | memoryview: ...
 
 
 Restore = Callable[[int], bytes]
@@ -72,7 +64,7 @@ class Sequences:
         self,
         ends: NDArray[np.int64],
         sums: NDArray[np.uint32],
-        source: Source,
+        source: Sliceable,
         restore: Restore | None = None,
     ) -> None:
         check(len(ends) == len(sums) * FIELD_COUNT + 1, "documents are missing")
@@ -126,7 +118,7 @@ class Sequences:
 def _read(
     ends: memoryview,
     sums: memoryview,
-    source: Source,
+    source: Sliceable,
     restore: Restore | None,
     document: int,
 ) -> Beginning:

@@ -315,6 +315,8 @@ def _match(
     kinds = (each.documents.dtype for its in held for each in its)
     wanted = numbers.astype(next(kinds, np.uint32))
     for term in np.argsort(-task.information, kind="stable").tolist():
+        if not held[term]:
+            continue
         is_held = np.zeros(len(numbers), np.bool_)
         for holders in held[term]:
             is_held |= contain(holders.documents, wanted)

@@ -51,6 +51,8 @@ _READ_FIELDS = [n for n in range(len(FIELDS)) if n != _HEADINGS]
 
 _NOWHERE = -1
 
+_Places = NDArray[np.signedinteger]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nearness:
@@ -170,13 +172,14 @@ def compare_pairs(index: TextIndex, task: Task, documents: Numbers) -> Nearness:
     by_terms = np.full(size * size, _NOWHERE, np.int16)  # of 512 terms at most
     one, other = task.pairs.T
     by_terms[one * size + other] = by_terms[other * size + one] = np.arange(count)
+    rows = terms * size
     # Every word of the task with those that follow it, if they are within reach.
     for step in range(1, _REACH + 1):
         distance = places[step:] - places[:-step]
         here = np.flatnonzero(distance <= _REACH)
         if not len(here):
             break
-        pairs = by_terms[terms[here] * size + terms[here + step]]
+        pairs = by_terms[rows[here] + terms[here + step]]
         is_pair = np.flatnonzero(pairs >= 0)
         here, pairs = here[is_pair], pairs[is_pair]
         worth = nearness[here] * nearness[here + step] / distance[here]
@@ -186,7 +189,7 @@ def compare_pairs(index: TextIndex, task: Task, documents: Numbers) -> Nearness:
 
 def _find_terms(
     index: TextIndex, task: Task, documents: Numbers
-) -> tuple[Numbers, Numbers, Features, Numbers]:
+) -> tuple[_Places, _Places, Features, _Places]:
     """Return where the task's terms or their relatives stand in the documents.
 
     Returns:
@@ -205,10 +208,11 @@ def _find_terms(
     )
     slots[list(known)] = np.arange(len(known))
     found = slots[np.concatenate(texts)] if texts else slots[:0]
-    places = np.flatnonzero(found >= 0)
-    counts = np.diff(places.searchsorted(np.cumsum(sizes)), prepend=0)
-    fields = np.repeat(np.arange(len(sizes)), counts)
-    terms = np.array([term for term, _ in known.values()], np.int64)
+    # Small numbers: there may be tens of thousands, and each is read six times.
+    places = np.flatnonzero(found >= 0).astype(np.int32)
+    counts = np.diff(places.searchsorted(np.cumsum(sizes, dtype=np.int32)), prepend=0)
+    fields = np.arange(len(sizes), dtype=np.int32).repeat(counts)
+    terms = np.array([term for term, _ in known.values()], np.int32)
     nearness = np.array([near for _, near in known.values()], np.float64)
     slot, owners = found[places], fields // len(_READ_FIELDS)
     return places + fields * _REACH, terms[slot], nearness[slot], owners

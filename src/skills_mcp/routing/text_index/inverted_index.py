@@ -1,7 +1,7 @@
 """Everything that ranking needs to know about the texts of a set of skills, in arrays.
 
-An index is built in one pass, and written to files as it is. It is the same for the same
-documents, whether their words were read or taken from another index.
+An index is built in one pass, and written to files as it is. It is the same for the
+same documents, whether their words were read or taken from another index.
 
 It holds the terms of each field in their order, and for each term its postings: which
 documents hold it, in which fields, and how well each document explains it (BM25F).

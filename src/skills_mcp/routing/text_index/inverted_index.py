@@ -27,7 +27,7 @@ from skills_mcp.routing.text_index.ragged import (
     expand,
     translate,
 )
-from skills_mcp.routing.text_index.sequences import FIELD_COUNT, Sequences
+from skills_mcp.routing.text_index.sequences import Sequences
 from skills_mcp.routing.text_index.vocabulary import Vocabulary
 from skills_mcp.routing.words import derive_parts, split_text, stem
 
@@ -49,7 +49,7 @@ class IndexedDocument(NamedTuple):
         return (self.name, self.labels, self.description, self.headings, self.body)
 
 
-FIELDS = IndexedDocument._fields[:FIELD_COUNT]
+FIELDS = IndexedDocument._fields[:-1]
 
 # Small enough to give way to other threads, large enough for numpy to pay.
 _PIECES_AT_ONCE = 200_000
@@ -136,7 +136,8 @@ SHARE_UNIT = 2**16 - 1
 """Shares are stored in so many parts of 1; finer ones find nothing else."""
 
 _TERMS_AT_ONCE = 400_000  # bounds the memory of a build
-_FIELD_BITS = np.left_shift(1, np.arange(FIELD_COUNT)).astype(np.uint8)
+_FIELD_COUNT = len(FIELDS)
+_FIELD_BITS = np.left_shift(1, np.arange(_FIELD_COUNT)).astype(np.uint8)
 
 
 Documents = NDArray[np.unsignedinteger]
@@ -233,7 +234,7 @@ class Postings:
             counts += np.bincount(part.terms, minlength=term_count)
         ends = ends_of(counts)
         # Half the memory for what nearly all libraries are.
-        is_small = len(sequences) <= _MOST_SMALL * FIELD_COUNT
+        is_small = len(sequences) <= _MOST_SMALL * _FIELD_COUNT
         documents = np.empty(ends[-1], np.uint16 if is_small else np.uint32)
         shares = np.empty(ends[-1], np.uint16)
         fields = np.empty(ends[-1], np.uint8)
@@ -288,11 +289,11 @@ def _weigh(sequences: Ragged) -> Iterator[Entries]:
     while start < row_count:
         limit = int(sequences.ends[start]) + _TERMS_AT_ONCE
         fitting = int(np.searchsorted(sequences.ends, limit, "right")) - 1
-        end = max(fitting // FIELD_COUNT * FIELD_COUNT, start + FIELD_COUNT)
+        end = max(fitting // _FIELD_COUNT * _FIELD_COUNT, start + _FIELD_COUNT)
         ends = sequences.ends[start : end + 1]
         terms = sequences.values[ends[0] : ends[-1]]
         found = weigh(Ragged(terms, ends - ends[0]))
-        first = np.uint32(start // FIELD_COUNT)
+        first = np.uint32(start // _FIELD_COUNT)
         yield found._replace(documents=found.documents + first)
         start = end
 
@@ -310,10 +311,10 @@ def weigh(sequences: Ragged) -> Entries:
     counts = np.diff(starts, append=len(keys))
     term, row = np.divmod(keys[starts], rows)
     frequencies = counts * _factors(lengths)[row]
-    document = row // FIELD_COUNT
+    document = row // _FIELD_COUNT
     starts = _starts(term * rows + document)
     frequency = np.add.reduceat(frequencies, starts)
-    fields = np.bitwise_or.reduceat(_FIELD_BITS[row % FIELD_COUNT], starts)
+    fields = np.bitwise_or.reduceat(_FIELD_BITS[row % _FIELD_COUNT], starts)
     share = frequency / (SATURATION + frequency) * SHARE_UNIT
     return Entries(
         term[starts].astype(np.uint32),
@@ -325,7 +326,7 @@ def weigh(sequences: Ragged) -> Entries:
 
 def _factors(lengths: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return what a term counts that stands once in each of these fields."""
-    relative = lengths.reshape(-1, FIELD_COUNT) / USUAL_LENGTHS
+    relative = lengths.reshape(-1, _FIELD_COUNT) / USUAL_LENGTHS
     factors: NDArray[np.float64] = WEIGHTS / (
         1 - LENGTH_SHARE + LENGTH_SHARE * relative
     )

@@ -244,10 +244,10 @@ PARTS: Mapping[str, Sequence[tuple[object, str, object]]] = {
     "thesaurus": [(lexicon, "find_thesaurus", lambda _: lexicon.Thesaurus(()))],
     "ordinary words": [(lexicon, "weight_of", lambda _: 1.0)],
     "technologies": [(lexicon, "names_technology", lambda _: False)],
-    "typing errors": [(task, "_correct", lambda *_: ())],
+    "typing errors": [(task, "_correct", lambda *_: {})],
     "one word or two": [
         (task, "_join", lambda *_: ()),
-        (task, "_split", lambda *_: ()),
+        (task, "_split", lambda *_: {}),
     ],
     "words in mixed case": [(task, "keep_known", lambda piece, _: piece)],
     "other languages": [

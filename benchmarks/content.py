@@ -7,7 +7,7 @@ import json
 import random
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import overload
 
@@ -19,6 +19,9 @@ from skills_mcp.snapshots.records import decode, encode
 BODY_CHARACTERS = 4_000
 DESCRIPTION_CHARACTERS = 200  # the median of 65,000 public skills
 PROMPT_CHARACTERS = 1_000
+
+_LONG_BODY = (5_000, 60_000)
+_LONG_TASK = (1_000, 3_900)  # characters; a longer one is read in parts
 
 # Eight on average, as in public skills, and so many of two words that the number of
 # distinct ones grows as it does there: 3,000, 12,000, 37,000 with the size.
@@ -129,6 +132,43 @@ def _choose_keywords(text: Text, chance: random.Random) -> Iterator[str]:
         at = chance.randrange(len(text.words) - 1)
         size = 2 if chance.random() < _TWO_WORDS else 1
         yield " ".join(text.words[at : at + size])
+
+
+def make_long_skill(text: Text, number: int) -> Skill:
+    """Return a package with a text of 5,000 to 60,000 characters, as real ones have."""
+    chance = random.Random(number)  # noqa: S311 - the same content in every run
+    shortest, longest = _LONG_BODY
+    characters = shortest * (longest / shortest) ** chance.random()
+    body = "\n".join(_fill(text.lines, characters, chance))
+    return replace(make_skill(text, number, is_package=True), body=body)
+
+
+def make_long_tasks(text: Text, count: int) -> list[str]:
+    """Return tasks of 1,000 to 3,900 characters: a sentence, and what was pasted.
+
+    One word of twenty has a letter too few, and one of twenty is two in one.
+    """
+    chance = random.Random(11)  # noqa: S311 - the same tasks in every run
+    tasks = []
+    for _ in range(count):
+        size = chance.randint(*_LONG_TASK)
+        words = " ".join(_fill(text.lines, size, chance)).split(" ")
+        for place in chance.sample(range(1, len(words)), len(words) // 20):
+            words[place] = words[place][:3] + words[place][4:]
+        for place in chance.sample(range(1, len(words)), len(words) // 20):
+            words[place] += words[place - 1].title()
+        tasks.append(" ".join(words)[:size])
+    return tasks
+
+
+def _fill(
+    lines: Sequence[str], characters: float, chance: random.Random
+) -> Iterator[str]:
+    """Iterate over lines that are together as long as this."""
+    while characters > 0:
+        line = chance.choice(lines)
+        characters -= len(line) + 1
+        yield line
 
 
 class Library(Sequence[Skill]):

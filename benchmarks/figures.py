@@ -9,6 +9,9 @@ SIZES = (1_000, 10_000, 100_000)
 SKILLS = 10_000
 """The number of skills for which the budgets hold."""
 
+LONG_SKILLS = 120
+"""The number of skills with long texts: as many packages as a team has."""
+
 CLIENTS = (1, 8, 64)
 CONNECTIONS = 1_000
 """The numbers of clients over HTTP: busy ones, and those that come at once."""
@@ -95,6 +98,12 @@ def _routing(kind: str) -> Iterable[Figure]:
     meaning = f"{kind} routing, growth from 1,000 to 100,000 skills: exponent"
     budget = _GROWTH if kind == "keyword" else None
     yield Figure(f"{kind}_growth", meaning, "", budget)
+
+
+def _routing_of_long() -> Iterable[Figure]:
+    where = f"ranked routing, {LONG_SKILLS} skills with long texts, long tasks"
+    yield Figure("long_p50", f"{where}: p50", "ms")
+    yield Figure("long_p99", f"{where}: p99", "ms", _P99_MS)
 
 
 def _against_loop() -> Iterable[Figure]:
@@ -203,6 +212,7 @@ def _crowd() -> Iterable[Figure]:
 
 FIGURES: tuple[Figure, ...] = (
     *(figure for kind in KINDS for figure in _routing(kind)),
+    *_routing_of_long(),
     *_against_loop(),
     *_engines(),
     *(figure for kind in KINDS for figure in _building(kind)),

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
 
-from benchmarks.content import Library, Text
-from benchmarks.figures import KINDS, SIZES, Measured, Results
+from benchmarks.content import Library, Text, make_long_skill, make_long_tasks
+from benchmarks.figures import KINDS, LONG_SKILLS, SIZES, Measured, Results
 from benchmarks.timing import in_new_process, timed
 from skills_mcp.config import Matching
 from skills_mcp.routing.decision import choose
@@ -32,6 +32,7 @@ def measure_routing(
     results: Results = {}
     for size in sizes:
         results |= in_new_process(_measure_size, text, size, rounds, tasks)
+    results |= in_new_process(_measure_long, text, rounds, tasks)
     if sizes == SIZES:
         results |= {f"{kind}_growth": _derive_growth(results, kind) for kind in KINDS}
     return results
@@ -69,6 +70,19 @@ def _measure_size(text: Text, size: int, rounds: int, tasks: int) -> Results:
                 for kind, seconds in loops.items():
                     found.setdefault(f"{kind}_{size}", []).append(seconds / ours)
     return {key: Measured.of(values) for key, values in found.items()}
+
+
+def _measure_long(text: Text, rounds: int, tasks: int) -> Results:
+    """Route long tasks among few skills whose texts are long."""
+    skills = [make_long_skill(text, number) for number in range(LONG_SKILLS)]
+    texts = TextIndex.build(map(derive_document, skills))
+    prompts = make_long_tasks(text, tasks)
+    matchers = (RankedMatcher(texts, skills) for _ in range(rounds))
+    found = [percentiles(route(matcher, prompts)) for matcher in matchers]
+    return {
+        "long_p50": Measured.of(median * 1000 for median, _ in found),
+        "long_p99": Measured.of(last * 1000 for _, last in found),
+    }
 
 
 def route(matcher: Matcher, prompts: Sequence[str]) -> list[float]:

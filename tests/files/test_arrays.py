@@ -110,9 +110,9 @@ def test_there_is_nothing_in_an_empty_folder(tmp_path: Path) -> None:
 
 
 def test_a_text_is_read_in_parts_and_outlives_its_name(tmp_path: Path) -> None:
-    write_arrays(tmp_path / "1", {}, {}, b"0123456789")
+    write_arrays(tmp_path / "1", {}, {}, {"text": b"0123456789"})
 
-    text = open_text(tmp_path / "1")
+    text = open_text(tmp_path / "1", "text")
 
     assert len(text) == 10
     assert (text[2:5], text[:], text[8:99], text[5:5]) == (
@@ -121,21 +121,21 @@ def test_a_text_is_read_in_parts_and_outlives_its_name(tmp_path: Path) -> None:
         b"89",
         b"",
     )
-    write_arrays(tmp_path / "2", {}, {}, text)
-    assert open_text(tmp_path / "2")[:] == text[:]
+    write_arrays(tmp_path / "2", {}, {}, {"text": text})
+    assert open_text(tmp_path / "2", "text")[:] == text[:]
 
 
 def test_a_text_is_read_in_parts_where_nothing_reads_at_a_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "pread", raising=False)
-    write_arrays(tmp_path / "1", {}, {}, b"0123456789")
+    write_arrays(tmp_path / "1", {}, {}, {"text": b"0123456789"})
 
-    text = open_text(tmp_path / "1")
+    text = open_text(tmp_path / "1", "text")
 
     assert (text[2:5], text[0:1]) == (b"234", b"0")
 
 
 def test_a_text_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="text"):
-        open_text(tmp_path)
+        open_text(tmp_path, "text")

@@ -104,9 +104,10 @@ def test_the_words_of_every_field_are_kept_in_their_order(
 ) -> None:
     index = TextIndex.build(documents)
 
+    whole = index.sequences.load()
     rows = [
-        " ".join(index.vocabulary.term(int(term)) for term in index.sequences.row(row))
-        for row in range(len(index.sequences))
+        " ".join(index.vocabulary.term(int(term)) for term in whole.row(row))
+        for row in range(len(whole))
     ]
 
     expected = [" ".join(text.split()) for each in documents for text in each.texts]
@@ -178,7 +179,7 @@ def test_changes_add_up() -> None:
 def test_an_index_is_what_its_arrays_are() -> None:
     index = TextIndex.build(long_documents(3))
 
-    again = TextIndex.from_arrays(dict(index.arrays))
+    again = TextIndex.from_arrays(dict(index.arrays), index.sequences.source)
 
     assert same(again, index)
     assert len(again) == 3
@@ -189,7 +190,8 @@ NAMES = sorted(TextIndex.build([]).arrays)
 
 @pytest.mark.parametrize("name", NAMES)
 def test_arrays_that_do_not_fit_together_are_refused(name: str) -> None:
-    arrays = TextIndex.build(long_documents(3)).arrays
+    index = TextIndex.build(long_documents(3))
+    arrays, source = index.arrays, index.sequences.source
     array = arrays[name]
     damaged = [
         {n: each for n, each in arrays.items() if n != name},
@@ -206,7 +208,9 @@ def test_arrays_that_do_not_fit_together_are_refused(name: str) -> None:
 
     for each in damaged:
         with pytest.raises(ValueError, match="no index"):
-            TextIndex.from_arrays(each)
+            TextIndex.from_arrays(each, source)
+    with pytest.raises(ValueError, match="no index"):
+        TextIndex.from_arrays(arrays, source[:-4])
 
 
 def test_a_build_reads_documents_one_after_the_other() -> None:

@@ -155,3 +155,22 @@ def test_a_served_file_that_was_edited_in_place_is_served_as_it_is_until_mended(
 
     assert edited == "Two."
     assert current.snapshot.index.require("pdf").body.strip() == "One."
+
+
+def test_a_file_that_was_edited_in_place_is_served_though_the_index_is_damaged(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit({"pdf/SKILL.md": package_text(body="One.")})
+    branch = RemoteBranch(Remote.parse(upstream.url, "main"), tmp_path / "cache")
+    mounts = Mounts((Mount(source=branch),))
+    current = CurrentSnapshot(mounts, Settings(()), tmp_path / "index")
+    content = current.sync()
+    [file] = tmp_path.glob("cache/*/snap/*/pdf/SKILL.md")
+    file.chmod(0o644)
+    file.write_text(file.read_text().replace("One.", "Two."))
+    [kept] = tmp_path.glob("index/*/*/sequences.bin")
+    kept.write_bytes(b"x" * kept.stat().st_size)
+
+    current.load(content)
+
+    assert current.snapshot.index.require("pdf").body.strip() == "Two."

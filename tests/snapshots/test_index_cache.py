@@ -415,6 +415,42 @@ def test_a_state_with_a_damaged_text_is_not_built_upon(
     assert sum(_DAMAGED in each for each in caplog.messages) == 1
 
 
+@pytest.mark.parametrize("harm", [cut, fill])
+def test_words_whose_order_is_damaged_are_read_from_their_skill_again(
+    harm: Callable[[Path], None],
+    folder: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    expected = ranked(server_of_loaded(folder, tmp_path).snapshot, "doc form")
+    served = server_of_loaded(folder, tmp_path).snapshot
+    damaged = only_folder(tmp_path)
+    harm(damaged / "sequences.bin")
+
+    assert ranked(served, "doc form") == expected
+    assert only_folder(tmp_path) != damaged
+    assert sum(_DAMAGED in each for each in caplog.messages) == 1
+
+
+@pytest.mark.parametrize("harm", [cut, fill])
+def test_words_whose_order_is_damaged_are_not_built_upon(
+    harm: Callable[[Path], None],
+    folder: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    server = server_of(folder, tmp_path)
+    server.load(content_of(folder))
+    harm(only_folder(tmp_path) / "sequences.bin")
+    write(folder / "new" / "SKILL.md", PACKAGE.format("new"))
+
+    server.load(content_of(folder))
+
+    assert bodies(server)[0] == "The body of doc."
+    assert ranked(server.snapshot, "new form")[0][0] == "new"
+    assert sum(_DAMAGED in each for each in caplog.messages) == 1
+
+
 def server_of_loaded(folder: Path, tmp_path: Path) -> CurrentSnapshot:
     """Return a process that has opened what is kept, or built it."""
     server = server_of(folder, tmp_path)

@@ -1,9 +1,9 @@
-"""Arrays and a text in a folder: written whole or not at all, and checked when read.
+"""Arrays and texts in a folder: written whole or not at all, and checked when read.
 
 Arrays are read into memory and not mapped: a process that maps a file is killed
 (SIGBUS) when another one shortens it. A file holds numbers in NumPy's own format and is
-never unpickled, so a forged file runs no code. The text is larger than all the rest
-and is read in parts, each of which its reader has to check.
+never unpickled, so a forged file runs no code. Texts are larger than all the rest and
+are read in parts, each of which its reader has to check.
 """
 
 import json
@@ -15,6 +15,7 @@ from io import BytesIO
 from pathlib import Path
 from threading import Lock
 from tokenize import TokenError
+from types import MappingProxyType
 from typing import Any, Protocol
 from weakref import finalize
 from zlib import crc32
@@ -29,8 +30,12 @@ STAGING = ".staging-"
 """How the name of a folder begins that is not complete yet."""
 
 _ABOUT = "about.json"
-_TEXT = "text.bin"
+_TEXT_SUFFIX = ".bin"
 _CHECKSUMS = "checksums.json"
+
+
+class DamagedTextError(ValueError):
+    """A text on the disk is not what was written there."""
 
 
 class Sliceable(Protocol):
@@ -38,7 +43,7 @@ class Sliceable(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, part: slice, /) -> bytes: ...
+    def __getitem__(self, part: slice, /) -> bytes | memoryview: ...
 
 
 class TextFile:
@@ -76,9 +81,9 @@ def write_arrays(
     folder: Path,
     arrays: Mapping[str, NDArray[Any]],
     about: Mapping[str, Any],
-    text: Sliceable = b"",
+    texts: Mapping[str, Sliceable] = MappingProxyType({}),
 ) -> None:
-    """Write a folder of arrays, a description of them as JSON, and a text.
+    """Write a folder of arrays, a description of them as JSON, and texts.
 
     The folder has its name only when everything in it is on the disk.
 
@@ -92,9 +97,10 @@ def write_arrays(
             with (staging / f"{name}.npy").open("wb") as handle:
                 np.save(handle, array, allow_pickle=False)
                 _settle(handle.fileno())
-        with (staging / _TEXT).open("wb") as handle:
-            handle.write(text[:])
-            _settle(handle.fileno())
+        for name, text in texts.items():
+            with (staging / f"{name}{_TEXT_SUFFIX}").open("wb") as handle:
+                handle.write(text[:])
+                _settle(handle.fileno())
         _write_json(staging / _ABOUT, about)
         sums = {file.name: crc32(file.read_bytes()) for file in _find_files(staging)}
         _write_json(staging / _CHECKSUMS, sums)
@@ -127,21 +133,21 @@ def read_arrays(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     return _read_mapping(folder / _ABOUT), arrays
 
 
-def open_text(folder: Path) -> TextFile:
-    """Open the text of a folder; it has no checksum, see `TextFile`.
+def open_text(folder: Path, name: str) -> TextFile:
+    """Open a text of a folder; it has no checksum, see `TextFile`.
 
     Raises:
         OSError: There is no such folder, or it cannot be read.
     """
-    return TextFile(folder / _TEXT)
+    return TextFile(folder / f"{name}{_TEXT_SUFFIX}")
 
 
 def _find_files(folder: Path) -> Iterator[Path]:
-    """Yield the files that have a checksum: all but the text."""
+    """Yield the files that have a checksum: all but the texts."""
     return (
         each
         for each in sorted(folder.iterdir())
-        if each.name not in {_CHECKSUMS, _TEXT}
+        if each.name != _CHECKSUMS and each.suffix != _TEXT_SUFFIX
     )
 
 

@@ -5,7 +5,7 @@ set of tasks: a group belongs here if a reader who has seen no task calls it rig
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import resources
@@ -72,19 +72,25 @@ class Thesaurus:
                 longest = max(self._longest.get(phrase[0], 0), len(phrase))
                 self._longest[phrase[0]] = longest
 
-    def expand(self, terms: Sequence[str]) -> dict[str, tuple[Related, ...]]:
+    def expand(
+        self, terms: Sequence[str], wanted: Container[str] | None = None
+    ) -> dict[str, tuple[Related, ...]]:
         """Return what may stand for the terms of a task, the nearest first.
 
         `terms` are stems in the order of the task: a phrase is found if its terms are
         neighbours, and then each of them has what stands for the phrase. Terms without
-        any relatives are left out.
+        any relatives are left out, and those that are not `wanted`, if that is given.
         """
         found: dict[str, tuple[Related, ...]] = {}
         for begin, first in enumerate(terms):
-            for length in range(1, self._longest.get(first, 0) + 1):
+            longest = self._longest.get(first, 0)
+            if longest == 1 and wanted is not None and first not in wanted:
+                continue
+            for length in range(1, longest + 1):
                 phrase = tuple(terms[begin : begin + length])
                 for term in phrase if phrase in self._groups else ():
-                    found[term] = _merge(found.get(term, ()), self._rank(phrase))
+                    if wanted is None or term in wanted:
+                        found[term] = _merge(found.get(term, ()), self._rank(phrase))
         return found
 
     def _rank(self, phrase: Phrase) -> tuple[Related, ...]:

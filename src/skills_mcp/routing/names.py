@@ -161,7 +161,8 @@ def comparable(text: str) -> str:
     """Return a name so that `Release Notes`, `release_notes` and the like are one."""
     # Most names are ASCII, where folding is lowering, and there may be 10,000.
     folded = text.lower() if text.isascii() else fold(text)
-    return folded.replace(" ", "-").replace("_", "-")
+    folded = folded.replace(" ", "-").replace("_", "-")
+    return text if folded == text else folded  # or most names are in memory twice
 
 
 def _group(texts: Iterable[str]) -> dict[str, list[int]]:

@@ -25,7 +25,6 @@ from skills_mcp.routing.matcher import (
 from skills_mcp.routing.names import Names, clean
 from skills_mcp.routing.seen_skills import SeenSkills
 from skills_mcp.routing.task import (
-    UNKNOWN,
     Holders,
     Shares,
     Task,
@@ -39,6 +38,7 @@ from skills_mcp.routing.text_index.inverted_index import (
     IndexedDocument,
     TextIndex,
 )
+from skills_mcp.routing.text_index.vocabulary import UNKNOWN
 from skills_mcp.skills.index import INDEX, ROOT
 from skills_mcp.skills.model import Skill, SkillPath
 
@@ -314,14 +314,18 @@ def _match(
 ) -> list[tuple[str, ...]]:
     """Return which words each of these skills explains, as they were typed."""
     matched: list[list[str]] = [[] for _ in numbers]
-    # Numbers of another type would make a copy of all documents, again and again.
-    wanted = numbers.astype(np.uint32)
+    kinds = (each.documents.dtype for its in held for each in its)
+    wanted = numbers.astype(next(kinds, np.uint32))
     for term in np.argsort(-task.information, kind="stable").tolist():
+        if not held[term]:
+            continue
         is_held = np.zeros(len(numbers), np.bool_)
         for holders in held[term]:
             is_held |= contain(holders.documents, wanted)
         for place in is_held.nonzero()[0].tolist():
             matched[place].append(task.words[term].typed)
+        if all(len(words) >= _MOST_WORDS for words in matched):
+            break
     return [tuple(words[:_MOST_WORDS]) for words in matched]
 
 
@@ -409,7 +413,8 @@ def _find_words(
 
 def _worth(holders: Holders, number: int) -> float:
     [is_held] = contain(holders.documents, np.array([number], np.uint32))
-    place = int(holders.documents.searchsorted(np.uint32(number)))
+    kind = holders.documents.dtype.type
+    place = int(holders.documents.searchsorted(kind(number)))
     return float(holders.worth[place]) if is_held else 0.0
 
 
@@ -418,7 +423,8 @@ def _place(index: TextIndex, term: int, number: int) -> str:
     if term == UNKNOWN:
         return ""
     its = index.postings.span(term)
-    place = index.postings.documents.values[its].searchsorted(np.uint32(number))
+    documents = index.postings.documents.values[its]
+    place = documents.searchsorted(documents.dtype.type(number))
     bits = int(index.postings.fields[its][place : place + 1].sum())
     return next((name for n, name in enumerate(_PLACES) if bits >> n & 1), "")
 
@@ -428,7 +434,7 @@ def _find_name(
 ) -> Iterator[Evidence]:
     [covered] = rerank.cover_names(index, task, np.array([number])).tolist()
     if covered:
-        row = index.sequences.row(number * len(FIELDS))
+        row = index.sequences.read(number).field(FIELDS.index("name"))
         name = dict.fromkeys(map(index.vocabulary.term, row.tolist()))
         typed = [word.typed for word in task.words if word.term in name]
         yield Evidence(

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from skills_mcp.routing import lexicon
 from skills_mcp.routing.task import Task, inform
 from skills_mcp.routing.text_index.inverted_index import FIELDS, TextIndex
-from skills_mcp.routing.text_index.ragged import drop_repeated, expand
+from skills_mcp.routing.text_index.ragged import drop_repeated
+from skills_mcp.routing.text_index.sequences import Terms
 
 Numbers = NDArray[np.int64]
 Features = NDArray[np.float64]
@@ -46,14 +47,14 @@ _LEAST_LEFT = 1 / 8
 
 _REACH = 6  # words of a skill that are further apart have little to do with each other
 
-_DISTANCES = np.arange(1, _REACH + 1)[:, np.newaxis]
-
 _NAME = FIELDS.index("name")
 # A heading is a part of the body.
-_READ_FIELDS = [n for n, field in enumerate(FIELDS) if field != "headings"]
-_LONGEST_FIELD = 4096  # terms; a text without an end may not hold up an answer
+_HEADINGS = FIELDS.index("headings")
+_READ_FIELDS = [n for n in range(len(FIELDS)) if n != _HEADINGS]
 
 _NOWHERE = -1
+
+_Places = NDArray[np.signedinteger]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,11 +147,11 @@ def publish(combined: Features, weight: float) -> Features:
 
 def cover_names(index: TextIndex, task: Task, documents: Numbers) -> Features:
     """Return how much of each name the task has, by information."""
-    ends = index.sequences.ends
-    rows = documents * len(FIELDS) + _NAME
-    sizes = ends[rows + 1] - ends[rows]
-    terms = index.sequences.values[expand(ends[rows], sizes)].astype(np.int64)
-    owners = np.repeat(np.arange(len(documents)), sizes)
+    if not len(documents):
+        return np.zeros(0)
+    names = [index.sequences.read(each).field(_NAME) for each in documents.tolist()]
+    owners = np.arange(len(names)).repeat([*map(len, names)])
+    terms = np.concatenate(names).astype(np.int64)
     # Each term of a name counts once.
     keys = drop_repeated(owners * len(index.vocabulary) + terms)
     owners, terms = np.divmod(keys, len(index.vocabulary) or 1)
@@ -164,45 +165,57 @@ def cover_names(index: TextIndex, task: Task, documents: Numbers) -> Features:
 
 def compare_pairs(index: TextIndex, task: Task, documents: Numbers) -> Nearness:
     """Return how near to each other the task's neighbours are in each skill."""
+    count = len(task.pairs)
     weights = task.information[task.pairs].sum(axis=1) * task.nearness
-    found = np.zeros((len(documents), len(task.pairs)))
+    found = np.zeros((len(documents), count))
     if not len(weights):
         return Nearness(found, weights)
     places, terms, nearness, owners = _find_terms(index, task, documents)
-    by_terms = np.full((len(task.words),) * 2, _NOWHERE)
+    size = len(task.words)
+    by_terms = np.full(size * size, _NOWHERE, np.int16)  # of 512 terms at most
     one, other = task.pairs.T
-    by_terms[one, other] = by_terms[other, one] = np.arange(len(weights))
-    at = np.full(int(places[-1]) + _REACH + 1 if len(places) else 0, _NOWHERE)
-    at[places] = np.arange(len(places))
-    # Every word of the task with each word up to _REACH places behind it.
-    behind = at[places + _DISTANCES]
-    pairs = np.where(behind < 0, _NOWHERE, by_terms[terms, terms[behind]])
-    distance, here = np.nonzero(pairs >= 0)
-    there = behind[distance, here]
-    worth = nearness[here] * nearness[there] / (distance + 1)
-    np.maximum.at(found, (owners[here], pairs[distance, here]), worth)
+    by_terms[one * size + other] = by_terms[other * size + one] = np.arange(count)
+    rows = terms * size
+    # Every word of the task with those that follow it, if they are within reach.
+    for step in range(1, _REACH + 1):
+        distance = places[step:] - places[:-step]
+        here = np.flatnonzero(distance <= _REACH)
+        if not len(here):
+            break
+        pairs = by_terms[rows[here] + terms[here + step]]
+        is_pair = np.flatnonzero(pairs >= 0)
+        here, pairs = here[is_pair], pairs[is_pair]
+        worth = nearness[here] * nearness[here + step] / distance[here]
+        np.maximum.at(found.reshape(-1), owners[here] * count + pairs, worth)
     return Nearness(found, weights / weights.sum())
 
 
 def _find_terms(
     index: TextIndex, task: Task, documents: Numbers
-) -> tuple[Numbers, Numbers, Features, Numbers]:
+) -> tuple[_Places, _Places, Features, _Places]:
     """Return where the task's terms or their relatives stand in the documents.
 
     Returns:
         The places, counted through all fields of all documents, with a gap between
         them; which term stands there; how near it comes to it; and in which document.
     """
-    ends = index.sequences.ends
-    rows = (documents[:, np.newaxis] * len(FIELDS) + _READ_FIELDS).ravel()
-    sizes = np.minimum(ends[rows + 1] - ends[rows], _LONGEST_FIELD)
+    texts: list[Terms] = []
+    sizes: list[int] = []
+    for whole, ends in map(index.sequences.read, documents.tolist()):
+        texts += whole[: ends[_HEADINGS]], whole[ends[_HEADINGS + 1] :]
+        sizes += [ends[n + 1] - ends[n] for n in _READ_FIELDS]
     known = task.nearest
-    slots = np.full(len(index.vocabulary), _NOWHERE, np.int32)
+    # The smaller its numbers are, the more of the table is where the processor is.
+    slots = np.full(
+        len(index.vocabulary), _NOWHERE, np.min_scalar_type(-len(known) - 1)
+    )
     slots[list(known)] = np.arange(len(known))
-    found = slots[index.sequences.values[expand(ends[rows], sizes)]]
-    places = np.flatnonzero(found >= 0)
-    fields = np.searchsorted(np.cumsum(sizes), places, "right")
-    terms, nearness = np.array([*known.values()], np.float64).reshape(-1, 2).T
-    slot = found[places]
-    terms, nearness = terms[slot].astype(np.int64), nearness[slot]
-    return places + fields * _REACH, terms, nearness, fields // len(_READ_FIELDS)
+    found = slots[np.concatenate(texts)] if texts else slots[:0]
+    # Small numbers: there may be tens of thousands, and each is read six times.
+    places = np.flatnonzero(found >= 0).astype(np.int32)
+    counts = np.diff(places.searchsorted(np.cumsum(sizes, dtype=np.int32)), prepend=0)
+    fields = np.arange(len(sizes), dtype=np.int32).repeat(counts)
+    terms = np.array([term for term, _ in known.values()], np.int32)
+    nearness = np.array([near for _, near in known.values()], np.float64)
+    slot, owners = found[places], fields // len(_READ_FIELDS)
+    return places + fields * _REACH, terms[slot], nearness[slot], owners

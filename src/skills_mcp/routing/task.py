@@ -4,7 +4,7 @@
 the task does each of them explain?
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain, islice, pairwise
@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from skills_mcp.routing import lexicon
 from skills_mcp.routing.languages import find_function_words
 from skills_mcp.routing.text_index.inverted_index import (
-    FIELDS,
     SHARE_UNIT,
+    Documents,
     Postings,
     TextIndex,
 )
-from skills_mcp.routing.text_index.ragged import expand
+from skills_mcp.routing.text_index.vocabulary import UNKNOWN
 from skills_mcp.routing.tokens import fold
 from skills_mcp.routing.words import (
     Word,
@@ -31,10 +31,8 @@ from skills_mcp.routing.words import (
     keep_known,
     split_text,
     stem,
+    stem_all,
 )
-
-UNKNOWN = -1
-"""The number of a term that no skill holds."""
 
 _REACH = 2  # terms of a task that are further apart are no pair
 
@@ -51,7 +49,6 @@ _LONGEST_COMPOUND = 30  # letters; what is longer is no word that is written in 
 # A word that no skill has may be a typing error of one that some skill has.
 _TYPING_ERROR = 0.7
 _SHORTEST_CORRECTED = 5
-_SAME_BEGINNING = 2
 
 # Of the skills that hold both parts of a word, so many are read, and so many of their
 # terms: where two are written as one, nearly every text that has both has them so.
@@ -124,9 +121,7 @@ class TaskReader:
         remember = lru_cache(maxsize=index.most_remembered)
         self._resolve = remember(partial(_look_up, index))
         self._derive = remember(partial(_derive, index))
-        self._join = remember(partial(_join, index))
-        self._split = remember(partial(_split, index))
-        self._correct = remember(partial(_correct, index))
+        self._stand_together = remember(partial(_stand_together, index))
 
     def read(self, context: str) -> Task:
         """Return the terms of a text, and what they say about the skills."""
@@ -156,7 +151,7 @@ class TaskReader:
             numbers, holders = numbers[kept], holders[kept]
             information = information[kept]
         places = {term: place for place, term in enumerate(words)}
-        nearness = dict(_find_pairs([places[word.term] for word in sequence]))
+        nearness = _find_pairs([places[word.term] for word in sequence])
         relatives = self._relate(sequence, words, information.tolist())
         return Task(
             size=size,
@@ -170,8 +165,8 @@ class TaskReader:
             ),
             relatives=relatives,
             nearest=_find_nearest(numbers.tolist(), relatives),
-            pairs=np.array(list(nearness), np.int64).reshape(-1, 2),
-            nearness=np.array(list(nearness.values()), np.float64),
+            pairs=np.fromiter(chain(*nearness), np.int64).reshape(-1, 2),
+            nearness=np.fromiter(nearness.values(), np.float64),
         )
 
     def _relate(
@@ -181,16 +176,17 @@ class TaskReader:
         least = sorted(worth, reverse=True)[:_MOST_RELATED][-1] if worth else 0
         told = {t for t, own in zip(terms, worth, strict=True) if own >= least}
         thesaurus = lexicon.find_thesaurus(self._synonyms)
-        found = thesaurus.expand([word.term for word in sequence])
+        found = thesaurus.expand([word.term for word in sequence], told)
         spelt = self._spell(sequence, told)
         return [
             [
                 _stand_for(own, related.weight, *known)
                 for related in chain(spelt.get(term, ()), found.get(term, ()))
-                if term in told
-                and (known := self._resolve(related.terms))
+                if (known := self._resolve(related.terms))
                 and not all(each in terms for each in related.terms)
             ]
+            if term in told
+            else []
             for term, own in zip(terms, worth, strict=True)
         ]
 
@@ -199,14 +195,22 @@ class TaskReader:
     ) -> dict[str, list[lexicon.Related]]:
         """Return for terms how else the same is written, if a skill writes it so."""
         found: dict[str, list[lexicon.Related]] = {}
-        for one, other in pairwise(sequence):
-            is_told = one.term in told or other.term in told
-            for related in self._join(one.typed, other.typed) if is_told else ():
-                found.setdefault(one.term, []).append(related)
-                found.setdefault(other.term, []).append(related)
-        for word in dict.fromkeys(w for w in sequence if w.term in told):
-            found.setdefault(word.term, []).extend(self._split(word.typed))
-            found[word.term].extend(self._correct(word.term))
+        pairs = (
+            (one, other)
+            for one, other in pairwise(sequence)
+            if one.term in told or other.term in told
+        )
+        for one, other, related in _join(self._index, pairs):
+            found.setdefault(one.term, []).append(related)
+            found.setdefault(other.term, []).append(related)
+        find = self._index.find
+        distinct = dict.fromkeys(word for word in sequence if word.term in told)
+        unknown = [word for word in distinct if find(word.term) is None]
+        split = _split(self._index, unknown, self._stand_together)
+        corrected = _correct(self._index, unknown)
+        for word in unknown:
+            its = (*split.get(word.typed, ()), *corrected.get(word.term, ()))
+            found.setdefault(word.term, []).extend(its)
         return found
 
 
@@ -235,52 +239,85 @@ def _find_foreign(
     return foreign
 
 
-def _join(index: TextIndex, one: str, other: str) -> Sequence[lexicon.Related]:
-    """Return the word that two make together: post-mortem is postmortem."""
-    is_number = one.isdecimal() and other.isdecimal()  # 1, 0 is not 10
-    if is_number or len(one) + len(other) > _LONGEST_COMPOUND:
-        return ()
-    joined = stem(one + other)
-    is_known = index.find(joined) is not None
-    return (lexicon.Related((joined,), _SAME_WORD),) if is_known else ()
+# All words of a task at once: most of what is looked up here is not there, and that
+# takes a tenth of the time when it is asked for together.
 
 
-def _split(index: TextIndex, word: str) -> Sequence[lexicon.Related]:
+def _join(
+    index: TextIndex, pairs: Iterable[tuple[Word, Word]]
+) -> Iterator[tuple[Word, Word, lexicon.Related]]:
+    """Iterate over the words that two make together: post-mortem is postmortem."""
+    fitting = [
+        (one, other)
+        for one, other in pairs
+        if len(one.typed) + len(other.typed) <= _LONGEST_COMPOUND
+        # 1, 0 is not 10
+        and not (one.typed.isdecimal() and other.typed.isdecimal())
+    ]
+    joined = stem_all([one.typed + other.typed for one, other in fitting])
+    for place in index.find_known(joined):
+        yield *fitting[place], lexicon.Related((joined[place],), _SAME_WORD)
+
+
+def _split(
+    index: TextIndex,
+    unknown: Iterable[Word],
+    stand_together: Callable[[int, int], bool],
+) -> dict[str, list[lexicon.Related]]:
     """Return the two words that one is made of: postmortem is post-mortem.
 
-    Only a word that no skill has, and only words that stand side by side in one.
+    Args:
+        index: What the skills say.
+        unknown: Words that no skill has.
+        stand_together: Whether a skill has one term right before the other: only such
+            words count.
     """
-    find = index.find
-    if len(word) > _LONGEST_COMPOUND or find(stem(word)) is not None:
-        return ()
-    found: list[lexicon.Related] = []
-    for place in range(_SHORTEST_PART, len(word) - _SHORTEST_PART + 1):
-        parts = stem(word[:place]), stem(word[place:])
-        one = find(parts[0])
-        other = None if one is None else find(parts[1])
-        if one is None or other is None:
-            continue
-        if _stand_together(index, one, other):
-            found.append(lexicon.Related(parts, _SAME_WORD))
+    halves = [
+        (word.typed[:place], word.typed[place:], word.typed)
+        for word in unknown
+        if len(word.typed) <= _LONGEST_COMPOUND
+        for place in range(_SHORTEST_PART, len(word.typed) - _SHORTEST_PART + 1)
+    ]
+    first = stem_all([half for half, _, _ in halves])
+    begun = [(first[place], *halves[place][1:]) for place in index.find_known(first)]
+    second = stem_all([half for _, half, _ in begun])
+    found: dict[str, list[lexicon.Related]] = {}
+    for place in index.find_known(second):
+        one, _, typed = begun[place]
+        parts = one, second[place]
+        numbers = [n for part in parts if (n := index.find(part)) is not None]
+        if stand_together(*numbers):
+            related = lexicon.Related(parts, _SAME_WORD)
+            found.setdefault(typed, []).append(related)
     return found
 
 
-def _correct(index: TextIndex, term: str) -> Sequence[lexicon.Related]:
+def _correct(
+    index: TextIndex, unknown: Iterable[Word]
+) -> dict[str, list[lexicon.Related]]:
     """Return the terms that a term may be a typing error of: kuberntes, kubernetes.
 
-    Only a term that no skill has, and only terms that begin alike and differ by one
-    letter that is wrong, missing, too much or in its neighbour's place.
+    Only terms that begin alike and differ by one letter that is wrong, missing, too
+    much or in its neighbour's place.
+
+    Args:
+        index: What the skills say.
+        unknown: Words that no skill has.
     """
-    is_word = term.isascii() and term.isalpha() and lexicon.weight_of(term) == 1
-    if len(term) < _SHORTEST_CORRECTED or not is_word or index.find(term) is not None:
-        return ()
-    sizes = range(len(term) - 1, len(term) + 2)
-    others = index.vocabulary.find_beginning(term[:_SAME_BEGINNING], sizes)
-    return [
-        lexicon.Related((other,), _TYPING_ERROR)
-        for other in others
-        if _is_one_error(term, other)
+    terms = [
+        term
+        for term in dict.fromkeys(word.term for word in unknown)
+        if len(term) >= _SHORTEST_CORRECTED
+        and term.isascii()
+        and term.isalpha()
+        and lexicon.weight_of(term) == 1
     ]
+    found: dict[str, list[lexicon.Related]] = {}
+    for term, other in index.vocabulary.find_similar(terms):
+        if _is_one_error(term, other):
+            related = lexicon.Related((other,), _TYPING_ERROR)
+            found.setdefault(term, []).append(related)
+    return found
 
 
 def _is_one_error(one: str, other: str) -> bool:
@@ -299,12 +336,13 @@ def _is_one_error(one: str, other: str) -> bool:
 def _stand_together(index: TextIndex, one: int, other: int) -> bool:
     """Whether a skill has one term right before the other."""
     holders, _ = _hold(index.postings, (one, other))
-    ends = index.sequences.ends
     first = index.take_first(holders, _MOST_COMPARED)
-    rows = first.astype(np.int64) * len(FIELDS)
-    sizes = np.minimum(ends[rows + len(FIELDS)] - ends[rows], _LONGEST_COMPARED)
-    terms = index.sequences.values[expand(ends[rows], sizes)]
-    return bool(((terms[:-1] == one) & (terms[1:] == other)).any())
+    if not len(first):
+        return False
+    texts = map(index.sequences.read, first.tolist())
+    terms = np.concatenate([text.whole[:_LONGEST_COMPARED] for text in texts])
+    [places] = (terms[:-1] == one).nonzero()
+    return bool((terms[places + 1] == other).any())
 
 
 def _look_up(
@@ -357,15 +395,18 @@ def _stand_for(
     return Relative(numbers, nearness, factor * own)
 
 
-def _find_pairs(order: Sequence[int]) -> Iterator[tuple[tuple[int, int], float]]:
-    """Iterate over the pairs of a sequence, the nearest last."""
+def _find_pairs(order: Sequence[int]) -> dict[tuple[int, int], float]:
+    """Return the pairs of a sequence, and how near they are where they are nearest."""
+    found: dict[tuple[int, int], float] = {}
     for distance in range(_REACH, 0, -1):
+        worth = 1 / distance
         for one, other in zip(order, order[distance:], strict=False):
             if one != other:
-                yield (min(one, other), max(one, other)), 1 / distance
+                found[(one, other) if one < other else (other, one)] = worth
+    return found
 
 
-Held = tuple[NDArray[np.uint32], NDArray[np.uint16]]
+Held = tuple[Documents, NDArray[np.uint16]]
 """Documents by number, in order, and their shares."""
 
 # A relative that many hold counts where a skill says what it is about. In a long text
@@ -381,7 +422,7 @@ _MOST_SEARCHED_TERMS = 64  # of a long task, whose other words say little
 class Holders(NamedTuple):
     """Who holds a term of the task, or what may stand for it."""
 
-    documents: NDArray[np.uint32]
+    documents: Documents
     """By number, in order."""
     worth: NDArray[np.float64]
     """What it explains in each of them, as information."""
@@ -451,12 +492,13 @@ def explain_shares(
 
 
 def contain(
-    documents: NDArray[np.uint32], wanted: NDArray[np.uint32]
+    documents: Documents, wanted: NDArray[np.unsignedinteger]
 ) -> NDArray[np.bool_]:
     """Return which of the wanted are among documents, which are in order."""
     if not len(documents):
         return np.zeros(len(wanted), np.bool_)
-    places = documents.searchsorted(wanted)
+    # Numbers of another type would make a copy of all documents, again and again.
+    places = documents.searchsorted(wanted.astype(documents.dtype, copy=False))
     found: NDArray[np.bool_] = documents.take(places, mode="clip") == wanted
     return found
 

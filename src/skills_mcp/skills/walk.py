@@ -357,7 +357,8 @@ class Walk:
         self, folder: str, beside: _Entries, *, packages_only: bool
     ) -> Iterator[Found]:
         """Walk a folder, unless a file of its name has it for its resources."""
-        owner = beside.get(f"{PurePosixPath(folder).name}.md")
+        # No `PurePosixPath`, whose parts Python keeps in a table that never shrinks.
+        owner = beside.get(f"{folder.rpartition('/')[2]}.md")
         is_owned = owner is not None and owner.kind == "file" and not packages_only
         if not self._leads_to_wanted(folder):
             return

@@ -79,10 +79,10 @@ def _find_changed(before: OfferedSkills, after: OfferedSkills) -> Iterator[Skill
     """Iterate over the skills of both states that were read from other content."""
     if before.table is after.table:
         return
-    old, keys = before.by_path(), after.table.keys
+    old, old_keys, keys = before.by_path(), before.table.keys, after.table.keys
     for path, number in after.by_path().items():
         was = old.get(path)
-        if was is not None and before.table.keys[was] != keys[number]:
+        if was is not None and old_keys[was] != keys[number]:
             yield path
 
 

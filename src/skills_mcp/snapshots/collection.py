@@ -6,13 +6,14 @@ Rule 3: all folders are walked, but only records of unknown keys are read.
 """
 
 import os
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection as AbstractCollection
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from skills_mcp.config import Limits, Visibility
 from skills_mcp.content.branch import RemoteBranch
@@ -36,6 +37,8 @@ from skills_mcp.snapshots.records import (
     derive_key,
 )
 from skills_mcp.snapshots.skill_table import SkillTable
+
+_T = TypeVar("_T")
 
 KnownRecords = Mapping[bytes, ContentRecord]
 """Records of earlier states, by their keys."""
@@ -187,8 +190,8 @@ def _read_source(
     for folder in survey.layout.homes:
         home = folder.at(checkout.directory, mount.prefix, mount.scope)
         content_id = _content_id(folder, ids, checkout.revision or "")
-        found = tuple(progress.track("Finding skills", survey.walk(folder)))
-        told = progress.track("Reading skills", found, len(found))
+        found = deque(progress.track("Finding skills", survey.walk(folder)))
+        told = progress.track("Reading skills", _take_all(found), len(found))
         read = read_home(home, told, content_id, known)
         homes.append((home, read))
     _check_length(sum(read.characters for _, read in homes), limits.max_characters)
@@ -390,6 +393,12 @@ def _is_denied(record: ContentRecord, home: Home, rules: Visibility) -> bool:
         return False
     listed = ListedSkill(skill.path, skill.name, skill.category, home.scope)
     return is_denied(listed, rules)
+
+
+def _take_all(found: deque[_T]) -> Iterator[_T]:
+    """Iterate over what was found, and let go of each: ten thousand take 10 MB."""
+    while found:
+        yield found.popleft()
 
 
 def _find_ids(part: Part) -> Mapping[str, str]:

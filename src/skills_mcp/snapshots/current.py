@@ -251,7 +251,7 @@ class CurrentSnapshot:
         Raises:
             DamagedTextError: Nothing is served yet; `_open_or_build` repairs that.
         """
-        from skills_mcp.snapshots.records import DamagedTextError
+        from skills_mcp.files.arrays import DamagedTextError
 
         reason = "a text is not what was written"
         with self._loading:
@@ -303,7 +303,7 @@ class CurrentSnapshot:
         The result is not kept on the disk: other processes would take the edited files
         for those of the commit. But if the kept index is damaged, it is built anew.
         """
-        from skills_mcp.snapshots.records import DamagedTextError
+        from skills_mcp.files.arrays import DamagedTextError
 
         try:
             snapshot = take_snapshot(
@@ -313,10 +313,12 @@ class CurrentSnapshot:
                 looks_again=True,
                 progress=self._mounts.progress,
             )
+            if not snapshot.reuses_all_of(served.state):
+                snapshot.prepare()
         except DamagedTextError as error:
             self._forget_kept(error)
             return self._open_or_build(content)
-        return snapshot if snapshot.reuses_all_of(served.state) else _prepared(snapshot)
+        return snapshot
 
     @property
     def waits_for_network(self) -> bool:

@@ -29,13 +29,15 @@ from skills_mcp.config import Config
 from skills_mcp.content.source import Content
 from skills_mcp.files.arrays import (
     STAGING,
+    Sliceable,
     open_text,
     read_arrays,
     write_arrays,
 )
 from skills_mcp.files.locks import LifeSigns, acquire_lock, showing_life
 from skills_mcp.routing.keyword_index import KeywordIndex
-from skills_mcp.routing.text_index.inverted_index import TextIndex
+from skills_mcp.routing.ranked import derive_document
+from skills_mcp.routing.text_index.inverted_index import IndexedDocument, TextIndex
 from skills_mcp.routing.words import STEMMER_VERSION
 from skills_mcp.skills.homes import Selection
 from skills_mcp.skills.model import Problem
@@ -45,7 +47,7 @@ from skills_mcp.snapshots.skill_table import Rebuild, SkillTable
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 9
+FORMAT = 13
 """Increased with each change of what the arrays mean."""
 
 # Longer than the largest library takes to build. A process that has waited so long
@@ -59,6 +61,9 @@ _KEPT_SECONDS = 30 * 24 * 60 * 60.0
 _ABANDONED_SECONDS = 60 * 60.0
 
 _OFFERED = "offered"
+
+_TEXT = "text"
+_SEQUENCES = "sequences"
 
 _DAMAGE = (OSError, ValueError, IndexError, KeyError, TypeError, AttributeError)
 
@@ -129,9 +134,7 @@ class IndexCache:
         newest = int(folders[0].name) if folders else 0
         folder = self.folder / str(newest + 1)
         try:
-            write_arrays(
-                folder, _arrays_of(state), _about(state), state.collection.table.text
-            )
+            write_arrays(folder, _arrays_of(state), _about(state), _texts_of(state))
             saved = _open(folder, self._rebuild)
             self._known = folder.name
         except (OSError, ValueError) as error:
@@ -212,6 +215,11 @@ def _arrays_of(state: IndexState) -> dict[str, Any]:
     return {**named, _OFFERED: np.array(state.offered, np.uint32)}
 
 
+def _texts_of(state: IndexState) -> dict[str, Sliceable]:
+    sequences = state.texts.sequences.source if state.texts else b""
+    return {_TEXT: state.collection.table.text, _SEQUENCES: sequences}
+
+
 def _about(state: IndexState) -> dict[str, Any]:
     collection = state.collection
     return {
@@ -236,15 +244,17 @@ def _parse_origin(origin: dict[str, Any]) -> Origin:
 
 def _open(folder: Path, rebuild: Rebuild | None) -> IndexState:
     about, arrays = read_arrays(folder)
-    text = open_text(folder)
+    text = open_text(folder, _TEXT)
     kinds: dict[str, dict[str, Any]] = {"skills": {}, "keywords": {}, "texts": {}}
     for name, array in arrays.items():
         kind, _, inner = name.partition(".")
         if inner:
             kinds[kind][inner] = array
+    table = SkillTable(kinds["skills"], text, rebuild)
+    offered = arrays[_OFFERED].tolist()
     collection = Collection(
         origins=tuple(map(_parse_origin, about["origins"])),
-        table=SkillTable(kinds["skills"], text, rebuild),
+        table=table,
         findings=tuple(
             KeyedProblem(Problem(**problem), bytes.fromhex(key), part)
             for problem, key, part in about["findings"]
@@ -253,10 +263,15 @@ def _open(folder: Path, rebuild: Rebuild | None) -> IndexState:
         copies=tuple(map(tuple, about["copies"])),
         package_parts=frozenset(about["package_parts"]),
     )
+
+    def reread(number: int) -> IndexedDocument:
+        return derive_document(table.reread(offered[number]))
+
     keywords, texts = kinds["keywords"], kinds["texts"]
+    sequences = open_text(folder, _SEQUENCES)
     return IndexState(
         collection=collection,
-        offered=arrays[_OFFERED].tolist(),
+        offered=offered,
         keywords=KeywordIndex.from_arrays(keywords) if keywords else None,
-        texts=TextIndex.from_arrays(texts) if texts else None,
+        texts=TextIndex.from_arrays(texts, sequences, reread) if texts else None,
     )

@@ -227,10 +227,11 @@ class Indexes:
     ) -> Iterator[IndexedDocument | int]:
         """Iterate over what the skills say, or where that is known."""
         table = self._collection.table
+        keys = table.keys
         offered = self._index.offered.numbers
         told = self._progress.track("Indexing skills", offered, len(offered))
         for skill in told:
-            number = known.get(table.keys[skill])
+            number = known.get(keys[skill])
             yield derive_document(table.text_of(skill)) if number is None else number
 
 

@@ -14,7 +14,7 @@ from itertools import chain, starmap
 from typing import Any, NamedTuple
 from zlib import crc32
 
-from skills_mcp.files.arrays import Sliceable
+from skills_mcp.files.arrays import DamagedTextError, Sliceable
 from skills_mcp.routing.ranked import SkillText
 from skills_mcp.skills.discovery import Described
 from skills_mcp.skills.homes import Home
@@ -56,10 +56,6 @@ class ListedSkill(NamedTuple):
     always_apply: bool = False
 
 
-class DamagedTextError(ValueError):
-    """A text on the disk is not what was written there."""
-
-
 class StoredText(NamedTuple):
     """A part of a longer text that may lie on the disk; it is read when it is needed.
 
@@ -89,7 +85,7 @@ class StoredText(NamedTuple):
             DamagedTextError: Its file was changed, cut off, or cannot be read.
         """
         try:
-            text = self.source[self.start : self.end]
+            text = bytes(self.source[self.start : self.end])
         except OSError as error:
             raise DamagedTextError(f"a text cannot be read: {error}") from error
         if crc32(text) != self.checksum:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skills_mcp.errors import ContentUnavailableError
-from skills_mcp.files.arrays import Sliceable
+from skills_mcp.files.arrays import DamagedTextError, Sliceable
 from skills_mcp.routing.ranked import SkillText
 from skills_mcp.skills.homes import Home
 from skills_mcp.skills.model import Skill, Stamp
@@ -27,7 +27,6 @@ from skills_mcp.snapshots.records import (
     KEY_BYTES,
     NO_KEY,
     ContentRecord,
-    DamagedTextError,
     ListedSkill,
     RecordedSkill,
     StoredText,
@@ -163,7 +162,7 @@ class SkillTable(Sequence[Skill]):
 
     @property
     def keys(self) -> list[bytes]:
-        """The keys of the records."""
+        """The keys of the records: a new list each time, which nobody keeps."""
         return self._lines.keys
 
     def file(self, number: int) -> str:
@@ -175,26 +174,43 @@ class SkillTable(Sequence[Skill]):
         """Return what routing reads of a skill; the rest is not decoded."""
         return decode_text(self._lines.record(number))
 
+    def reread(self, number: int) -> SkillText:
+        """Return what routing reads of a skill, from a table that is built anew.
+
+        Raises:
+            ContentUnavailableError: The skill has changed meanwhile.
+            DamagedTextError: There is nothing to build a table from.
+        """
+        return decode_text(self._lines.restore(number))
+
     def record_of(self, key: bytes) -> bytes | None:
         """Return the text of the record with a key; None if there is none."""
-        if key == NO_KEY or key not in self.keys:
+        keys = self.keys
+        if key == NO_KEY or key not in keys:
             return None
-        return self._lines.record(self.keys.index(key))
+        return self._lines.record(keys.index(key))
 
     def records(self) -> Iterator[ContentRecord]:
         """Iterate over the records as they were packed, but for their problems."""
+        listed, files = self.listed, self.column("files")
         columns = (
-            *(self.column(name) for name in ("paths", "names", "categories")),
-            *(self.column(name) for name in ("keywords", "priorities", "files")),
+            (each.path for each in listed),
+            (each.name for each in listed),
+            (each.category for each in listed),
+            *(self.column(name) for name in ("keywords", "priorities")),
+            files,
             map(self._lines.stamps, range(len(self))),
             self.arrays["characters"].tolist(),
-            self.column("always_apply"),
+            (each.always_apply for each in listed),
             self.column("owners"),
             map(self._lines.stored, range(len(self))),
         )
         skills = starmap(RecordedSkill, zip(*columns, strict=True))
-        for number, (key, skill) in enumerate(zip(self.keys, skills, strict=True)):
-            yield ContentRecord(key, self.file(number), skill)
+        prefixes = [home.file_prefix for home in self.homes]
+        homes = map(prefixes.__getitem__, self.arrays["homes"].tolist())
+        rows = zip(self.keys, homes, files, skills, strict=True)
+        for key, prefix, file, skill in rows:
+            yield ContentRecord(key, prefix + file, skill)
 
     @cached_property
     def _files(self) -> list[str]:
@@ -227,7 +243,7 @@ class _Lines:
     def __len__(self) -> int:
         return len(self._sums)
 
-    @cached_property
+    @property
     def keys(self) -> list[bytes]:
         whole = self._keys.tobytes()
         starts = range(0, len(whole), KEY_BYTES)
@@ -241,14 +257,14 @@ class _Lines:
         try:
             return self.stored(number).read()
         except DamagedTextError:
-            if self._rebuild is None:
-                raise
-            return self._restore(number, self._rebuild)
+            return self.restore(number)
 
-    def _restore(self, number: int, rebuild: Rebuild) -> bytes:
-        """Return a text that is damaged, from a table that is built anew."""
+    def restore(self, number: int) -> bytes:
+        """Return a text from a table that is built anew, as something is damaged."""
+        if self._rebuild is None:
+            raise DamagedTextError("the kept index is damaged")
         # No lock: who rebuilds may wait for another thread that needs this record, too.
-        self._rebuilt = self._rebuilt or rebuild()
+        self._rebuilt = self._rebuilt or self._rebuild()
         found = self._rebuilt.record_of(self.keys[number])
         if found is None:
             raise ContentUnavailableError(

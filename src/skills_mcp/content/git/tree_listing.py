@@ -11,7 +11,7 @@ from typing import NamedTuple
 from skills_mcp.content.git.failures import DamagedStoreError
 from skills_mcp.content.source import Surveyed, SurveyedPart
 from skills_mcp.content.sync_policy import SyncPolicy
-from skills_mcp.files.paths import is_safe_name
+from skills_mcp.files.paths import are_plain, is_safe_name
 from skills_mcp.skills.file_tree import (
     MAX_READ_BYTES,
     EntryKind,
@@ -194,8 +194,14 @@ def _survey(
         problems += survey.outside()
         surveyed[selection] = SurveyedPart(survey.layout.homes, tuple(problems))
     files |= {CONFIG, *tree.read_files}
-    safe = (file for file in sorted(files) if all(map(is_safe_name, file.split("/"))))
+    safe = (file for file in sorted(files) if _is_safe(file))
     return tuple(filter(None, map(tree.entry, safe))), surveyed
+
+
+def _is_safe(file: str) -> bool:
+    # Nearly all are plain. To remember the others' names is worth it; to remember all
+    # would keep ten thousand texts in memory for good.
+    return are_plain((file,)) or all(map(is_safe_name, file.split("/")))
 
 
 def _without_empty(part: SurveyedPart, entries: Sequence[TreeEntry]) -> SurveyedPart:

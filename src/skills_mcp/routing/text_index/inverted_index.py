@@ -1,7 +1,7 @@
 """Everything that ranking needs to know about the texts of a set of skills, in arrays.
 
-An index is built in one pass, written to a file as it is, and mapped again. It is the
-same for the same documents, whether their words were read or taken from another index.
+An index is built in one pass, and written to files as it is. It is the same for the
+same documents, whether their words were read or taken from another index.
 
 It holds the terms of each field in their order, and for each term its postings: which
 documents hold it, in which fields, and how well each document explains it (BM25F).
@@ -10,17 +10,16 @@ with fixed ones, not with averages. So a task only adds up what is stored.
 """
 
 from array import array
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from itertools import pairwise
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skills_mcp.files.arrays import Sliceable
 from skills_mcp.routing.text_index.ragged import (
     Ragged,
     check,
@@ -28,6 +27,8 @@ from skills_mcp.routing.text_index.ragged import (
     expand,
     translate,
 )
+from skills_mcp.routing.text_index.sequences import Sequences
+from skills_mcp.routing.text_index.vocabulary import Vocabulary
 from skills_mcp.routing.words import derive_parts, split_text, stem
 
 
@@ -149,6 +150,14 @@ _OPENING_PLACE = PLACES.index("opening")
 _PLACE_BITS = np.left_shift(1, np.arange(_PLACE_COUNT)).astype(np.uint8)
 
 
+Documents = NDArray[np.unsignedinteger]
+"""Documents by number, in order."""
+
+Shares = NDArray[np.uint16]
+
+_MOST_SMALL = 2**16  # documents whose numbers fit into two bytes
+
+
 class Entries(NamedTuple):
     """Terms in documents, ordered by term and then by document."""
 
@@ -198,7 +207,7 @@ class Postings:
         if term < 0:
             return False
         its = self.documents.values[self.span(term)]
-        place = int(its.searchsorted(np.uint32(document)))
+        place = int(its.searchsorted(its.dtype.type(document)))
         return place < len(its) and int(its[place]) == document
 
     def count_holders(self, terms: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -214,9 +223,7 @@ class Postings:
         """How many there are of all terms together."""
         return len(self.shares)
 
-    def holders(
-        self, term: int
-    ) -> tuple[NDArray[np.uint32], NDArray[np.uint16], NDArray[np.uint8]]:
+    def holders(self, term: int) -> tuple[Documents, Shares, NDArray[np.uint8]]:
         """Return the documents that hold a term, their shares and fields."""
         its = self.span(term)
         return self.documents.values[its], self.shares[its], self.fields[its]
@@ -236,7 +243,9 @@ class Postings:
         for part in parts:
             counts += np.bincount(part.terms, minlength=term_count)
         ends = ends_of(counts)
-        documents = np.empty(ends[-1], np.uint32)
+        # Half the memory for what nearly all libraries are.
+        is_small = len(sequences) <= _MOST_SMALL * _FIELD_COUNT
+        documents = np.empty(ends[-1], np.uint16 if is_small else np.uint32)
         shares = np.empty(ends[-1], np.uint16)
         fields = np.empty(ends[-1], np.uint8)
         places = ends[:-1].copy()
@@ -274,9 +283,7 @@ class SeenPostings(Postings):
         """How many there are of all terms together."""
         return int(self.counts.sum(dtype=np.int64))
 
-    def holders(
-        self, term: int
-    ) -> tuple[NDArray[np.uint32], NDArray[np.uint16], NDArray[np.uint8]]:
+    def holders(self, term: int) -> tuple[Documents, Shares, NDArray[np.uint8]]:
         """Return those of the documents that hold a term, their shares and fields."""
         its = self.span(term)
         some = self.mask[self.documents.values[its]]
@@ -377,79 +384,18 @@ Array = NDArray[Any]
 Numbers = NDArray[np.integer]
 
 _TYPES = {
-    "terms": np.uint8,
-    "term_ends": np.int64,
-    "sequences": np.uint32,
-    "sequence_ends": np.int64,
-    "holders": np.uint32,
-    "holder_ends": np.int64,
-    "shares": np.uint16,
-    "fields": np.uint8,
-    "priorities": np.int32,
+    "terms": (np.uint8,),
+    "term_ends": (np.int64,),
+    "term_hashes": (np.uint32,),
+    "term_order": (np.uint32,),
+    "sequence_ends": (np.int64,),
+    "sequence_sums": (np.uint32,),
+    "holders": (np.uint16, np.uint32),
+    "holder_ends": (np.int64,),
+    "shares": (np.uint16,),
+    "fields": (np.uint8,),
+    "priorities": (np.int32,),
 }
-
-
-@dataclass(frozen=True, eq=False)
-class Vocabulary:
-    """Terms by number; the smaller the number, the smaller the term."""
-
-    terms: Ragged
-    """Each in UTF-8."""
-
-    @classmethod
-    def join(cls, terms: Sequence[str]) -> "Vocabulary":
-        """Return the vocabulary of terms that are sorted already."""
-        return cls(_encode(terms))
-
-    def __len__(self) -> int:
-        return len(self.terms)
-
-    def term(self, number: int) -> str:
-        """Return the term with this number."""
-        return self._encoded(number).decode()
-
-    def find(self, term: str) -> int | None:
-        """Return the number of a term, or None if there is no such term."""
-        return self._find(term)
-
-    def find_beginning(self, beginning: str, sizes: range) -> Iterator[str]:
-        """Iterate over the terms that begin so and have so many bytes, in order."""
-        wanted, every = beginning.encode(), range(len(self))
-        first = bisect_left(every, wanted, key=self._encoded)
-        end = bisect_left(every, wanted + b"\xff", key=self._encoded)
-        lengths = np.diff(self.terms.ends[first : end + 1])
-        fitting = (lengths >= sizes.start) & (lengths < sizes.stop)
-        for place in fitting.nonzero()[0].tolist():
-            yield self._encoded(first + place).decode()
-
-    def _look_up(self, term: str) -> int | None:
-        place = bisect_left(range(len(self)), term.encode(), key=self._encoded)
-        is_there = place < len(self) and self._encoded(place) == term.encode()
-        return place if is_there else None
-
-    def numbers(self) -> dict[str, int]:
-        """Return the number of each term."""
-        text, ends = bytes(self.terms.values), self.terms.ends.tolist()
-        return {
-            text[start:end].decode(): number
-            for number, (start, end) in enumerate(pairwise(ends))
-        }
-
-    def _encoded(self, number: int) -> bytes:
-        return bytes(self._text[self._ends[number] : self._ends[number + 1]])
-
-    @cached_property
-    def _find(self) -> Callable[[str], int | None]:
-        return lru_cache(maxsize=4096)(self._look_up)  # tasks repeat their words
-
-    # A view answers for one item several times as fast as an array.
-    @cached_property
-    def _text(self) -> memoryview:
-        return self.terms.values.data
-
-    @cached_property
-    def _ends(self) -> memoryview:
-        return self.terms.ends.data
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -457,8 +403,8 @@ class TextIndex:
     """The terms of documents; the number of a document is its place among them."""
 
     vocabulary: Vocabulary
-    sequences: Ragged
-    """For each document a row per field: its terms in their order."""
+    sequences: Sequences
+    """The terms of each document in their order."""
     postings: Postings
     priorities: NDArray[np.int32]
 
@@ -468,7 +414,7 @@ class TextIndex:
         Raises:
             ValueError: A file is damaged.
         """
-        rows = len(self.priorities) * len(FIELDS)
+        rows = len(self.priorities)
         check(len(self.sequences) == rows, "documents are missing")
         check(len(self.postings.documents) == len(self.vocabulary), "terms are missing")
 
@@ -488,6 +434,10 @@ class TextIndex:
     def find(self, term: str) -> int | None:
         """Return the number of a term, or None if no document has it."""
         return self.vocabulary.find(term)
+
+    def find_known(self, terms: Sequence[str]) -> Iterator[int]:
+        """Iterate over the places of those of many terms that a document has."""
+        return self.vocabulary.find_known(terms)
 
     def take_first(self, documents: Numbers, most: int) -> Numbers:
         """Return the first few of documents, which are ordered by number."""
@@ -529,7 +479,7 @@ class TextIndex:
         rows = read_documents(fresh, terms)
         if known:
             order = _rows_of(np.array(places, np.int64))
-            rows = known.sequences.arrange(rows, order)
+            rows = known.sequences.load().arrange(rows, order)
         ordered = list(_sort_terms(_find_used(terms, rows)))
         numbers = np.zeros(len(terms), np.uint32)
         numbers[[terms[term] for term in ordered]] = np.arange(len(ordered))
@@ -540,25 +490,41 @@ class TextIndex:
         del rows
         postings = Postings.invert(sequences, len(vocabulary))
         kept = np.array([priorities[place] for place in places], np.int32)
-        return cls(vocabulary, sequences, postings, kept)
+        return cls(vocabulary, Sequences.of(sequences), postings, kept)
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Array]) -> "TextIndex":
+    def from_arrays(
+        cls,
+        arrays: Mapping[str, Array],
+        source: Sliceable,
+        reread: Callable[[int], IndexedDocument] | None = None,
+    ) -> "TextIndex":
         """Return the index that had these `arrays`.
 
-        Cheap, so that a mapped file is not read for it. Numbers that lead nowhere
-        raise an IndexError or ValueError when they are met.
+        Numbers that lead nowhere raise an IndexError or ValueError when they are met.
+
+        Args:
+            arrays: What was stored.
+            source: The source of its sequences.
+            reread: Returns a document again whose sequences are damaged.
 
         Raises:
             ValueError: They are no index: a file is damaged, or of another version.
         """
         check(arrays.keys() == _TYPES.keys(), "there are other arrays in it")
         for name, kind in _TYPES.items():
-            is_right = arrays[name].dtype == kind and arrays[name].ndim == 1
+            is_right = arrays[name].dtype in kind and arrays[name].ndim == 1
             check(is_right, f"{name} is of another type")
+        vocabulary = Vocabulary(
+            Ragged(arrays["terms"], arrays["term_ends"]),
+            arrays["term_hashes"],
+            arrays["term_order"],
+        )
+        ends, sums = arrays["sequence_ends"], arrays["sequence_sums"]
+        restore = partial(_restore, vocabulary, reread) if reread else None
         return cls(
-            Vocabulary(Ragged(arrays["terms"], arrays["term_ends"])),
-            Ragged(arrays["sequences"], arrays["sequence_ends"]),
+            vocabulary,
+            Sequences(ends, sums, source, restore),
             Postings(
                 Ragged(arrays["holders"], arrays["holder_ends"]),
                 arrays["shares"],
@@ -569,12 +535,14 @@ class TextIndex:
 
     @property
     def arrays(self) -> Mapping[str, Array]:
-        """What to store."""
+        """What to store, beside the source of the sequences."""
         return {
             "terms": self.vocabulary.terms.values,
             "term_ends": self.vocabulary.terms.ends,
-            "sequences": self.sequences.values,
+            "term_hashes": self.vocabulary.hashes,
+            "term_order": self.vocabulary.order,
             "sequence_ends": self.sequences.ends,
+            "sequence_sums": self.sequences.sums,
             "holders": self.postings.documents.values,
             "holder_ends": self.postings.documents.ends,
             "shares": self.postings.shares,
@@ -609,6 +577,11 @@ class SeenTexts(TextIndex):
         number = self.vocabulary.find(term)
         return None if number is None or not self.postings.count(number) else number
 
+    def find_known(self, terms: Sequence[str]) -> Iterator[int]:
+        """Iterate over the places of those of many terms that one of these has."""
+        known = self.vocabulary.find_known(terms)
+        return (place for place in known if self.find(terms[place]) is not None)
+
     def take_first(self, documents: Numbers, most: int) -> Numbers:
         """Return the first few of documents, in the order in which they are seen."""
         if self.order is None:
@@ -634,6 +607,13 @@ def _take_fresh(
             yield document
 
 
+def _restore(
+    vocabulary: Vocabulary, reread: Callable[[int], IndexedDocument], document: int
+) -> bytes:
+    """Return the terms of a document that is read again."""
+    return read_documents([reread(document)], vocabulary.numbers()).values.tobytes()
+
+
 def _find_used(terms: Mapping[str, int], rows: Ragged) -> Iterator[str]:
     """Iterate over the terms that occur: a known index may have had others."""
     is_used = np.zeros(len(terms), np.bool_)
@@ -657,9 +637,3 @@ def _sort_terms(terms: Iterable[str]) -> Iterator[str]:
         alike[term[:2]].append(term)
     for beginning in sorted(alike):
         yield from sorted(alike.pop(beginning))
-
-
-def _encode(terms: Iterable[str]) -> Ragged:
-    encoded = [term.encode() for term in terms]
-    lengths = np.fromiter(map(len, encoded), np.int64)
-    return Ragged(np.frombuffer(b"".join(encoded), np.uint8), ends_of(lengths))

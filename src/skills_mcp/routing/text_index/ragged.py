@@ -38,6 +38,12 @@ class Ragged:
         return len(self.ends) - 1
 
     @classmethod
+    def of(cls, rows: Sequence[bytes]) -> "Ragged":
+        """Return rows of bytes."""
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        return cls(np.frombuffer(b"".join(rows), np.uint8), ends_of(lengths))
+
+    @classmethod
     def join(cls, parts: Sequence["Ragged"]) -> "Ragged":
         """Return the rows of all parts, of which there is at least one."""
         shifts = np.cumsum([0, *(len(part.values) for part in parts)])

@@ -36,7 +36,9 @@ from skills_mcp.routing.words import (
 
 _REACH = 2  # terms of a task that are further apart are no pair
 
-_MOST_TERMS = 512  # of more, those that say most are what a task is about
+# Of more, those that say most are what a task is about: no set of tasks finds another
+# skill with all of them, and a pasted page takes twice the time.
+_MOST_TERMS = 96
 
 # What stands for the other words of a long task finds nothing more.
 _MOST_RELATED = 24
@@ -139,7 +141,6 @@ class TaskReader:
         ordinary = np.array([lexicon.weight_of(term) for term in words], np.float64)
         foreign = _find_foreign(words.values(), numbers, is_foreign=bool(silent))
         ordinary[foreign] = _FOREIGN
-        size = len(words) - (1 - _FOREIGN) * int(foreign.sum())
         information = (inform(holders, len(self._index)) * ordinary) ** _POWER
         if len(words) > _MOST_TERMS:
             # What no skill has says most, but it finds nothing.
@@ -149,12 +150,12 @@ class TaskReader:
             words = {terms[place]: words[terms[place]] for place in kept.tolist()}
             sequence = [word for word in sequence if word.term in words]
             numbers, holders = numbers[kept], holders[kept]
-            information = information[kept]
+            information, foreign = information[kept], foreign[kept]
         places = {term: place for place, term in enumerate(words)}
         nearness = _find_pairs([places[word.term] for word in sequence])
         relatives = self._relate(sequence, words, information.tolist())
         return Task(
-            size=size,
+            size=len(words) - (1 - _FOREIGN) * int(foreign.sum()),
             words=tuple(words.values()),
             numbers=numbers,
             holders=holders,

@@ -44,10 +44,10 @@ fix: $(READY) ## Format, and repair what can be repaired
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-bench: $(READY) $(VENV)/.bench ## Each budget and figure, against floors; ARGUMENTS=--quick
+bench: $(READY) $(VENV)/.bench $(VENV)/.meanings ## Each budget and figure, against floors; ARGUMENTS=--quick
 	@$(BIN)/python -m benchmarks.run $(ARGUMENTS)
 
-accuracy: $(READY) ## How often routing is right; ARGUMENTS="SET … --parts --curves --reliability"
+accuracy: $(READY) $(if $(findstring --meanings,$(ARGUMENTS)),$(VENV)/.meanings) ## How often routing is right; ARGUMENTS="SET … --meanings --parts --curves --reliability"
 	@$(BIN)/python -m benchmarks.accuracy $(ARGUMENTS)
 
 soak: $(READY) $(VENV)/.soak ## Each promise, tried for three quarters of an hour; ARGUMENTS=--quick
@@ -63,6 +63,10 @@ test-integrations: $(READY) ## Each framework in an environment of its own; ARGU
 $(VENV)/.bench: $(READY)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --group bench \
 	  && touch $@ || echo "Without the engines to compare with: they cannot be installed"
+
+$(VENV)/.meanings: $(READY)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --group meanings \
+	  && touch $@ || echo "Without a model to compare meanings with: it cannot be installed"
 
 # Without the fuzzer its scenario is skipped, and says so.
 $(VENV)/.soak: $(READY)

@@ -4,6 +4,7 @@
 interval that drawing the tasks anew gives. A set is a folder with `skills.jsonl`
 (`id`, `name`, `description`, `keywords`, `body`) and `queries.jsonl` (`query`,
 `expect`, and `kind` for what no skill serves: `same_field` or `other_field`).
+With `--meanings` a small model is asked, too, over HTTP and as a server asks it.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,9 +22,12 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.meanings import opening_minilm
+from benchmarks.minilm_server import find_absent
 from skills_mcp.authoring.evaluation.outcomes import DEPTH, Outcome
 from skills_mcp.authoring.evaluation.prompts import Prompt
 from skills_mcp.config import Matching
+from skills_mcp.embeddings.embedder import Embedder
 from skills_mcp.routing import lexicon, ranked, rerank, task
 from skills_mcp.routing.decision import (
     Decision,
@@ -142,6 +147,14 @@ def make_ranked(routing_set: RoutingSet) -> RankedMatcher:
         skills,
         places=derive_places([skill.path for skill in skills]),
     )
+
+
+def make_fused(embedder: Embedder, routing_set: RoutingSet) -> Matcher:
+    """Return the same matcher, but one that compares meanings, too."""
+    vectors = embedder.vectors_of(routing_set.skills)
+    if not vectors.prepare():
+        raise SystemExit(f"{routing_set.name}: there are no vectors of the skills")
+    return vectors.fuse(make_ranked(routing_set))
 
 
 def try_out(
@@ -414,13 +427,23 @@ def main() -> None:
     """Measure the sets that are named."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sets", nargs="+", type=Path, metavar="SET")
+    parser.add_argument("--meanings", action="store_true", help="ask MiniLM, too")
     parser.add_argument("--parts", action="store_true", help="leave each part out once")
     parser.add_argument("--curves", action="store_true", help="try other settings")
     parser.add_argument("--reliability", action="store_true", help="score against fact")
     parser.add_argument("--misses", type=int, default=0, metavar="N")
     parser.add_argument("--json", type=Path, metavar="FILE")
     chosen = parser.parse_args()
-    measuring = Measuring([load_set(folder) for folder in chosen.sets], make_ranked)
+    with ExitStack() as open_models:
+        make: MatcherOf = make_ranked
+        if chosen.meanings:
+            if absent := find_absent():
+                raise SystemExit(f"MiniLM needs {', '.join(absent)}: not installed")
+            make = partial(make_fused, open_models.enter_context(opening_minilm()))
+        _print(chosen, Measuring([load_set(each) for each in chosen.sets], make))
+
+
+def _print(chosen: argparse.Namespace, measuring: Measuring) -> None:
     results = measuring.run(Matching())
     print_sets(results)
     if chosen.parts:

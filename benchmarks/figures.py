@@ -9,8 +9,12 @@ SIZES = (1_000, 10_000, 100_000)
 SKILLS = 10_000
 """The number of skills for which the budgets hold."""
 
+
 LONG_SKILLS = 120
 """The number of skills with long texts: as many packages as a team has."""
+
+MEANT_SKILLS = 200
+"""The number of skills whose vectors are asked for: those of 1,000 take minutes."""
 
 CLIENTS = (1, 8, 64)
 CONNECTIONS = 1_000
@@ -124,6 +128,14 @@ def _engines() -> Iterable[Figure]:
             yield Figure(f"engine_{name}", f"{where}: against ours", "x")
 
 
+def _meanings() -> Iterable[Figure]:
+    where = f"ranked routing with MiniLM over HTTP, {MEANT_SKILLS} skills"
+    yield Figure("minilm_p50", f"{where}: p50", "ms")
+    yield Figure("minilm_p99", f"{where}: p99", "ms")
+    yield Figure("minilm", f"{where}: against the request alone", "x")
+    yield Figure("minilm_skills", "MiniLM over HTTP: vectors of skills", "skills/s")
+
+
 def _building(kind: str) -> Iterable[Figure]:
     yield Figure(
         f"{kind}_build", f"{kind} content, full build", "skills/s", _SKILLS_PER_SECOND
@@ -215,6 +227,7 @@ FIGURES: tuple[Figure, ...] = (
     *_routing_of_long(),
     *_against_loop(),
     *_engines(),
+    *_meanings(),
     *(figure for kind in KINDS for figure in _building(kind)),
     *_serving(),
     *(figure for kind in KINDS for figure in _memory(kind)),

@@ -20,6 +20,7 @@ from benchmarks.engines import COMPARED, measure_engines
 from benchmarks.figures import KINDS, SIZES, Results
 from benchmarks.http import measure_http, measure_http_of_many
 from benchmarks.in_process import measure_in_process
+from benchmarks.meanings import measure_meanings
 from benchmarks.report import (
     describe_load,
     describe_machine,
@@ -118,6 +119,10 @@ def measure(text: Text, effort: Effort) -> tuple[Results, set[str]]:
         _say("Other engines")
         compared, absent = measure_engines(text, rounds=rounds, tasks=tasks // 2)
         results |= compared
+        _say("Meanings")
+        meant, missing = measure_meanings(text, rounds=rounds, tasks=tasks // 4)
+        results |= meant
+        absent |= {"MiniLM"} if missing else set()
     with tempfile.TemporaryDirectory(prefix="skills-mcp-bench-") as folder:
         for kind in KINDS:
             _say(f"Content for the {kind} algorithm")

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skills_mcp.config import Matching
@@ -18,11 +18,12 @@ from skills_mcp.embeddings.fused import (
     Meanings,
     TaskVectors,
     compose_task_text,
+    derive_fit,
     find_nearest,
 )
 from skills_mcp.embeddings.skill_vectors import compose_skill_text
 from skills_mcp.routing.decision import choose
-from skills_mcp.routing.matcher import Candidate, Matcher
+from skills_mcp.routing.matcher import Candidate, Evidence, Matcher
 from skills_mcp.routing.ranked import RankedMatcher, derive_document
 from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.skills.model import Skill, SkillPath
@@ -55,7 +56,7 @@ def fuse(
     *,
     lexical: Matcher | None = None,
     ask: Callable[[str], Vector] = embed,
-    weight: str = "0.3",
+    weight: float = 0.3,
     is_ready: bool = True,
 ) -> FusedMatcher:
     meanings = meanings_of(skills)
@@ -64,9 +65,13 @@ def fuse(
         skills,
         meanings=lambda: meanings if is_ready else None,
         task_vectors=TaskVectors(ask, timeout_seconds=20, clock=lambda: 0.0),
-        weight=Fraction(weight),
+        weight=weight,
         model="model",
     )
+
+
+def score_of(words: Fraction, likeness: int, weight: float) -> Fraction:
+    return Fraction(derive_fit(words, likeness, weight).millionths, MILLION)
 
 
 def paths(candidates: Sequence[Candidate]) -> list[str]:
@@ -82,20 +87,67 @@ def test_a_paraphrase_is_found_that_shares_no_word_with_the_skill() -> None:
     assert by_words == ()
     assert paths(fused) == ["billing"]
     assert fused[0].matched_keywords == ()
-    assert 0 < fused[0].score <= Fraction(3, 10)
+    assert 0 < fused[0].score < 1
 
 
-def test_the_score_is_the_weighted_sum_of_words_and_meaning() -> None:
+def test_the_score_is_that_of_the_fits_of_words_and_of_meaning_together() -> None:
     skills = example_skills()
     task = "write to customers about what they owe"
     [words] = LexicalMatcher(skills).score(task)
     likeness = meanings_of(skills).compare(embed(task))
 
-    [best, *_] = fuse(skills, weight="0.4").score(task)
+    [best, *_] = fuse(skills, weight=0.4).score(task)
 
-    meaning = Fraction(int(likeness[1]), 1_000_000)
+    odds = float(words.score / (1 - words.score))
+    fit = 0.6 * odds**0.5 + 0.4 * (4 * likeness[1] / MILLION) ** 1.5
     assert words.skill.path == best.skill.path == "billing"
-    assert best.score == Fraction(6, 10) * words.score + Fraction(4, 10) * meaning
+    assert float(best.score) == pytest.approx(fit**2 / (fit**2 + 1), abs=1e-6)
+
+
+SCORES = st.integers(0, MILLION).map(lambda number: Fraction(number, MILLION))
+ALIKE = st.integers(0, MILLION)
+WEIGHTS = st.floats(0, 1)
+
+
+@given(words=SCORES, weight=WEIGHTS)
+def test_without_meaning_the_words_have_their_share(
+    words: Fraction, weight: float
+) -> None:
+    assert score_of(words, 0, weight) <= words
+    assert float(score_of(words, 0, 0)) == pytest.approx(words, abs=2e-6)
+
+
+@given(words=SCORES, alike=ALIKE, weight=WEIGHTS, more=st.integers(0, MILLION))
+@example(words=Fraction(1), alike=0, weight=0, more=0)
+def test_more_of_either_is_never_a_lower_score(
+    words: Fraction, alike: int, weight: float, more: int
+) -> None:
+    score = score_of(words, alike, weight)
+
+    better = min(words + Fraction(more, MILLION), Fraction(1))
+
+    assert 0 <= score <= score_of(better, alike, weight) <= 1
+    assert score <= score_of(words, min(alike + more, MILLION), weight)
+
+
+@given(weight=WEIGHTS)
+def test_a_likeness_of_a_quarter_is_worth_a_score_of_a_half(weight: float) -> None:
+    half = Fraction(1, 2)
+
+    assert score_of(half, MILLION // 4, weight) == half
+
+
+@pytest.mark.parametrize(
+    "words, score", [(Fraction(0), 0), (Fraction(1, MILLION), Fraction(1, MILLION))]
+)
+def test_what_fits_hardly_at_all_has_a_score_and_what_does_not_has_none(
+    words: Fraction, score: Fraction
+) -> None:
+    assert score_of(words, 0, 0.9) == score
+
+
+def test_what_does_not_fit_at_all_owes_nothing_to_words() -> None:
+    assert derive_fit(Fraction(0), 0, 0.3).share_of_words == 0
 
 
 def test_the_meaning_decides_between_skills_that_the_words_find_equal() -> None:
@@ -223,9 +275,8 @@ def test_a_skill_behind_the_best_fifty_by_words_keeps_its_words() -> None:
 
     found = {str(c.skill.path): c.score for c in fuse(skills).score(task, most=100)}
 
-    meaning = Fraction(int(likeness[60]), 1_000_000)
     assert words["z"] == Fraction(2, 3)
-    assert found["z"] == Fraction(7, 10) * words["z"] + Fraction(3, 10) * meaning
+    assert found["z"] == score_of(words["z"], int(likeness[60]), 0.3)
 
 
 def test_narrowing_to_the_nearest_gives_nobody_a_better_score_by_words() -> None:
@@ -247,7 +298,7 @@ def test_narrowing_to_the_nearest_gives_nobody_a_better_score_by_words() -> None
         str(c.skill.path): c.score for c in matcher.score("note customers", most=9)
     }
 
-    assert scores["z"] <= Fraction(7, 10) * Fraction(1, 2) + Fraction(3, 10)
+    assert scores["z"] <= score_of(Fraction(1, 2), MILLION, 0.3)
 
 
 def test_evidence_adds_up_to_the_score() -> None:
@@ -259,6 +310,19 @@ def test_evidence_adds_up_to_the_score() -> None:
         for skill in skills:
             worth = sum(each.worth for each in matcher.explain(task, skill))
             assert worth == pytest.approx(float(scores.get(skill.path, 0)), abs=1e-9)
+
+
+def test_evidence_of_a_skill_far_behind_the_best_adds_up_too() -> None:
+    skills = [make_skill(f"a{n:03}", description="customers note") for n in range(60)]
+    skills += [make_skill("z", description="note release")]
+    matcher = fuse(skills)
+    task = "customers note owe"
+
+    [score] = [c.score for c in matcher.score(task) if c.skill.path == "z"]
+
+    worth = sum(each.worth for each in matcher.explain(task, skills[60]))
+    assert score > 0
+    assert worth == pytest.approx(float(score), abs=1e-9)
 
 
 def test_evidence_adds_up_among_some_of_the_skills_too() -> None:
@@ -274,6 +338,39 @@ def test_evidence_adds_up_among_some_of_the_skills_too() -> None:
     evidence = matcher.explain("billing", skills[1], within=within)
     worth = sum(each.worth for each in evidence)
     assert worth == pytest.approx(float(only.score), abs=1e-5)
+
+
+@pytest.mark.parametrize("priority", [-999, 5, 999])
+def test_evidence_adds_up_with_a_priority_too(priority: int) -> None:
+    skills = [replace(skill, priority=priority) for skill in example_skills()]
+    matcher = fuse(skills, lexical=ranked_matcher(skills))
+
+    for task in ("write an invoice for customers", "authentication", PARAPHRASE):
+        scores = {c.skill.path: c.score for c in matcher.score(task)}
+        assert scores
+        for skill in skills:
+            worth = sum(each.worth for each in matcher.explain(task, skill))
+            assert worth == pytest.approx(float(scores.get(skill.path, 0)), abs=1e-5)
+
+
+def test_evidence_that_a_priority_takes_away_is_worth_nothing() -> None:
+    class Outweighed(LexicalMatcher):
+        """Finds all skills, and takes from each as much as it gives."""
+
+        def score(self, context: str, **_: object) -> tuple[Candidate, ...]:
+            return tuple(Candidate(each, Fraction(0), ()) for each in skills if context)
+
+        def explain(
+            self, context: str, skill: Skill, **_: object
+        ) -> tuple[Evidence, ...]:
+            [given] = LexicalMatcher.explain(self, context, skill)
+            return given, replace(given, where="priority", worth=-given.worth)
+
+    skills = example_skills()[1:2]
+
+    evidence = fuse(skills, lexical=Outweighed(skills)).explain("an invoice", skills[0])
+
+    assert [bool(each.worth) for each in evidence] == [False, False, True]
 
 
 def test_a_skill_that_is_hardly_alike_is_not_found_and_has_no_evidence() -> None:
@@ -293,6 +390,17 @@ def test_evidence_names_the_model() -> None:
     [evidence] = fuse(skills).explain(PARAPHRASE, skills[1])
 
     assert (evidence.word, evidence.where, evidence.found) == ("", "embedding", "model")
+
+
+def test_a_skill_that_is_not_alike_has_no_evidence_of_the_model() -> None:
+    skills = example_skills()
+    task = "write charge bill owe"
+    skills[0] = replace(skills[0], description="Write a password")
+
+    evidence = fuse(skills).explain(task, skills[0])
+
+    assert meanings_of(skills).compare(embed(task))[0] == 0
+    assert [each.where for each in evidence] == ["description"]
 
 
 def test_a_skill_that_the_matcher_does_not_know_has_the_words_alone() -> None:

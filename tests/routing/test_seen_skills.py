@@ -110,7 +110,7 @@ def fuse(
         skills,
         meanings=lambda: meanings,
         task_vectors=TaskVectors(embed, timeout_seconds=20),
-        weight=Fraction(3, 10),
+        weight=0.3,
         model="model",
         seen=seen,
     )

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from threading import Event
@@ -114,7 +113,7 @@ class SkillVectors:
             seen.skills if seen else self._skills,
             meanings=partial(self._find_meanings, seen),
             task_vectors=self._task_vectors,
-            weight=Fraction(str(self._rules.weight)),
+            weight=self._rules.weight,
             model=self._provider.model,
             seen=seen,
         )

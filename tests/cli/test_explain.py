@@ -63,12 +63,19 @@ def test_a_skill_that_is_not_there_is_named(invoke: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "algorithm, decision", [("keyword", "single"), ("ranked", "ambiguous")]
+    "algorithm, task, decision, best",
+    [
+        ("keyword", "add login to the React app", "single", "ui/react/auth"),
+        ("ranked", "add login to the React app", "single", "ui/react/auth"),
+        ("ranked", "add a React page", "ambiguous", "ui/react/_index"),
+    ],
 )
-def test_programs_get_one_object(invoke: Run, algorithm: str, decision: str) -> None:
+def test_programs_get_one_object(
+    invoke: Run, algorithm: str, task: str, decision: str, best: str
+) -> None:
     chosen = ("--algorithm", algorithm, "--json")
 
-    done = invoke("explain", "add login to the React app", *SOURCE, *chosen)
+    done = invoke("explain", task, *SOURCE, *chosen)
 
     data = json.loads(done.stdout)
     assert list(data) == [
@@ -76,7 +83,7 @@ def test_programs_get_one_object(invoke: Run, algorithm: str, decision: str) -> 
         "notes",
     ]
     assert data["decision"] == decision
-    assert data["answers"][0] == "ui/react/auth"
+    assert data["answers"][0] == best
     assert data["algorithm"] == algorithm
     assert sum(word["weight"] for word in data["words"]) == pytest.approx(1, abs=0.01)
     for candidate in data["candidates"]:

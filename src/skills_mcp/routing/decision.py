@@ -163,7 +163,7 @@ def derive_chances(scores: Sequence[Fraction]) -> list[float]:
         scores: The best first, each from 0 to 1.
 
     >>> [round(each, 2) for each in derive_chances([Fraction(4, 5), Fraction(3, 5)])]
-    [0.81, 0.17]
+    [0.89, 0.1]
     """
     odds = [_find_odds(score) ** STEEPNESS for score in scores]
     whole = sum(odds[:COMPARED]) + NO_SKILL

@@ -739,11 +739,11 @@ def test_what_a_skill_is_not_for_does_not_find_it() -> None:
 
 def test_who_asks_why_looks_for_a_cause() -> None:
     skills = [
-        silent("a", description="Debug a slow query"),
-        silent("b", description="Write a slow query"),
+        silent("a", description="Write a slow query"),
+        silent("b", description="Debug a slow query"),
     ]
 
-    assert ranking(skills, "why is this query slow")[0] == "a"
+    assert ranking(skills, "why is this query slow") == ["b", "a"]
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     named = os.environ.get(TEXT_VARIABLE, "")
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument(
-        "--quick", action="store_true", help="less, in little more than a minute"
+        "--quick", action="store_true", help="less, in about four minutes"
     )
     parser.add_argument(
         "--text",

@@ -27,7 +27,7 @@ MOST_TRIED = 60
 """Additions that are tried: each builds an index and routes every task."""
 
 MOST_TOGETHER = 3
-"""Words that are tried together: who needs more of them is right to lose."""
+"""Words of one skill that are tried together; more would fit these tasks alone."""
 
 MOST_EXAMPLES = 3
 """Example tasks that are added to one skill at once."""

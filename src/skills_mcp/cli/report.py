@@ -350,16 +350,16 @@ def _print_tables(console: Console, report: UsageReport, notes: Iterable[str]) -
 
 def _headline(report: UsageReport) -> str:
     answers, tasks = report.answers, report.answers.tasks
-    people = f" of {_plural(report.people, 'person')}" if report.people else ""
+    people = f" of {plural(report.people, 'person')}" if report.people else ""
     refreshed = report.refreshes.count
     return (
         f"{report.since} to {report.until}: "
-        f"{_plural(report.counts.events, 'event')}{people}, "
-        f"{_plural(tasks, 'task')}: "
+        f"{plural(report.counts.events, 'event')}{people}, "
+        f"{plural(tasks, 'task')}: "
         f"{describe_share(answers.served, tasks)} served, "
         f"{describe_share(answers.ambiguous, tasks)} ambiguous, "
         f"{describe_share(answers.no_match, tasks)} without a match; "
-        f"{_plural(refreshed, 'refresh')}, {report.refreshes.failures:,} failed"
+        f"{plural(refreshed, 'refresh')}, {report.refreshes.failures:,} failed"
     )
 
 
@@ -567,7 +567,7 @@ def _tabulate_fleet(report: UsageReport) -> Table:
     title = "What servers serve"
     if fleet:
         versions = (f"{each.version}: {each.servers:,}" for each in fleet.versions)
-        heard = f"{_plural(fleet.servers, 'server')} in {fleet.days} days"
+        heard = f"{plural(fleet.servers, 'server')} in {fleet.days} days"
         title = f"{title} ({heard}; by version: {', '.join(versions)})"
     return _table(title, columns, columns[2:4], rows)
 
@@ -612,6 +612,7 @@ def _list_totals(totals: Totals) -> _Row:
     )
 
 
-def _plural(number: int, noun: str) -> str:
+def plural(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 person`, `2 people`."""
     plurals = {"person": "people", "refresh": "refreshes"}
     return f"{number:,} {noun if number == 1 else plurals.get(noun, f'{noun}s')}"

@@ -36,6 +36,7 @@ from skills_mcp.cli.report import (
     find_counting,
     open_database,
     parse_span,
+    plural,
     read_events,
 )
 from skills_mcp.cli.sync import load_snapshot
@@ -185,7 +186,7 @@ def _hide(environment: Mapping[str, str], text: str) -> str:
     """Return a task without secrets, addresses and names of folders.
 
     What is printed here may become a file that many people read, so the rules of
-    `analytics.context: redacted` hold whatever was recorded.
+    `analytics.context: redacted` hold, also for tasks that were recorded in full.
     """
     privacy = Privacy(find_home(environment) / "analytics.key", environment)
     hidden = privacy.hide({"context": text}, Analytics(context="redacted"))
@@ -209,7 +210,7 @@ def _collect_prompts(index: SkillIndex, record: PickRecord) -> tuple[Prompt, ...
 
 
 def _derive_answered(snapshot: Snapshot, record: PickRecord) -> tuple[Prompt, ...]:
-    """Return tasks that one skill answered, and answers now; nobody complained.
+    """Return tasks that one skill answered without a complaint, and answers now.
 
     They say nothing about what is missing, but an addition may not take their skill.
     """
@@ -357,7 +358,7 @@ def _derive_notes(
             yield "Nothing is recorded on this machine: set analytics.enabled to true."
     if record.unreadable:
         yield (
-            f"{record.unreadable:,} of {_plural(record.picks, 'pick')} cannot be read: "
+            f"{record.unreadable:,} of {plural(record.picks, 'pick')} cannot be read: "
             f"only a hash of the task was recorded, or nothing. {_SET_CONTEXT}"
         )
     kinds = {
@@ -378,11 +379,6 @@ def _derive_doubts(improvement: Improvement) -> Iterator[str]:
             "No skill has an example task, so only recorded tasks say whether an "
             "answer gets worse. Look at the diff with that in mind."
         )
-
-
-def _plural(number: int, noun: str) -> str:
-    plural = {"person": "people"}.get(noun, f"{noun}s")
-    return f"{number:,} {noun if number == 1 else plural}"
 
 
 # What programs read
@@ -538,11 +534,11 @@ def _print(suggested: _Suggested) -> None:
 def _headline(suggested: _Suggested) -> str:
     tasks = suggested.record.tasks
     counts = join_counts([each for task in tasks for each in task.right.values()])
-    people = f" of {_plural(len(counts.people), 'person')}" if counts.people else ""
+    people = f" of {plural(len(counts.people), 'person')}" if counts.people else ""
     return (
         f"{suggested.span.first} to {suggested.span.last}: "
-        f"{_plural(len(tasks), 'task')} with a known answer, by "
-        f"{_plural(counts.picks, 'pick')}{people}"
+        f"{plural(len(tasks), 'task')} with a known answer, by "
+        f"{plural(counts.picks, 'pick')}{people}"
     )
 
 
@@ -569,7 +565,7 @@ def _describe_nothing(suggested: _Suggested) -> str:
     if not open_tasks:
         return "Every recorded task with a known answer gets that answer."
     return (
-        f"Of {_plural(counted['tasks'], 'task')} with a known answer, {open_tasks:,} "
+        f"Of {plural(counted['tasks'], 'task')} with a known answer, {open_tasks:,} "
         f"could have a better one, but no word is in {LEAST_TASKS} of the same skill "
         "and in fewer of any other."
     )
@@ -586,12 +582,12 @@ def _describe(addition: WordAddition | TaskAddition) -> str:
 def _describe_evidence(kept: KeptAddition, suggested: _Suggested) -> str:
     counts = _find_counts(kept.addition, suggested)
     tasks = len(_find_evidence(kept.addition, suggested))
-    said = f"picked {_times(counts.picks)} on {_plural(len(counts.days), 'day')}"
+    said = f"picked {_times(counts.picks)} on {plural(len(counts.days), 'day')}"
     if counts.people:
-        said += f" by {_plural(len(counts.people), 'person')}"
+        said += f" by {plural(len(counts.people), 'person')}"
     if isinstance(kept.addition, TaskAddition):
         return said
-    return f"{_plural(tasks, 'task')}, {said}; better answers: {len(kept.gains)}"
+    return f"{plural(tasks, 'task')}, {said}; better answers: {len(kept.gains)}"
 
 
 def _times(number: int) -> str:

@@ -147,7 +147,7 @@ def is_clear(ranked: Sequence[Candidate], matching: Matching) -> bool:
 
 
 def count_compared(matching: Matching) -> int:
-    """Return how many of the best skills are weighed against each other (ranked)."""
+    """Return how many of the best skills the ranked algorithm needs to decide."""
     return max(COMPARED, matching.max_candidates)
 
 

@@ -1,7 +1,7 @@
 """What a description says that its skill is not for, so that it is not found by that.
 
-Authors delegate: "Do NOT use for flows (use acme-flow)". These words are about another
-skill; as words of this one they would find it for just the tasks it refuses.
+Authors delegate: "Do NOT use for flows (use acme-flow)". These words describe another
+skill. Counted for this skill, they would make it match the tasks that it refuses.
 """
 
 import re

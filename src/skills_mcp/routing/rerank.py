@@ -172,7 +172,7 @@ def compare_pairs(index: TextIndex, task: Task, documents: Numbers) -> Nearness:
         return Nearness(found, weights)
     places, terms, nearness, owners = _find_terms(index, task, documents)
     size = len(task.words)
-    by_terms = np.full(size * size, _NOWHERE, np.int16)  # of 512 terms at most
+    by_terms = np.full(size * size, _NOWHERE, np.int16)  # a few hundred pairs
     one, other = task.pairs.T
     by_terms[one * size + other] = by_terms[other * size + one] = np.arange(count)
     rows = terms * size

@@ -37,7 +37,7 @@ from skills_mcp.routing.words import (
 _REACH = 2  # terms of a task that are further apart are no pair
 
 # Of more, those that say most are what a task is about: no set of tasks finds another
-# skill with all of them, and a pasted page takes twice the time.
+# skill with all of them, and a pasted page would take a third longer.
 _MOST_TERMS = 96
 
 # What stands for the other words of a long task finds nothing more.

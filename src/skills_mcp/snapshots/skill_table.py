@@ -162,7 +162,7 @@ class SkillTable(Sequence[Skill]):
 
     @property
     def keys(self) -> list[bytes]:
-        """The keys of the records: a new list each time, which nobody keeps."""
+        """The keys of the records: a new list each time, as keeping it takes memory."""
         return self._lines.keys
 
     def file(self, number: int) -> str:

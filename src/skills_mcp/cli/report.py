@@ -23,6 +23,7 @@ from skills_mcp.cli.terminal import open_console, print_json
 from skills_mcp.config import refuses_tracking
 from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.files.durable import replacing
+from skills_mcp.text.rendering import plural
 from skills_mcp.usage import (
     Aggregation,
     Counting,
@@ -610,9 +611,3 @@ def _list_totals(totals: Totals) -> _Row:
         describe_ratings(totals.useful, totals.not_useful),
         f"{totals.people:,}",
     )
-
-
-def plural(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 person`, `2 people`."""
-    plurals = {"person": "people", "refresh": "refreshes"}
-    return f"{number:,} {noun if number == 1 else plurals.get(noun, f'{noun}s')}"

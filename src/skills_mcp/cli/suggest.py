@@ -36,7 +36,6 @@ from skills_mcp.cli.report import (
     find_counting,
     open_database,
     parse_span,
-    plural,
     read_events,
 )
 from skills_mcp.cli.sync import load_snapshot
@@ -46,6 +45,7 @@ from skills_mcp.library import SkillLibrary, Snapshot
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import printable
 from skills_mcp.text.redaction import HIDDEN
+from skills_mcp.text.rendering import plural
 from skills_mcp.usage import EventFilesError, Span, derive_current_skills
 from skills_mcp.usage.picks import (
     KnownTask,

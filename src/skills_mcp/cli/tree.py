@@ -17,6 +17,7 @@ from skills_mcp.cli.terminal import print_json, print_paged, render_problem
 from skills_mcp.library import Snapshot, SourceState
 from skills_mcp.skills.model import Problem
 from skills_mcp.skills.tree import TreeNode, cut_tree, render_own, select_nodes
+from skills_mcp.text.rendering import plural
 
 _NO_SKILL = (
     "No skill was found: a skill is a Markdown file with frontmatter, or a folder with "
@@ -72,7 +73,7 @@ def _has_words(node: TreeNode, words: Sequence[str]) -> bool:
 def _count(tree: TreeNode, search: str) -> Iterator[str]:
     """Return a line about what was searched for, if anything was."""
     if search.strip():
-        found = _plural(tree.skill_count, "skill")
+        found = plural(tree.skill_count, "skill")
         yield escape(f"{found} with {search!r} in the path, description or keywords")
 
 
@@ -114,19 +115,19 @@ def _label(node: TreeNode) -> str:
         if skill.keywords:
             parts.append(f"[cyan]{escape(', '.join(skill.keywords))}[/]")
         counts = ((len(skill.assets), "asset"), (len(skill.scripts), "script"))
-        parts += [_plural(number, noun) for number, noun in counts if number]
+        parts += [plural(number, noun) for number, noun in counts if number]
     if below := _count_hidden(node):
-        parts.append(f"[dim]{_plural(below, 'skill')} below[/]")
+        parts.append(f"[dim]{plural(below, 'skill')} below[/]")
     if node.other_places:
         parts.append(f"[dim]also at {escape(', '.join(node.other_places))}[/]")
     return "  ".join(parts)
 
 
 def _summary(snapshot: Snapshot, states: Sequence[SourceState], *, hint: bool) -> str:
-    served = _plural(len(snapshot.index), "skill")
-    found = _plural(len(snapshot.problems), "problem")
+    served = plural(len(snapshot.index), "skill")
+    found = plural(len(snapshot.problems), "problem")
     more = ": see --problems" if snapshot.problems and hint else ""
-    where = f"from {_plural(len(states), 'source')}"
+    where = f"from {plural(len(states), 'source')}"
     if len(states) == 1:
         where = f"at {states[0].commit or states[0].name}"
     hidden = snapshot.index.hidden_count
@@ -163,7 +164,3 @@ def _problems(problems: tuple[Problem, ...]) -> Table:
             escape(problem.file), level, escape(problem.reason), escape(problem.hint)
         )
     return table
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 _MAX_NAMES = 2000  # characters of the names in one message
+_PLURALS = {"person": "people", "refresh": "refreshes"}  # others get an s
 _UNITS = (("day", 86_400), ("hour", 3_600), ("minute", 60))
 _MAX_SHOWN = 60  # a wrong value is shown, but does not bury what is said about it
 
@@ -47,6 +48,16 @@ def name_some(names: Sequence[str], most: int) -> str:
         shown.append(name)
     rest = len(names) - len(shown)
     return ", ".join(shown) + (f" and {rest:,} more" if rest else "")
+
+
+def plural(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> plural(1, "person"), plural(2000, "pick")
+    ('1 person', '2,000 picks')
+    """
+    many = _PLURALS.get(noun, f"{noun}s")
+    return f"{number:,} {noun if number == 1 else many}"
 
 
 def render_time(moment: datetime) -> str:

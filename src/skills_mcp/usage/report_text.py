@@ -7,6 +7,7 @@ from datetime import date, timedelta
 from itertools import groupby
 from typing import Literal, TypeVar
 
+from skills_mcp.text.rendering import plural
 from skills_mcp.usage.usage_report import (
     Answers,
     Feedback,
@@ -266,7 +267,7 @@ def describe_emptiness(
     if counts.outside and counts.newest:
         return (
             f"No event from {report.since} to {report.until} (UTC): the newest of "
-            f"{_count(counts.outside, 'event')} is from {counts.newest}. Choose other "
+            f"{plural(counts.outside, 'event')} is from {counts.newest}. Choose other "
             "days with --since and --until."
         )
     if is_collected:
@@ -289,7 +290,7 @@ def _notes(report: UsageReport, without_skills: str) -> Iterator[str]:
     counts = report.counts
     if counts.untold_tasks:
         yield (
-            f"The text of {_count(counts.untold_tasks, 'ambiguous or unmatched task')} "
+            f"The text of {plural(counts.untold_tasks, 'ambiguous or unmatched task')} "
             "was not recorded. Set analytics.context: redacted to see such tasks from "
             "now on."
         )
@@ -302,22 +303,18 @@ def _notes(report: UsageReport, without_skills: str) -> Iterator[str]:
         yield "People are not counted: analytics.identity is none."
     if counts.dropped:
         yield (
-            f"Lost: {_count(counts.dropped, 'event')}. More waited to be sent than "
+            f"Lost: {plural(counts.dropped, 'event')}. More waited to be sent than "
             "analytics.max_spool_bytes allows, or the disk was full."
         )
     if counts.uncounted:
         yield (
-            f"Not counted yet: {_count(counts.uncounted, 'event')}. The server counts "
+            f"Not counted yet: {plural(counts.uncounted, 'event')}. The server counts "
             "them within an hour; open this page again then, or use skills-mcp report."
         )
     if counts.unreadable:
         yield (
-            f"Left out: {_count(counts.unreadable, 'line')} without an event, or with "
+            f"Left out: {plural(counts.unreadable, 'line')} without an event, or with "
             "one of an unknown type."
         )
     if counts.repeated:
-        yield f"Repeated: {_count(counts.repeated, 'event')}. Each counts once."
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+        yield f"Repeated: {plural(counts.repeated, 'event')}. Each counts once."

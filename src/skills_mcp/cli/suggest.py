@@ -48,6 +48,7 @@ from skills_mcp.text.redaction import HIDDEN
 from skills_mcp.text.rendering import plural
 from skills_mcp.usage import EventFilesError, Span, derive_current_skills
 from skills_mcp.usage.picks import (
+    PICK_KINDS,
     KnownTask,
     PickCounts,
     PickRecord,
@@ -175,7 +176,7 @@ def _load_record(
         return tally
     store = open_database(wanted)
     try:
-        for event in store.events(span.first, span.last):
+        for event in store.events(span.first, span.last, kinds=PICK_KINDS):
             tally.add(event)
     finally:
         store.close()

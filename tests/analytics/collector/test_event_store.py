@@ -123,6 +123,14 @@ def test_events_of_a_span_are_those_of_its_days(store: EventStore) -> None:
     assert len(list(store.events(last=date.max))) == 4
 
 
+def test_events_of_some_types_are_read_alone(store: EventStore) -> None:
+    store.store(received(event("refresh"), missed("a task"), served("web")))
+
+    found = store.events(kinds={"no_match", "skill_served"})
+
+    assert sorted(each["type"] for each in found) == ["no_match", "skill_served"]
+
+
 def test_several_writers_store_each_event_once(store: EventStore) -> None:
     batch = received(*(missed(str(number)) for number in range(200)))
     results: list[Stored] = []

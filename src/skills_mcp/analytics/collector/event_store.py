@@ -6,7 +6,7 @@ database, or comes again with the same id and is known then.
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -127,13 +127,18 @@ class EventStore:
         self.store((), (beat,))
 
     def events(
-        self, first: date | None = None, last: date | None = None
+        self,
+        first: date | None = None,
+        last: date | None = None,
+        *,
+        kinds: Collection[str] = (),
     ) -> Iterator[Mapping[str, Any]]:
         """Iterate over the events of some days, as they were sent, in no order.
 
         Args:
             first: The first day, in UTC; None for all up to the last.
             last: The last day; None for all from the first on.
+            kinds: Their types; none for all.
 
         Raises:
             EventStoreError: The database cannot be reached.
@@ -144,6 +149,8 @@ class EventStore:
         if last and last < date.max:
             end = _start_of(last + timedelta(days=1))
             wanted = wanted.where(events.c.happened_at < end)
+        if kinds:
+            wanted = wanted.where(events.c.kind.in_(kinds))
         with self.reading() as connection:
             for _, event in _fetch(connection, wanted):
                 yield event

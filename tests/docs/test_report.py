@@ -9,12 +9,16 @@ import pytest
 from click.testing import CliRunner
 
 from demo.month import LAST_DAY, simulate, write_lines
-from skills_mcp.authoring.improvement import MOST_EXAMPLES, MOST_TOGETHER, MOST_TRIED
 from skills_mcp.cli import program
-from skills_mcp.cli.suggest import _MOST_TASKS
 from skills_mcp.usage import usage_report
-from skills_mcp.usage.picks import SESSION_HOURS
-from skills_mcp.usage.suggestions import LEAST_TASKS, MOST_HELD
+from skills_mcp.usage.suggestions.improvement import (
+    MOST_EXAMPLES,
+    MOST_TOGETHER,
+    MOST_TRIED,
+)
+from skills_mcp.usage.suggestions.missing_words import LEAST_TASKS, MOST_HELD
+from skills_mcp.usage.suggestions.picks import SESSION_HOURS
+from skills_mcp.usage.suggestions.recorded_tasks import MOST_RECORDED
 from tests.docs.pages import DOCS, REFERENCE, blocks, code, section, table
 from tests.support import PROJECT, SKILLS_CONTENT, write
 from tests.usage.happenings import served, torn
@@ -158,4 +162,4 @@ def test_the_guide_has_the_limits_of_the_program() -> None:
     assert (SESSION_HOURS, LEAST_TASKS, MOST_HELD) == (4, 2, 0.1)
     assert (MOST_TOGETHER, MOST_EXAMPLES) == (3, 3)
     assert f"At most {MOST_TRIED} keywords are tried" in said
-    assert f"at most {_MOST_TASKS} recorded tasks" in said
+    assert f"at most {MOST_RECORDED} recorded tasks" in said

@@ -22,7 +22,7 @@ from skills_mcp.authoring.evaluation import (
     compare,
     give_reason,
     load_tasks,
-    measure,
+    measure_snapshot,
     resolve_names,
     score_outcomes,
 )
@@ -166,8 +166,7 @@ def _refuse(error: PromptsError) -> int:
 
 def _measure(prompts: Sequence[Prompt], snapshot: Snapshot) -> tuple[Outcome, ...]:
     with showing_progress("Trying") as on_progress:
-        matching = snapshot.config.matching
-        return measure(prompts, snapshot.matcher, matching, snapshot.index, on_progress)
+        return measure_snapshot(prompts, snapshot, on_progress)
 
 
 def _compare(

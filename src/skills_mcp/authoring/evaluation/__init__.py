@@ -6,7 +6,7 @@ from skills_mcp.authoring.evaluation.outcomes import (
     Scores,
     compare,
     give_reason,
-    measure,
+    measure_snapshot,
     score_outcomes,
 )
 from skills_mcp.authoring.evaluation.prompts import (
@@ -37,7 +37,7 @@ __all__ = [
     "give_reason",
     "load_prompts",
     "load_tasks",
-    "measure",
+    "measure_snapshot",
     "resolve_names",
     "score_outcomes",
 ]

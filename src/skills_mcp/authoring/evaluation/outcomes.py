@@ -11,6 +11,7 @@ from skills_mcp.authoring import OnProgress, ignore_progress
 from skills_mcp.authoring.evaluation.prompts import Prompt, find_missing
 from skills_mcp.config import Matching
 from skills_mcp.errors import SkillNotFoundError
+from skills_mcp.library import Snapshot
 from skills_mcp.routing.decision import (
     Ambiguous,
     Decision,
@@ -124,6 +125,16 @@ def measure(
         outcomes.append(Outcome(prompt, decision, ranked, seconds))
         on_progress(done, len(prompts))
     return tuple(outcomes)
+
+
+def measure_snapshot(
+    prompts: Sequence[Prompt],
+    snapshot: Snapshot,
+    on_progress: OnProgress = ignore_progress,
+) -> tuple[Outcome, ...]:
+    """Route every prompt among the skills of a snapshot, by its settings."""
+    matching = snapshot.config.matching
+    return measure(prompts, snapshot.matcher, matching, snapshot.index, on_progress)
 
 
 def _narrow(index: SkillIndex, scoping: Scoping) -> Mask:

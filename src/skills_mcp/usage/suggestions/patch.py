@@ -1,11 +1,49 @@
-"""Changed texts as a unified diff that `git apply` reads."""
+"""Changed texts as a patch for each source, in the form that `git apply` reads."""
 
 import difflib
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from skills_mcp.library import EditableText, SkillSource
 
 _NO_NEWLINE = b"\n\\ No newline at end of file\n"
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\t": "\\t", "\n": "\\n", "\r": "\\r"}
 _FIRST_PRINTABLE, _DELETE = 0x20, 0x7F
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedText:
+    """The text of a skill before and after."""
+
+    place: EditableText
+    new: bytes
+
+    @property
+    def diff(self) -> bytes:
+        """The change as `git apply` reads it."""
+        return compose_diff(self.place.file, self.place.raw, self.new)
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """What changes in one source: `git apply` works in one repository."""
+
+    source: SkillSource
+    diff: bytes
+
+    @property
+    def name(self) -> str:
+        """What `--source` takes: the place in the tree, or else the address."""
+        return self.source.mount or self.source.name
+
+
+def compose_patches(texts: Iterable[ChangedText]) -> tuple[Patch, ...]:
+    """Return a patch for each source that has changes, in the order of the texts."""
+    diffs: defaultdict[SkillSource, bytes] = defaultdict(bytes)
+    for each in texts:
+        diffs[each.place.source] += each.diff
+    return tuple(Patch(source, diff) for source, diff in diffs.items())
 
 
 def compose_diff(file: str, old: bytes, new: bytes) -> bytes:

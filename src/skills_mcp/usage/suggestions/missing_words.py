@@ -1,6 +1,6 @@
 """Words that skills lack, by the tasks that agents picked them for.  Pure.
 
-A word is suggested only with evidence: two different tasks at least, for which the
+A word is named only with evidence: two different tasks at least, for which the
 skill is known to be right, and fewer of them for any other skill.
 """
 
@@ -14,7 +14,7 @@ from skills_mcp.routing.tokens import fold
 from skills_mcp.routing.words import derive_words, split_text, stem
 from skills_mcp.skills.index import SkillIndex
 from skills_mcp.skills.model import Skill
-from skills_mcp.usage.picks import KnownTask, PickCounts, join_counts
+from skills_mcp.usage.suggestions.picks import KnownTask, PickCounts, join_counts
 
 LEAST_TASKS = 2
 """Different tasks with a word: one may be about anything."""
@@ -30,7 +30,7 @@ _SHORTEST = 3
 
 
 @dataclass(frozen=True, slots=True)
-class WordSuggestion:
+class MissingWord:
     """A word that a skill lacks, and the tasks that say so."""
 
     skill: str
@@ -41,12 +41,12 @@ class WordSuggestion:
     """The picks of all these tasks."""
 
 
-def derive_word_suggestions(
+def derive_missing_words(
     tasks: Sequence[KnownTask],
     unsettled: Collection[str],
     index: SkillIndex,
     matcher: Matcher,
-) -> tuple[WordSuggestion, ...]:
+) -> tuple[MissingWord, ...]:
     """Return the words that skills lack, those with most evidence first.
 
     Args:
@@ -81,15 +81,15 @@ def derive_word_suggestions(
 
 def _suggest(
     skill: str, forms: Iterable[str], tasks: Sequence[KnownTask]
-) -> WordSuggestion:
+) -> MissingWord:
     """Return the suggestion, with the form of the word that most tasks have."""
     counted = Counter(forms)
     word = min(counted, key=lambda form: (-counted[form], len(form), form))
     counts = join_counts([each.right[skill] for each in tasks])
-    return WordSuggestion(skill, word, tuple(each.task for each in tasks), counts)
+    return MissingWord(skill, word, tuple(each.task for each in tasks), counts)
 
 
-def _rank(each: WordSuggestion) -> tuple[int, int, str, str]:
+def _rank(each: MissingWord) -> tuple[int, int, str, str]:
     return -len(each.tasks), -each.counts.picks, each.skill, each.word
 
 

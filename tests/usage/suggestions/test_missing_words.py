@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from skills_mcp.library import Snapshot
-from skills_mcp.usage.picks import KnownTask, PickCounts
-from skills_mcp.usage.suggestions import WordSuggestion, derive_word_suggestions
+from skills_mcp.usage.suggestions.missing_words import MissingWord, derive_missing_words
+from skills_mcp.usage.suggestions.picks import KnownTask, PickCounts
 from tests.packages import write_package
 from tests.support import open_library, write_skill
 
@@ -38,13 +38,13 @@ def known(task: str, *paths: str, counts: PickCounts = ONCE) -> KnownTask:
 
 def suggest(
     snapshot: Snapshot, *tasks: KnownTask, settled: tuple[str, ...] = ()
-) -> tuple[WordSuggestion, ...]:
+) -> tuple[MissingWord, ...]:
     unsettled = {each.task for each in tasks} - set(settled)
     index, matcher = snapshot.index, snapshot.matcher
-    return derive_word_suggestions(tasks, unsettled, index, matcher)
+    return derive_missing_words(tasks, unsettled, index, matcher)
 
 
-def words(*suggestions: WordSuggestion) -> dict[str, list[str]]:
+def words(*suggestions: MissingWord) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for each in suggestions:
         found.setdefault(each.skill, []).append(each.word)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.usage.picks import SESSION_HOURS, PickRecord, PickTally
+from skills_mcp.usage.suggestions.picks import SESSION_HOURS, PickRecord, PickTally
 from tests.usage.happenings import SPAN, judged, missed, served, torn
 
 TASK = "check the grant of a partner"

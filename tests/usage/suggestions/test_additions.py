@@ -7,14 +7,16 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.authoring.additions import (
+from skills_mcp.skills.frontmatter import parse_skill
+from skills_mcp.skills.package import parse_package
+from skills_mcp.usage.suggestions.additions import (
     KEYWORD_PLACES,
     UnsafeAdditionError,
+    _Addition,
+    _check,
     add_example,
     add_keywords,
 )
-from skills_mcp.skills.frontmatter import parse_skill
-from skills_mcp.skills.package import parse_package
 
 BODY = "# Rules\n\n---\nkeywords: [none]\n"
 
@@ -161,6 +163,16 @@ def test_an_example_that_could_change_others_is_left_to_a_person(
 ) -> None:
     with pytest.raises(UnsafeAdditionError, match=reason):
         add_example(file(f"description: One\n{head}"), "two", is_package=True)
+
+
+def test_an_addition_that_would_change_another_field_is_refused() -> None:
+    before = {"metadata": {"owner": "web", "keywords": "a"}}
+    added = _Addition("keywords", "sso", KEYWORD_PLACES, is_package=True)
+
+    with pytest.raises(UnsafeAdditionError, match="only a person"):
+        _check(
+            before, "metadata: {keywords: 'a, sso'}", ("metadata", "keywords"), added
+        )
 
 
 @pytest.mark.parametrize(

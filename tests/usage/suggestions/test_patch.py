@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.authoring.unified_diff import compose_diff
+from skills_mcp.usage.suggestions.patch import compose_diff
 from tests.support import git, write
 
 

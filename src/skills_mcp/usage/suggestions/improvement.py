@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Literal
 
 from skills_mcp.authoring import OnProgress, ignore_progress
-from skills_mcp.authoring.additions import (
+from skills_mcp.authoring.evaluation import Outcome, Prompt, measure_snapshot
+from skills_mcp.library import EditableText, EditedCopy, Snapshot, UneditableError
+from skills_mcp.skills.model import Skill
+from skills_mcp.skills.package import is_main
+from skills_mcp.usage.suggestions.additions import (
     UnsafeAdditionError,
     add_example,
     add_keywords,
 )
-from skills_mcp.authoring.evaluation import Outcome, Prompt, measure
-from skills_mcp.authoring.unified_diff import compose_diff
-from skills_mcp.library import EditableText, EditedCopy, Snapshot, UneditableError
-from skills_mcp.skills.model import Skill
-from skills_mcp.skills.package import is_main
+from skills_mcp.usage.suggestions.patch import ChangedText
 
 MOST_TRIED = 60
 """Additions that are tried: each builds an index and routes every task."""
@@ -54,11 +54,14 @@ class TaskAddition:
     task: str
 
 
+Addition = WordAddition | TaskAddition
+
+
 @dataclass(frozen=True, slots=True)
 class KeptAddition:
     """An addition that is in the diff."""
 
-    addition: WordAddition | TaskAddition
+    addition: Addition
     gains: tuple[str, ...]
     """The tasks that get a better answer by it; none for an example task."""
 
@@ -67,23 +70,10 @@ class KeptAddition:
 class DroppedAddition:
     """An addition that is not in the diff."""
 
-    addition: WordAddition | TaskAddition
+    addition: Addition
     reason: Reason
     detail: str
     """What a person can do about it, or which task would lose."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChangedText:
-    """The text of a skill before and after."""
-
-    place: EditableText
-    new: bytes
-
-    @property
-    def diff(self) -> bytes:
-        """The change as `git apply` reads it."""
-        return compose_diff(self.place.file, self.place.raw, self.new)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +98,7 @@ def improve(
     copy: EditedCopy,
     prompts: Sequence[Prompt],
     words: Sequence[WordAddition],
-    find_tasks: Callable[[Sequence[KeptAddition]], Sequence[TaskAddition]],
+    find_tasks: Callable[[Sequence[KeptAddition]], Iterable[TaskAddition]],
     on_progress: OnProgress = ignore_progress,
 ) -> Improvement:
     """Try additions one after the other, and keep those that help and harm no task.
@@ -150,18 +140,16 @@ class _Trials:
         self._copy = copy
         self._served = copy.served
         self._prompts = prompts
-        self._before = _measure(prompts, copy.served)
+        self._before = measure_snapshot(prompts, copy.served)
         self._outcomes = self._before
         self._places: dict[Path, EditableText] = {}
         self._texts: dict[Path, bytes] = {}
         self.kept: list[KeptAddition] = []
-        self._dropped: dict[WordAddition | TaskAddition, DroppedAddition] = {}
+        self._dropped: dict[Addition, DroppedAddition] = {}
         self.idle: defaultdict[str, list[str]] = defaultdict(list)
         """By skill, the words that no task gets better by when they are alone."""
 
-    def drop(
-        self, addition: WordAddition | TaskAddition, reason: Reason, detail: str
-    ) -> None:
+    def drop(self, addition: Addition, reason: Reason, detail: str) -> None:
         """Leave an addition out of the diff."""
         self._dropped[addition] = DroppedAddition(addition, reason, detail)
 
@@ -178,7 +166,7 @@ class _Trials:
         except (UnsafeAdditionError, UneditableError) as error:
             self.drop(addition, "unsafe", str(error))
             return
-        outcomes = _measure(self._prompts, snapshot)
+        outcomes = measure_snapshot(self._prompts, snapshot)
         gains, losses = _compare(self._outcomes, outcomes)
         if losses:
             self.drop(addition, "harm", losses[0])
@@ -232,7 +220,7 @@ class _Trials:
         """Return what is left, judged together once more."""
         after = self._before
         if self._texts:
-            after = _measure(self._prompts, self._copy.serve(self._texts))
+            after = measure_snapshot(self._prompts, self._copy.serve(self._texts))
         texts = (
             ChangedText(self._places[each], new) for each, new in self._texts.items()
         )
@@ -271,10 +259,13 @@ class _Trials:
             raise UnsafeAdditionError(_MISREAD)
         return location, new, snapshot
 
+    def _locate(self, skill: Skill) -> Path:
+        assert skill.location is not None, "it was read"  # noqa: S101
+        return skill.location
+
     def _edit(self, skill: Skill, change: Callable[..., bytes]) -> tuple[Path, bytes]:
         text = self._copy.read(skill)
-        location = skill.location
-        assert location is not None, "it was read"  # noqa: S101
+        location = self._locate(skill)
         self._places[location] = text
         raw = self._texts.get(location, text.raw)
         is_package = is_main(skill.file.rpartition("/")[2])
@@ -292,11 +283,6 @@ def _describe(skill: Skill) -> tuple[object, ...]:
         *(skill.name, skill.description, skill.body, skill.inherit, skill.priority),
         *(skill.assets, skill.scripts, skill.category, skill.owner, skill.entry),
     )
-
-
-def _measure(prompts: Sequence[Prompt], snapshot: Snapshot) -> tuple[Outcome, ...]:
-    matching = snapshot.config.matching
-    return measure(prompts, snapshot.matcher, matching, snapshot.index)
 
 
 def _compare(

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.authoring import improvement as improvement_module
 from skills_mcp.authoring.evaluation import Prompt, collect_examples
-from skills_mcp.authoring.improvement import (
+from skills_mcp.library import SkillLibrary
+from skills_mcp.usage.suggestions import improvement as improvement_module
+from skills_mcp.usage.suggestions.improvement import (
     Improvement,
     KeptAddition,
     TaskAddition,
@@ -15,7 +16,6 @@ from skills_mcp.authoring.improvement import (
     improve,
     rate_outcome,
 )
-from skills_mcp.library import SkillLibrary
 from tests.packages import write_package
 from tests.support import open_library, write, write_skill
 

@@ -7,6 +7,7 @@ import pytest
 
 from skills_mcp.authoring.evaluation import Prompt, collect_examples
 from skills_mcp.library import SkillLibrary
+from skills_mcp.skills.discovery import MAX_SKILL_BYTES
 from skills_mcp.usage.suggestions import improvement as improvement_module
 from skills_mcp.usage.suggestions.improvement import (
     Improvement,
@@ -175,6 +176,23 @@ def test_a_skill_gets_a_few_examples_at_once(rivals: Path) -> None:
     assert [each.addition for each in done.kept] == tasks[:3]
     [text] = done.texts
     assert text.diff.count(b"\n+  - a login ") == 3
+
+
+def test_a_skill_that_examples_would_break_gets_none_and_keeps_its_keyword(
+    rivals: Path,
+) -> None:
+    keyword = "- kiosk\n"
+    text = (rivals / "web.md").read_text()
+    write(rivals / "web.md", text.ljust(MAX_SKILL_BYTES - len(keyword)))
+    asked = prompt("auth at the kiosk", "web"), prompt("jwt api", "api")
+    tasks = [TaskAddition(each.expect[0], each.query) for each in asked]
+
+    done = run(rivals, [words("web", "kiosk")], *asked, tasks=tasks)
+
+    assert [each.addition for each in done.kept] == [words("web", "kiosk"), tasks[1]]
+    [dropped] = done.dropped
+    assert (dropped.addition, dropped.reason) == (tasks[0], "unsafe")
+    assert is_same_as_served(rivals, done)
 
 
 def test_a_head_that_cannot_be_edited_safely_is_left_out_with_the_reason(

@@ -188,10 +188,9 @@ class _Trials:
                 self._add_task(each)
         # An example changes no answer, so that all of them are served at once.
         snapshot = self._copy.serve(self._texts) if number else self._served
-        skills = map(self._served.index.require, number)
-        if not all(_is_kept(skill, snapshot) for skill in skills):
-            self._texts = before
-            self._take_tasks_back()
+        for skill in map(self._served.index.require, number):
+            if not _is_kept(skill, snapshot):
+                self._take_tasks_back(skill, before)
 
     def _answers(self, addition: TaskAddition) -> bool:
         return any(
@@ -209,12 +208,17 @@ class _Trials:
         else:
             self._keep(KeptAddition(addition, ()), location, new)
 
-    def _take_tasks_back(self) -> None:
-        """Leave all example tasks out again: one of them broke its skill."""
+    def _take_tasks_back(self, skill: Skill, before: Mapping[Path, bytes]) -> None:
+        """Leave the example tasks of a skill out again: they broke it."""
+        location = self._locate(skill)
+        del self._texts[location]
+        if location in before:
+            self._texts[location] = before[location]
         for each in tuple(self.kept):
-            if isinstance(each.addition, TaskAddition):
+            addition = each.addition
+            if isinstance(addition, TaskAddition) and addition.skill == skill.path:
                 self.kept.remove(each)
-                self.drop(each.addition, "unsafe", _MISREAD)
+                self.drop(addition, "unsafe", _MISREAD)
 
     def conclude(self) -> Improvement:
         """Return what is left, judged together once more."""

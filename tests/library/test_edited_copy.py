@@ -14,6 +14,7 @@ from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
 from skills_mcp.library import SkillLibrary, UneditableError
+from skills_mcp.skills.homes import Selection
 from skills_mcp.skills.model import Skill
 from tests.embeddings import embedding_server
 from tests.packages import package_text, write_package
@@ -132,6 +133,39 @@ def test_each_of_several_sources_has_its_own_files(tmp_path: Path) -> None:
         assert copy.read(skill_of(library, "team/a")).source.mount == "team"
         assert changed.index.require("team/a").keywords == ("two", "sso")
         assert changed.index.require("a").keywords == ("one",)
+
+
+def test_each_of_several_parts_of_a_repository_has_its_own_files(
+    tmp_path: Path,
+) -> None:
+    upstream = Upstream.create(tmp_path)
+    upstream.commit({"a/login.md": skill_text(), "b/login.md": skill_text()})
+    branch = RemoteBranch(Remote(upstream.url, "main"), tmp_path / "cache")
+    parts = (Mount(source=branch, at=name, selection=Selection(name)) for name in "ab")
+    library = open_library(Mounts(tuple(parts)))
+    new = skill_text(keywords=["two", "sso"]).encode()
+
+    with library.edited_copy() as copy:
+        changed = copy.serve({place_of(library, "b/login"): new})
+
+        assert copy.read(skill_of(library, "b/login")).source.mount == "b"
+        assert changed.index.require("b/login").keywords == ("two", "sso")
+        assert changed.index.require("a/login").keywords != ("two", "sso")
+
+
+def test_a_file_that_two_sources_have_is_changed_in_both(tmp_path: Path) -> None:
+    write_skill(tmp_path, "a.md", keywords=["one"])
+    folder = LocalFolder(tmp_path)
+    library = open_library(
+        Mounts((Mount(source=folder), Mount(source=folder, at="team")))
+    )
+    new = skill_text(keywords=["two", "sso"]).encode()
+
+    with library.edited_copy() as copy:
+        changed = copy.serve({place_of(library, "team/a"): new})
+
+    for path in ("a", "team/a"):
+        assert changed.index.require(path).keywords == ("two", "sso")
 
 
 def test_a_package_with_a_copy_is_not_changed_alone(tmp_path: Path) -> None:

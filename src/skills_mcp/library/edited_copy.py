@@ -34,6 +34,7 @@ class SkillSource:
     """The folder or the repository's address."""
     mount: str
     """The prefix of its skills' paths; empty for the top."""
+    mode: Mode
     top: Path
     """The top of the repository, or of a folder that is in none."""
 
@@ -127,7 +128,7 @@ class EditedCopy:
             copied = tuple(self._copy(part, str(number)) for number, part in parts)
             self._content = Content(copied)
             self._base = self._take(self._content, None)
-        wanted = {self._locate(place): raw for place, raw in texts.items()}
+        wanted = {c: raw for place, raw in texts.items() for c in self._locate(place)}
         for place, original in self._changed.items():
             if place not in wanted:
                 _replace(place, original)
@@ -137,22 +138,29 @@ class EditedCopy:
             _replace(place, raw)
         return self._take(self._content, self._base)
 
-    def _locate(self, location: Path) -> Path:
-        """Return where the copy of a file lies."""
-        number = self._number(location)
-        top = self.served.content.parts[number].checkout.directory
-        return self._folder / str(number) / location.relative_to(top)
+    def _locate(self, location: Path) -> Iterator[Path]:
+        """Iterate over the copies of a file: each source that has it has its own."""
+        for number, part in enumerate(self.served.content.parts):
+            top = part.checkout.directory
+            if location.is_relative_to(top):
+                copied = self._folder / str(number) / location.relative_to(top)
+                if copied.is_file():
+                    yield copied
 
     def _find_part(self, skill: Skill) -> Part | None:
-        if skill.location is None:
-            return None
-        return self.served.content.parts[self._number(skill.location)]
+        """Return the source that a skill is of; of several with its file, the nearest.
 
-    def _number(self, location: Path) -> int:
-        """Return the number of the source that a file is of; the innermost one."""
-        tops = [part.checkout.directory for part in self.served.content.parts]
-        holding = [n for n, top in enumerate(tops) if location.is_relative_to(top)]
-        return max(holding, key=lambda number: len(tops[number].parts))
+        Sources may be parts of one repository, and a folder may be in another one.
+        """
+        location = skill.location
+        if location is None:
+            return None
+        parts = [
+            part
+            for part in self.served.content.parts
+            if location.is_relative_to(part.checkout.directory)
+        ]
+        return max(parts, key=lambda part: _nearness(part, skill), default=None)
 
     def _copy(self, part: Part, name: str) -> Part:
         """Copy what is served of a source; the folders keep their places."""
@@ -180,6 +188,11 @@ class EditedCopy:
         )
 
 
+def _nearness(part: Part, skill: Skill) -> tuple[bool, int, int]:
+    prefix, top = part.mount.prefix, part.checkout.directory
+    return skill.path.startswith(prefix), len(top.parts), len(prefix)
+
+
 def _list_files(found: object) -> Iterator[str]:
     """Iterate over the files of a skill; a problem has none."""
     if isinstance(found, RuleFile | Package):
@@ -203,8 +216,9 @@ def _replace(place: Path, raw: bytes) -> None:
 def _find_source(part: Part) -> SkillSource:
     """Return a source with the top of its repository."""
     mount, top = part.mount, part.checkout.directory
-    if mount.source.mode == "local":
+    mode = mount.source.mode
+    if mode == "local":
         top = top.resolve()
         around = (top, *top.parents)
         top = next((each for each in around if os.path.lexists(each / _GIT)), top)
-    return SkillSource(mount.source.name, mount.at, top.resolve())
+    return SkillSource(mount.source.name, mount.at, mode, top.resolve())

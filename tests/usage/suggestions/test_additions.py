@@ -40,6 +40,8 @@ def is_insertion(old: bytes, new: bytes) -> bool:
     [
         ("keywords: [a, b]  # ours", "keywords: [a, b, sso]  # ours"),
         ("keywords: [a, b,]", "keywords: [a, b, sso,]"),
+        ('keywords: ["a", "b"]', 'keywords: ["a", "b", "sso"]'),
+        ("keywords:\n- 'a'\n- 'b'", "keywords:\n- 'a'\n- 'b'\n- 'sso'"),
         ("keywords: [\n  a, # first\n  b # last\n]",
          "keywords: [\n  a, # first\n  b, sso # last\n]"),
         ("keywords:\n  - a\n  - 'b'   # ours\n\n# Since May\ninherit: no",
@@ -139,9 +141,9 @@ def test_the_metadata_of_a_package_gets_examples_as_one_text(task: str) -> None:
     [
         ("description: One\nkeywords: {a: b}", "neither a list nor a text"),
         ("description: One\nkeywords: [a]\nkeywords: [b]", "keywords twice"),
-        ("{description: One, keywords: [a]}", "no valid YAML"),
-        ("description: One\nkeywords: [a", "no valid YAML"),
-        ("description: &d One\nkeywords: [*d]", "no valid YAML"),
+        ("{description: One, keywords: [a]}", "not YAML with"),
+        ("description: One\nkeywords: [a", "not YAML with"),
+        ("description: &d One\nkeywords: [*d]", "not YAML with"),
     ],
 )
 def test_what_is_not_understood_is_left_to_a_person(head: str, reason: str) -> None:

@@ -129,9 +129,7 @@ def _add(raw: bytes, addition: _Addition) -> bytes:
 def _insert(block: str, addition: _Addition) -> _Insertion:
     root = compose_fields(block)
     if root is None:
-        raise UnsafeAdditionError(
-            "its frontmatter is no valid YAML with a key per line"
-        )
+        raise UnsafeAdditionError("its frontmatter is not YAML with a key on each line")
     before = parse_texts(block)
     if before.repeated:
         raise UnsafeAdditionError(f"it has {before.repeated[0]} twice in one place")
@@ -229,13 +227,23 @@ def _append(
 
 def _append_item(block: str, node: "SequenceNode", addition: _Addition) -> _Insertion:
     if is_below(node):
-        line = f"{' ' * node.start_mark.column}- {spell(addition.item)}\n"
+        item = _quote_like(node, addition.item) or spell(addition.item)
+        line = f"{' ' * node.start_mark.column}- {item}\n"
         return _end_of_line(block, end_of(node), line)
     quoted = json.dumps(addition.item, ensure_ascii=False)
-    item = addition.item if _is_plain(addition.item) else quoted
+    plain = addition.item if _is_plain(addition.item) else quoted
+    item = _quote_like(node, addition.item) or plain
     if node.value:
         return end_of(node.value[-1]), f", {item}"
     return node.start_mark.index + 1, item
+
+
+def _quote_like(node: "SequenceNode", item: str) -> str:
+    """Return an item in the quotes that all others have; empty if they have none."""
+    styles = {getattr(each, "style", None) for each in node.value}
+    if styles == {'"'}:
+        return json.dumps(item, ensure_ascii=False)
+    return "'{}'".format(item.replace("'", "''")) if styles == {"'"} else ""
 
 
 def _append_text(block: str, node: "ScalarNode", addition: _Addition) -> _Insertion:

@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +58,11 @@ def suggest(run: Run, clone: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def command(clone: Path, tmp_path: Path) -> list[str]:
+def command(clone: Path, tmp_path: Path, tasks: Iterable[str] = TASKS) -> list[str]:
     """Return the command line of a process of its own."""
     skills = ("--skills-dir", str(clone / "docs/skills"))
     words = ("-m", "skills_mcp", "report", "--suggest", *skills)
-    return [sys.executable, *words, *collect(tmp_path, picks())]
+    return [sys.executable, *words, *collect(tmp_path, picks(tasks))]
 
 
 def apply(folder: Path, printed: str) -> str:
@@ -176,7 +176,7 @@ def test_a_suggestion_that_would_harm_an_example_is_left_out(
     printed = suggest(invoke, clone, *collect(tmp_path, picks()))
 
     assert "Nothing to change is suggested." in printed
-    assert "because another task would get a worse answer" in printed
+    assert "because the task in brackets would get a worse answer" in printed
     assert "web: add the keyword kiosk (api for the kiosk)" in printed
     assert "diff --git" not in printed
 
@@ -238,15 +238,118 @@ def test_tasks_that_cannot_be_read_are_said_with_what_to_set(
     assert "diff --git" not in printed
 
 
-def test_a_record_without_picks_says_so(
-    invoke: Run, clone: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    "settings, said",
+    [
+        ("{enabled: false}", "analytics:\n  enabled: true\n  context: redacted\n"),
+        ("{enabled: true}", "Set analytics.context to redacted"),
+    ],
+)
+def test_a_record_without_picks_says_what_to_set(
+    invoke: Run, clone: Path, tmp_path: Path, settings: str, said: str
 ) -> None:
-    settings = write(tmp_path / "mine.yaml", "analytics: {enabled: false}")
+    file = write(tmp_path / "mine.yaml", f"analytics: {settings}")
 
-    printed = suggest(invoke, clone, "--config", str(settings))
+    printed = suggest(invoke, clone, "--config", str(file))
 
     assert "No agent has picked a skill from a list" in printed
-    assert "set analytics.enabled to true" in printed
+    assert said in printed
+
+
+def test_a_machine_that_records_readable_tasks_gets_no_advice_on_that(
+    invoke: Run, clone: Path, tmp_path: Path
+) -> None:
+    rules = "analytics: {enabled: true, context: redacted}"
+    file = write(tmp_path / "mine.yaml", rules)
+
+    printed = suggest(invoke, clone, "--config", str(file))
+
+    assert "analytics" not in printed
+
+
+def test_who_is_not_to_be_tracked_is_told_that_nothing_is_recorded(
+    run: Run, clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DO_NOT_TRACK", "1")
+
+    assert "DO_NOT_TRACK is set here" in suggest(run, clone)
+
+
+def test_tasks_of_a_skill_that_is_gone_are_left_out_and_named(
+    invoke: Run, clone: Path, tmp_path: Path
+) -> None:
+    (clone / "docs/skills/web.md").unlink()
+
+    printed = suggest(invoke, clone, *collect(tmp_path, picks()))
+
+    assert "Left out: 2 tasks whose right skill is not served now: web." in printed
+    assert "skills-mcp tree --problems" in printed
+    assert "Nothing to change is suggested.\n" in printed
+
+
+def test_the_next_step_names_where_to_run_it(
+    invoke: Run, clone: Path, tmp_path: Path
+) -> None:
+    printed = suggest(invoke, clone, *collect(tmp_path, picks()))
+
+    assert f"read it, and run in {clone.resolve()}:\n" in printed
+    assert "     git apply suggestions.patch\n" in printed
+    assert "     skills-mcp test --skills-dir docs/skills\n" in printed
+
+
+def test_two_folders_of_one_repository_have_one_diff(
+    invoke: Run, tmp_path: Path
+) -> None:
+    clone = tmp_path / "clone"
+    for team in ("one", "two"):
+        write_skill(clone, f"{team}/car.md", keywords=[team, "car"])
+        write_skill(clone, f"{team}/bus.md", keywords=[team, "bus"])
+    git("init", "-q", cwd=clone)
+    sources = (f"{{folder: {clone / team}, mount: {team}}}" for team in ("one", "two"))
+    settings = write(tmp_path / "mine.yaml", f"sources: [{', '.join(sources)}]")
+    events = [
+        *picks(("one barrier", "stuck barrier of one"), "one/car", "one/bus"),
+        *picks(("two ramps", "two times the ramps"), "two/car", "two/bus"),
+    ]
+
+    options = ("--config", str(settings), *collect(tmp_path, events))
+    printed = invoke("report", "--suggest", *options).stdout
+
+    apply(clone, printed)
+    assert "- barrier\n" in (clone / "one/car.md").read_text()
+    assert "- ramps\n" in (clone / "two/car.md").read_text()
+
+
+def test_a_source_without_suggestions_is_no_error(
+    invoke: Run, clone: Path, tmp_path: Path
+) -> None:
+    printed = suggest(invoke, clone, "--source", "web", *collect(tmp_path, []))
+
+    assert "Nothing to change is suggested." in printed
+
+
+@pytest.mark.parametrize(
+    "tasks, said",
+    [
+        (TASKS, "3 suggestions. Read the output, then run git apply with it in "),
+        ((), "Nothing to change is suggested. The output says why; it has no diff."),
+    ],
+)
+def test_a_terminal_is_told_what_the_file_holds(
+    clone: Path, tmp_path: Path, tasks: Sequence[str], said: str
+) -> None:
+    ours, theirs = pytest.importorskip("pty").openpty()
+
+    with (tmp_path / "suggestions.patch").open("wb") as patch:
+        subprocess.run(
+            command(clone, tmp_path, tasks), check=True, stdout=patch, stderr=theirs
+        )
+    os.close(theirs)
+
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        shown = b""
+        while said.encode() not in shown:
+            shown += terminal.read(65536)
 
 
 def test_secrets_and_addresses_of_a_full_record_are_never_printed(

@@ -1,5 +1,6 @@
 """`skills-mcp report --suggest`: what to add to skills, by what agents picked."""
 
+import shlex
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from rich.table import Table
 
 from skills_mcp.analytics.privacy import Privacy
 from skills_mcp.authoring.evaluation import Outcome
-from skills_mcp.bootstrap import Options, build, find_home
+from skills_mcp.bootstrap import Options, build, find_home, load_rules
 from skills_mcp.cli.report import (
     ReportOptions,
     find_counting,
@@ -25,6 +26,7 @@ from skills_mcp.config import Analytics
 from skills_mcp.skills.model import printable
 from skills_mcp.text.rendering import plural
 from skills_mcp.usage import EventFilesError, Span, derive_current_skills
+from skills_mcp.usage.report_text import HOW_TO_RECORD
 from skills_mcp.usage.suggestions.improvement import (
     Addition,
     DroppedAddition,
@@ -37,7 +39,7 @@ from skills_mcp.usage.suggestions.missing_words import LEAST_TASKS
 from skills_mcp.usage.suggestions.patch import Patch
 from skills_mcp.usage.suggestions.picks import PICK_KINDS, PickTally, join_counts
 from skills_mcp.usage.suggestions.recorded_tasks import Origin
-from skills_mcp.usage.suggestions.review import Review, suggest
+from skills_mcp.usage.suggestions.review import SET_CONTEXT, Review, suggest
 from skills_mcp.usage.suggestions.review_json import render_review
 
 _MOST_SHOWN = 5  # tasks of one suggestion, and pairs of skills; --json has all
@@ -52,8 +54,8 @@ _ROWS: Mapping[Origin, str] = {
 
 _REASONS: Mapping[Reason, str] = {
     "no-gain": "no task gets a better answer by it",
-    "harm": "another task would get a worse answer",
-    "unsafe": "its frontmatter cannot be changed safely",
+    "harm": "the task in brackets would get a worse answer",
+    "unsafe": "only a person can change the file safely",
     "limit": "too many were suggested",
 }
 
@@ -116,7 +118,7 @@ def _load_picks(
 def _read_events(
     environment: Mapping[str, str], wanted: ReportOptions, span: Span
 ) -> Iterator[object]:
-    if not wanted.database:
+    if wanted.database is None:
         yield from read_events(environment, wanted)
         return
     store = open_database(wanted)
@@ -130,15 +132,15 @@ def _choose(patches: Sequence[Patch], source: str | None) -> tuple[Patch, ...]:
     """Return the patches of the sources that are called so; all without a name.
 
     Raises:
-        click.UsageError: No source that has changes is called so.
+        click.UsageError: Only sources that are called otherwise have changes.
     """
-    if source is None:
+    if source is None or not patches:
         return tuple(patches)
     chosen = tuple(
         each for each in patches if source in {each.source.mount, each.source.name}
     )
     if not chosen:
-        shown = ", ".join(each.name for each in patches) or "none"
+        shown = ", ".join(each.name for each in patches)
         raise click.UsageError(
             f"--source: there is no diff of a source {source!r}. Those with a diff: "
             f"{shown}."
@@ -152,10 +154,16 @@ def _describe_counting(
     environment: Mapping[str, str],
     wanted: ReportOptions,
 ) -> Iterator[str]:
-    if review.record.picks or wanted.collected or wanted.database:
+    """Say what this machine has to record, if it has recorded no pick."""
+    if review.record.picks or wanted.collected or wanted.database is not None:
         return
-    if find_counting(options, environment) == "off":
-        yield "Nothing is recorded on this machine: set analytics.enabled to true."
+    counting = find_counting(options, environment)
+    if counting == "refused":
+        yield "DO_NOT_TRACK is set here, so nothing is recorded."
+    elif counting == "off":
+        yield f"Analytics are off on this machine. {HOW_TO_RECORD}"
+    elif load_rules(options, environment).analytics.context in {"hashed", "none"}:
+        yield f"The tasks that this machine records cannot be read. {SET_CONTEXT}"
 
 
 # No line that is printed begins with a word of a task: `git apply` skips all that
@@ -175,6 +183,20 @@ def _print(
     if review.improvement.kept:
         _print_effect(review)
         _print_diff(patches)
+    if sys.stderr.isatty() and not sys.stdout.isatty():
+        click.echo(_describe_output(review, patches), err=True)
+
+
+def _describe_output(review: Review, patches: Sequence[Patch]) -> str:
+    """Say what a file holds now: its reader sees nothing else on the terminal."""
+    if not patches:
+        return "Nothing to change is suggested. The output says why; it has no diff."
+    suggestions = plural(len(review.improvement.kept), "suggestion")
+    if _are_apart(patches):
+        return f"{suggestions}. The output has no diff yet: choose one with --source."
+    return (
+        f"{suggestions}. Read the output, then run git apply with it {patches[0].where}"
+    )
 
 
 def _headline(review: Review, span: Span) -> str:
@@ -205,6 +227,8 @@ def _describe_nothing(review: Review) -> str:
         return ""
     effect = review.measure_effect("picked")
     open_tasks = effect.tasks - effect.right_before
+    if not effect.tasks:
+        return ""
     if not open_tasks:
         return "Every recorded task with a known answer gets that answer."
     return (
@@ -318,22 +342,27 @@ def _list(paths: Iterable[str]) -> str:
 
 
 def _print_diff(patches: Sequence[Patch]) -> None:
-    names = {each.name for each in patches}
-    if len(names) > 1:
+    if _are_apart(patches):
         _say("\nThe changes are of several repositories. Print the diff of one:")
         for each in patches:
             _say(f"     --source {each.name}  ({each.source.name})")
         return
     _say(
-        f"\nThe diff, for {patches[0].source.name}. If this output is in "
-        "suggestions.patch, run this"
+        "\nThe diff. Write this output to suggestions.patch, read it, and run "
+        f"{patches[0].where}:"
     )
-    _say("at the top of a clone of it:")
-    _say("     git apply suggestions.patch\n")
+    folder = shlex.quote(patches[0].source.folder) if len(patches) == 1 else "."
+    _say("     git apply suggestions.patch")
+    _say(f"     skills-mcp test --skills-dir {folder}\n")
     diff = b"".join(each.diff for each in patches)
     if sys.stdout.isatty():
         diff = _escape(diff)
     click.echo(diff, nl=False)
+
+
+def _are_apart(patches: Sequence[Patch]) -> bool:
+    """Whether the patches are of several repositories."""
+    return len({each.source.top for each in patches}) > 1
 
 
 def _escape(diff: bytes) -> bytes:

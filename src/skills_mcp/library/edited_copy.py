@@ -37,6 +37,8 @@ class SkillSource:
     mode: Mode
     top: Path
     """The top of the repository, or of a folder that is in none."""
+    folder: str
+    """The folder that is served, from the top; `.` for the top itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,10 +217,11 @@ def _replace(place: Path, raw: bytes) -> None:
 
 def _find_source(part: Part) -> SkillSource:
     """Return a source with the top of its repository."""
-    mount, top = part.mount, part.checkout.directory
-    mode = mount.source.mode
+    mount, folder = part.mount, part.checkout.directory.resolve()
+    name, mode = mount.source.name, mount.source.mode
+    top = folder
     if mode == "local":
-        top = top.resolve()
-        around = (top, *top.parents)
-        top = next((each for each in around if os.path.lexists(each / _GIT)), top)
-    return SkillSource(mount.source.name, mount.at, mode, top.resolve())
+        around = (folder, *folder.parents)
+        top = next((each for each in around if os.path.lexists(each / _GIT)), folder)
+    served = (folder / mount.selection.subfolder).relative_to(top).as_posix()
+    return SkillSource(name, mount.at, mode, top, served)

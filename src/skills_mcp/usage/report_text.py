@@ -253,6 +253,13 @@ def derive_notes(report: UsageReport, *, without_skills: str) -> tuple[str, ...]
     return tuple(_notes(report, tidy(without_skills, _MOST_REASON)))
 
 
+HOW_TO_RECORD = (
+    "Write into ~/.skills-mcp/config.yaml"
+    "\n\nanalytics:\n  enabled: true\n  context: redacted\n\n"
+    "and restart your agent. Tell the people whose work is recorded."
+)
+
+
 def describe_emptiness(
     report: UsageReport, counting: Counting, *, is_collected: bool
 ) -> str:
@@ -279,11 +286,7 @@ def describe_emptiness(
             "No event yet. Analytics are on: each server that was started since then "
             "records what agents ask for."
         )
-    return (
-        "No event: analytics are off. Write into ~/.skills-mcp/config.yaml"
-        "\n\nanalytics:\n  enabled: true\n  context: redacted\n\n"
-        "and restart your agent. Tell the people whose work is recorded."
-    )
+    return f"No event: analytics are off. {HOW_TO_RECORD}"
 
 
 def _notes(report: UsageReport, without_skills: str) -> Iterator[str]:

@@ -37,6 +37,13 @@ class Patch:
         """What `--source` takes: the place in the tree, or else the address."""
         return self.source.mount or self.source.name
 
+    @property
+    def where(self) -> str:
+        """Where `git apply` has to run."""
+        if self.source.mode == "local":
+            return f"in {self.source.top}"
+        return f"at the top of a clone of {self.source.name}"
+
 
 def compose_patches(texts: Iterable[ChangedText]) -> tuple[Patch, ...]:
     """Return a patch for each source that has changes, in the order of the texts."""

@@ -8,7 +8,9 @@ from functools import partial
 from skills_mcp.authoring import OnProgress, ignore_progress
 from skills_mcp.authoring.evaluation import Outcome, measure_snapshot
 from skills_mcp.library import SkillLibrary
-from skills_mcp.text.rendering import plural
+from skills_mcp.skills.index import SkillIndex
+from skills_mcp.skills.model import printable
+from skills_mcp.text.rendering import name_some, plural
 from skills_mcp.usage.suggestions.improvement import (
     Addition,
     Improvement,
@@ -35,12 +37,14 @@ from skills_mcp.usage.suggestions.recorded_tasks import (
 from skills_mcp.usage.usage_report import Rivalry
 
 _LISTED, _RIGHT = 1, 2  # of `rate_outcome`
+_MOST_NAMED = 5  # skills in one note
 
-_SET_CONTEXT = (
+SET_CONTEXT = (
     "Set analytics.context to redacted, in your own config.yaml or as "
     "ANALYTICS_CONTEXT=redacted on each machine; tasks that are recorded already "
     "do not change."
 )
+"""Advice where tasks are recorded as hashes, or not at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,8 @@ class Review:
     improvement: Improvement
     patches: tuple[Patch, ...]
     """One for each source that has changes."""
+    unserved: Mapping[str, int]
+    """The tasks whose right skills are not served now, by the first of them."""
 
     @property
     def changes(self) -> tuple[tuple[Outcome, Outcome], ...]:
@@ -84,6 +90,7 @@ class Review:
         return (
             *_describe_record(self.record),
             *_describe_limits(self.record),
+            *_describe_unserved(self.unserved),
             *_describe_doubts(self),
         )
 
@@ -159,6 +166,15 @@ def suggest(
         words={(each.skill, each.word): each for each in words},
         improvement=improvement,
         patches=compose_patches(improvement.texts),
+        unserved=_count_unserved(record, index),
+    )
+
+
+def _count_unserved(record: PickRecord, index: SkillIndex) -> Counter[str]:
+    return Counter(
+        next(iter(task.right))
+        for task in record.tasks
+        if task.right and not any(map(index.get, task.right))
     )
 
 
@@ -166,12 +182,13 @@ def _describe_record(record: PickRecord) -> Iterator[str]:
     if not record.picks:
         yield (
             "No agent has picked a skill from a list of candidates or near misses in "
-            "these days, so there is nothing to learn from."
+            "these days, so there is nothing to learn from. What was recorded: "
+            "skills-mcp report"
         )
     if record.unreadable:
         yield (
             f"{record.unreadable:,} of {plural(record.picks, 'pick')} cannot be read: "
-            f"only a hash of the task was recorded, or nothing. {_SET_CONTEXT}"
+            f"only a hash of the task was recorded, or nothing. {SET_CONTEXT}"
         )
 
 
@@ -186,6 +203,16 @@ def _describe_limits(record: PickRecord) -> Iterator[str]:
                 f"Of {len(tasks):,} recorded tasks {kind}, the {MOST_RECORDED} most "
                 "frequent ones are tried."
             )
+
+
+def _describe_unserved(unserved: Mapping[str, int]) -> Iterator[str]:
+    if unserved:
+        names = name_some(sorted(map(printable, unserved)), _MOST_NAMED)
+        yield (
+            f"Left out: {plural(sum(unserved.values()), 'task')} whose right skill is "
+            f"not served now: {names}. If its file cannot be read, skills-mcp tree "
+            "--problems says why."
+        )
 
 
 def _describe_doubts(review: Review) -> Iterator[str]:

@@ -375,6 +375,9 @@ def test_a_database_makes_the_report_over_all_machines(
         (("--around", "c0ffee"), "--around needs --database"),
         (("--database", "sqlite:////no/such.db"), "There is no database /no/such.db"),
         (("--database", "mysql://db/events"), "names a database that is not supported"),
+        (("--database", ""), "--database is empty"),
+        (("--suggest", *CONTENT, "--database", ""), "--database is empty"),
+        (("--database", "postgresql://127.0.0.1:1/x"), "can be reached from here"),
     ],
 )
 def test_a_database_that_cannot_be_used_is_named(

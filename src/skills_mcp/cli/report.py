@@ -130,7 +130,7 @@ def print_report(
     notes = derive_notes(report, without_skills=content.reason)
     if not report.counts.events:
         counting = find_counting(options, environment)
-        is_collected = bool(wanted.collected or wanted.database)
+        is_collected = bool(wanted.collected) or wanted.database is not None
         said = describe_emptiness(report, counting, is_collected=is_collected)
         notes = said, *notes
     _show(report, notes, wanted)
@@ -142,7 +142,7 @@ def _load(
     span: Span,
     current: CurrentSkills | None,
 ) -> UsageReport:
-    if wanted.database:
+    if wanted.database is not None:
         return _load_database(wanted, span, current)
     if wanted.around:
         raise click.UsageError(
@@ -181,6 +181,8 @@ def open_database(wanted: ReportOptions) -> "EventStore":
     """
     if wanted.collected:
         raise click.UsageError("--database and --from exclude each other: name one.")
+    if not wanted.database:  # an unset variable in a script means no other record
+        raise click.UsageError("--database is empty: name the database of events.")
     if missing := [name for name in _DATABASE_NEEDS if find_spec(name) is None]:
         raise ConfigError(
             f"--database needs {' and '.join(missing)}, which is not installed: "
@@ -188,7 +190,7 @@ def open_database(wanted: ReportOptions) -> "EventStore":
         )
     from skills_mcp.analytics.collector.event_store import find_event_store
 
-    return find_event_store(wanted.database or "")
+    return find_event_store(wanted.database)
 
 
 def parse_span(wanted: ReportOptions) -> Span:
@@ -344,7 +346,8 @@ def _print_tables(console: Console, report: UsageReport, notes: Iterable[str]) -
     for note in filter(None, (describe_unrecorded(report), *notes)):
         console.print(escape(f"- {note}"), soft_wrap=True)
     console.print(
-        "- Days are in UTC. A page with charts: --html FILE; all rows: --json",
+        "- Days are in UTC. A page with charts: --html FILE; all rows: --json; "
+        "changes to review: --suggest",
         soft_wrap=True,
     )
 

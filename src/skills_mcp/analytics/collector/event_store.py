@@ -29,7 +29,7 @@ from sqlalchemy import (
     tuple_,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from skills_mcp.analytics.collector.database_address import (
     parse_address,
@@ -257,10 +257,8 @@ class EventStore:
             raise self._refuse(error) from error
 
     def _refuse(self, error: Exception) -> EventStoreError:
-        return EventStoreError(
-            f"The database of events ({self.address}) cannot be used: "
-            f"{_describe(error)}"
-        )
+        said = f"The database of events ({self.address}) cannot be used: "
+        return EventStoreError(f"{said}{_describe(error)}{_advise(error)}")
 
     def _insert(self, connection: Connection, rows: list[dict[str, Any]]) -> int:
         statement = self._insert_into(events).on_conflict_do_nothing()
@@ -398,6 +396,13 @@ def _describe(error: Exception) -> str:
     said = getattr(error, "orig", None) or error
     lines = str(said).strip().splitlines() or [type(said).__name__]
     return redact_remembered(lines[0])
+
+
+def _advise(error: Exception) -> str:
+    """Say what to do if there is no connection: an error of one has no statement."""
+    if isinstance(error, DBAPIError) and error.statement is None:
+        return ". Check its address, and whether it can be reached from here."
+    return ""
 
 
 def _fetch(

@@ -117,10 +117,10 @@ def test_the_score_is_the_share_of_the_task_that_a_skill_explains() -> None:
 
     # One word is 1/40 of the usual description, so it counts 1 / (0.25 + 0.75/40).
     frequency = 1 / (0.25 + 0.75 / 40)
-    share = frequency / (2.5 + frequency) / 2
+    share = frequency / (2.5 + frequency) / 1.75
     known, unknown = log1p(1.5 / 1.5) ** 0.8, log1p(2.5 / 0.5) ** 0.8
     evidence = 1 * share**2, 2 * (share * known / (known + unknown)) ** 2
-    enough = 0.125 * (500 / 20_000) ** 0.3  # there is hardly any text
+    enough = 0.17 * (500 / 20_000) ** 0.3  # there is hardly any text
     expected = [each / (each + enough) for each in evidence]
     assert [float(alone), float(half)] == pytest.approx(expected, abs=1e-5)
 

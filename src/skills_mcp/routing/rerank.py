@@ -25,13 +25,13 @@ MOST = 30
 """So many are looked at: 20 find a little less, and 50 nothing more."""
 
 # What each feature counts, beside 1 for the explained share of the task; measured.
-NAME_WEIGHT = 0.5
+NAME_WEIGHT = 0.25
 NEARNESS_WEIGHT = 0.5
 WHOLE_WEIGHT = 1 + NAME_WEIGHT + NEARNESS_WEIGHT
 
 # The evidence that is half of a whole. With it, a score is about how often the skill
 # that has it is the right one, where it is the best; measured.
-_HALF = 0.125
+_HALF = 0.17
 
 # The more text there is, the more matches by chance: the same prompts need twice the
 # evidence among ten times the text. It is counted in postings; measured.

@@ -47,7 +47,7 @@ from skills_mcp.snapshots.skill_table import Rebuild, SkillTable
 
 logger = logging.getLogger(__name__)
 
-FORMAT = 13
+FORMAT = 14
 """Increased with each change of what the arrays mean."""
 
 # Longer than the largest library takes to build. A process that has waited so long

@@ -28,7 +28,7 @@ from skills_mcp.authoring.evaluation.outcomes import DEPTH, Outcome
 from skills_mcp.authoring.evaluation.prompts import Prompt
 from skills_mcp.config import Matching
 from skills_mcp.embeddings.embedder import Embedder
-from skills_mcp.routing import lexicon, ranked, rerank, task
+from skills_mcp.routing import lexicon, ranked, rerank, spelling, task
 from skills_mcp.routing.decision import (
     Decision,
     NoMatch,
@@ -257,10 +257,10 @@ PARTS: Mapping[str, Sequence[tuple[object, str, object]]] = {
     "thesaurus": [(lexicon, "find_thesaurus", lambda _: lexicon.Thesaurus(()))],
     "ordinary words": [(lexicon, "weight_of", lambda _: 1.0)],
     "technologies": [(lexicon, "names_technology", lambda _: False)],
-    "typing errors": [(task, "_correct", lambda *_: {})],
+    "typing errors": [(spelling, "_correct", lambda *_: {})],
     "one word or two": [
-        (task, "_join", lambda *_: ()),
-        (task, "_split", lambda *_: {}),
+        (spelling, "_join", lambda *_: ()),
+        (spelling, "_split", lambda *_: {}),
     ],
     "words in mixed case": [(task, "keep_known", lambda piece, _: piece)],
     "other languages": [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from skills_mcp.config import Matching
-from skills_mcp.routing import lexicon, ranked, rerank, search, task
+from skills_mcp.routing import lexicon, ranked, rerank, search, shares, task
 from skills_mcp.routing.decision import (
     COMPARED,
     LISTED,
@@ -20,7 +20,8 @@ from skills_mcp.routing.decision import (
 )
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.ranked import derive_document
-from skills_mcp.routing.task import Shares, TaskReader, explain_shares
+from skills_mcp.routing.shares import Shares, explain_shares
+from skills_mcp.routing.task import TaskReader
 from skills_mcp.routing.text_index import inverted_index
 from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.routing.tokens import FILLER
@@ -109,7 +110,7 @@ def test_the_constants_of_the_formulas_are_those_of_the_program() -> None:
         f"keeps {task._FOREIGN} of its worth",
         f"more than {task._SHARED} of these words",
         f"the {task._MOST_TERMS} terms that say most are read",
-        f"of these {task._MOST_SEARCHED_TERMS} are looked for",
+        f"of these {shares._MOST_SEARCHED_TERMS} are looked for",
         f"1/{rerank._REACH} if they are",
         f"all together, and {rerank._LEAST_TEXT} at least",
         f"to a {'million' if ranked._UNIT == 10**6 else '?'}th",

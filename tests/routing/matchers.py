@@ -1,6 +1,8 @@
 """Matchers over a few skills that are in memory, in path order."""
 
 from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
 
 from skills_mcp.routing.decision import derive_places
 from skills_mcp.routing.keyword_index import KeywordIndex
@@ -9,6 +11,9 @@ from skills_mcp.routing.names import Names
 from skills_mcp.routing.ranked import RankedMatcher, derive_document
 from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.skills.model import Skill
+from tests.support import make_skill
+
+Scores = dict[str, tuple[Fraction, tuple[str, ...]]]
 
 
 def keyword_matcher(skills: Sequence[Skill]) -> KeywordMatcher:
@@ -20,3 +25,28 @@ def ranked_matcher(skills: Sequence[Skill]) -> RankedMatcher:
     names = Names([skill.path for skill in skills], [skill.name for skill in skills])
     index = TextIndex.build(map(derive_document, skills))
     return RankedMatcher(index, skills, names=names, places=derive_places(names.paths))
+
+
+def silent(path: str, **fields: Any) -> Skill:
+    """Return a skill that says nothing but its fields."""
+    nothing: dict[str, Any] = {"name": "", "keywords": (), "description": ""}
+    return make_skill(path, **{**nothing, "body": "", **fields})
+
+
+def matcher_of(skills: Sequence[Skill]) -> RankedMatcher:
+    """Return a matcher that ranks every task, names or not."""
+    ordered = sorted(skills, key=lambda skill: skill.path)
+    places = derive_places([skill.path for skill in ordered])
+    index = TextIndex.build(map(derive_document, ordered))
+    return RankedMatcher(index, ordered, places=places)
+
+
+def scores(skills: Sequence[Skill], context: str) -> Scores:
+    return {
+        candidate.skill.path: (candidate.score, candidate.matched_keywords)
+        for candidate in matcher_of(skills).score(context)
+    }
+
+
+def ranking(skills: Sequence[Skill], context: str) -> list[str]:
+    return [c.skill.path for c in matcher_of(skills).score(context)]

@@ -13,41 +13,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from skills_mcp.config import Matching
-from skills_mcp.routing.decision import choose, derive_places
+from skills_mcp.routing.decision import choose
 from skills_mcp.routing.matcher import Candidate, Evidence
-from skills_mcp.routing.ranked import RankedMatcher, derive_document
 from skills_mcp.routing.rerank import MOST
-from skills_mcp.routing.text_index.inverted_index import TextIndex
 from skills_mcp.skills.model import Skill
-from tests.routing.matchers import ranked_matcher
+from tests.routing.matchers import matcher_of, ranked_matcher, ranking, scores, silent
 from tests.support import make_skill
-
-Scores = dict[str, tuple[Fraction, tuple[str, ...]]]
-
-
-def silent(path: str, **fields: Any) -> Skill:
-    """Return a skill that says nothing but its fields."""
-    nothing: dict[str, Any] = {"name": "", "keywords": (), "description": ""}
-    return make_skill(path, **{**nothing, "body": "", **fields})
-
-
-def matcher_of(skills: Sequence[Skill]) -> RankedMatcher:
-    """Return a matcher that ranks every task, names or not."""
-    ordered = sorted(skills, key=lambda skill: skill.path)
-    places = derive_places([skill.path for skill in ordered])
-    index = TextIndex.build(map(derive_document, ordered))
-    return RankedMatcher(index, ordered, places=places)
-
-
-def scores(skills: Sequence[Skill], context: str) -> Scores:
-    return {
-        candidate.skill.path: (candidate.score, candidate.matched_keywords)
-        for candidate in matcher_of(skills).score(context)
-    }
-
-
-def ranking(skills: Sequence[Skill], context: str) -> list[str]:
-    return [c.skill.path for c in matcher_of(skills).score(context)]
 
 
 @pytest.mark.parametrize(
@@ -313,41 +284,6 @@ def test_another_word_for_the_same_is_found() -> None:
     assert ranking(skills, "k8s")[0] == "a"
     assert scores(skills, "k8s")["a"][1] == ("k8s",)
     assert scores(skills, "k8s")["a"] < scores(skills, "kubernetes")["a"]
-
-
-@pytest.mark.parametrize(
-    "name, task",
-    [
-        ("postmortem-writing", "Write a post-mortem of the outage"),
-        ("postmortem-writing", "Write a post mortem of the outage"),
-        ("post-mortem-writing", "Write a postmortem of the outage"),
-        ("sha256-sums", "Check the SHA 256 of the service"),
-        ("web-hooks", "Sign each webhook of the service"),
-    ],
-)
-def test_a_word_is_found_with_and_without_its_hyphen(name: str, task: str) -> None:
-    skills = [
-        silent(name, name=name, description="For teams."),
-        silent("incidents", name="incidents", description="Handle an outage."),
-        silent("others", name="others", description="Post, login, hook, write."),
-    ]
-
-    found = matcher_of(skills).score(task)
-
-    assert found[0].skill.path == name
-    assert found[0].score > Fraction(1, 5)
-
-
-@pytest.mark.parametrize(
-    "text, task",
-    [
-        ("Version 10 of the web", "Points 1, 0"),  # no part of one number
-        ("The pro made it fit.", "Raise the profit"),  # never side by side
-        ("post" + "mortem" * 9, "post " + "mortem" * 9),  # longer than a word
-    ],
-)
-def test_words_are_not_taken_together_or_apart_by_chance(text: str, task: str) -> None:
-    assert ranking([silent("a", description=text)], task) == []
 
 
 def test_of_many_words_those_count_that_say_most_wherever_they_stand() -> None:
@@ -685,39 +621,6 @@ def test_a_product_in_mixed_case_is_not_two_other_words() -> None:
 
     assert best.skill.path == "pipelines"
     assert [w.typed for w in ranked_matcher(skills).weigh("on GitHub")] == ["github"]
-
-
-@pytest.mark.parametrize(
-    "typed, found",
-    [
-        ("kuberntes", True),  # a letter is missing
-        ("kubernnetes", True),  # one too many
-        ("kubernotes", True),  # a wrong one
-        ("kubrenetes", True),  # two have changed places
-        ("kubrentes", False),  # two errors
-        ("uberkubernetes", False),
-        ("kube", False),  # too short to tell
-    ],
-)
-def test_a_word_with_a_typing_error_finds_what_it_means(
-    typed: str,
-    found: bool,  # noqa: FBT001 - the expectation
-) -> None:
-    skills = [
-        silent("deploy", description="Deploy to kubernetes with qualify"),
-        silent("other", description="Something else"),
-    ]
-
-    assert ("deploy" in scores(skills, f"{typed} xylophone")) is found
-
-
-def test_a_word_that_some_skill_has_is_no_typing_error() -> None:
-    skills = [
-        silent("other", description="Wires and cables"),
-        silent("wirse", description="The unit of Wirse"),
-    ]
-
-    assert set(scores(skills, "wirse")) == {"wirse"}
 
 
 def test_a_name_in_mixed_case_that_no_skill_has_is_still_one_word() -> None:

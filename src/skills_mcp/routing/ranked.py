@@ -24,14 +24,9 @@ from skills_mcp.routing.matcher import (
 )
 from skills_mcp.routing.names import Names, clean
 from skills_mcp.routing.seen_skills import SeenSkills
-from skills_mcp.routing.task import (
-    Holders,
-    Shares,
-    Task,
-    TaskReader,
-    contain,
-    explain_shares,
-)
+from skills_mcp.routing.shares import Holders, Shares, explain_shares
+from skills_mcp.routing.task import Task, TaskReader
+from skills_mcp.routing.text_index.intersection import contain
 from skills_mcp.routing.text_index.inverted_index import (
     FIELDS,
     PLACES,

@@ -45,8 +45,12 @@ def test_a_relative_that_many_hold_counts_where_a_skill_says_what_it_is_about(
     assert (explained > 0).tolist() == found
 
 
+@pytest.mark.parametrize("cells", [1, 2**18])
 @pytest.mark.parametrize("silent_count", [0, 60])
-def test_the_best_of_a_word_and_its_relatives_counts_once(silent_count: int) -> None:
+def test_the_best_of_a_word_and_its_relatives_counts_once(
+    cells: int, silent_count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skills_mcp.routing.shares._CELLS_AT_ONCE", cells)
     silent = [IndexedDocument("", "", "zebra", "", "")] * silent_count
     index, task = read(
         [
@@ -59,11 +63,28 @@ def test_the_best_of_a_word_and_its_relatives_counts_once(silent_count: int) -> 
         "k8s ant database",
     )
     held = Shares(index).find(task)
-    expected = np.zeros(len(index))
-    for holders in held:
-        best = np.zeros(len(index))
-        for documents, worth, _ in holders:
-            best[documents] = np.maximum(best[documents], worth)
-        expected += best / task.whole
+    best = np.zeros((len(task.words), len(index)))
+    places = np.arange(len(held.documents))
+    for place, row in enumerate(held.find_rows(places).tolist()):
+        its = held.terms[row], held.documents[place]
+        best[its] = max(best[its], held.worth[place])
+    expected = best.sum(axis=0) / task.whole
 
     assert explain_shares(task, held, len(index)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("long", [0, 500])
+@given(documents=DOCUMENTS, text=TEXTS)
+def test_documents_are_found_in_the_rows_that_have_them(
+    documents: list[IndexedDocument], text: str, long: int
+) -> None:
+    index, task = read(documents, text)
+    held = Shares(index).find(task)
+    wanted = np.arange(len(index))[::-2]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("skills_mcp.routing.shares._LONG", long)
+        places, which = held.find(wanted, len(index))
+
+    assert wanted[which].tolist() == held.documents[places].tolist()
+    assert sorted(places) == np.flatnonzero(np.isin(held.documents, wanted)).tolist()

@@ -24,15 +24,15 @@ from skills_mcp.routing.matcher import (
 )
 from skills_mcp.routing.names import Names, clean
 from skills_mcp.routing.seen_skills import SeenSkills
-from skills_mcp.routing.shares import Holders, Shares, explain_shares
+from skills_mcp.routing.shares import Held, Shares, explain_shares
 from skills_mcp.routing.task import Task, TaskReader
-from skills_mcp.routing.text_index.intersection import contain
 from skills_mcp.routing.text_index.inverted_index import (
     FIELDS,
     PLACES,
     IndexedDocument,
     TextIndex,
 )
+from skills_mcp.routing.text_index.ragged import drop_repeated
 from skills_mcp.routing.text_index.vocabulary import UNKNOWN
 from skills_mcp.skills.index import INDEX, ROOT
 from skills_mcp.skills.model import Skill, SkillPath
@@ -161,7 +161,7 @@ class RankedMatcher:
         held = self._shares.find(task)
         look = self._rank(task, held, within, most)
         best = self._select(look.ranking, floor, most)
-        matched = _match(task, held, best.numbers)
+        matched = _match(task, held, best.numbers, len(self._index.priorities))
         scored = zip(best.numbers.tolist(), best.scores.tolist(), matched, strict=True)
         return tuple(
             Candidate(self._skills[number], Fraction(score, _UNIT), words)
@@ -232,7 +232,7 @@ class RankedMatcher:
     def _rank(
         self,
         task: Task,
-        held: Sequence[Sequence[Holders]],
+        held: Held,
         within: Mask,
         most: int | None,
     ) -> _Look:
@@ -301,33 +301,38 @@ class RankedMatcher:
         published = rerank.publish(combined, weight.value)
         scores = np.maximum(np.rint(published * _UNIT).astype(np.int64), 1)
         scores += self._index.priorities[numbers].astype(np.int64) * _PRIORITY_STEP
-        return _Ranking(numbers, np.clip(scores, 0, _UNIT))
+        return _Ranking(numbers, np.minimum(np.maximum(scores, 0), _UNIT))
 
 
 def _match(
-    task: Task, held: Sequence[Sequence[Holders]], numbers: NDArray[np.int64]
+    task: Task, held: Held, numbers: NDArray[np.int64], total: int
 ) -> list[tuple[str, ...]]:
-    """Return which words each of these skills explains, as they were typed."""
+    """Return which words each of these skills explains, as they were typed.
+
+    Args:
+        task: The task.
+        held: Who holds its terms.
+        numbers: The skills.
+        total: How many skills there are.
+    """
+    order = task.order
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(len(order))
+    places, which = held.find(numbers, total)
+    rows = held.find_rows(places)
+    # A word that is found by itself and by its relatives is shown once.
+    keys = drop_repeated(ranks[held.terms[rows]] * len(numbers) + which)
     matched: list[list[str]] = [[] for _ in numbers]
-    kinds = (each.documents.dtype for its in held for each in its)
-    wanted = numbers.astype(next(kinds, np.uint32))
-    for term in np.argsort(-task.information, kind="stable").tolist():
-        if not held[term]:
-            continue
-        is_held = np.zeros(len(numbers), np.bool_)
-        for holders in held[term]:
-            is_held |= contain(holders.documents, wanted)
-        for place in is_held.nonzero()[0].tolist():
-            matched[place].append(task.words[term].typed)
-        if all(len(words) >= _MOST_WORDS for words in matched):
-            break
+    for key in keys.tolist():
+        rank, skill = divmod(key, len(numbers))
+        matched[skill].append(task.words[order[rank]].typed)
     return [tuple(words[:_MOST_WORDS]) for words in matched]
 
 
 def _find_reasons(
     index: TextIndex,
     task: Task,
-    held: Sequence[Sequence[Holders]],
+    held: Held,
     number: int,
     *,
     is_shortlisted: bool,
@@ -386,17 +391,14 @@ def _limit(reasons: Iterable[Evidence], score: float) -> Iterator[Evidence]:
 
 
 def _find_words(
-    index: TextIndex, task: Task, held: Sequence[Sequence[Holders]], number: int
+    index: TextIndex, task: Task, held: Held, number: int
 ) -> Iterator[Evidence]:
-    for term, holders in enumerate(held):
-        found = [(_worth(each, number), each) for each in holders]
-        worth, best = max(found, key=lambda each: each[0], default=(0.0, None))
-        if best is None or not worth:
-            continue
+    for term, (row, worth) in sorted(_find_best(held, number).items()):
         where, shown = _place(index, int(task.numbers[term]), number), ""
         shown = task.words[term].typed
-        if best.relative:
-            terms = map(index.vocabulary.term, best.relative.terms)
+        relative = held.relatives[row]
+        if relative:
+            terms = map(index.vocabulary.term, relative.terms)
             where, shown = "synonym", " ".join(terms)
         yield Evidence(
             word=task.words[term].typed,
@@ -406,11 +408,16 @@ def _find_words(
         )
 
 
-def _worth(holders: Holders, number: int) -> float:
-    [is_held] = contain(holders.documents, np.array([number], np.uint32))
-    kind = holders.documents.dtype.type
-    place = int(holders.documents.searchsorted(kind(number)))
-    return float(holders.worth[place]) if is_held else 0.0
+def _find_best(held: Held, number: int) -> dict[int, tuple[int, float]]:
+    """Return for each term that a skill explains the row that explains most of it."""
+    [places] = (held.documents == number).nonzero()
+    rows = held.find_rows(places).tolist()
+    best: dict[int, tuple[int, float]] = {}
+    for row, worth in zip(rows, held.worth[places].tolist(), strict=True):
+        term = int(held.terms[row])
+        if worth > best.get(term, (row, 0.0))[1]:
+            best[term] = row, worth
+    return best
 
 
 def _place(index: TextIndex, term: int, number: int) -> str:

@@ -1,9 +1,10 @@
 """The first look at all skills: how much of a task each of them explains."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import islice
-from typing import NamedTuple
+from itertools import chain, islice
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,101 +16,168 @@ from skills_mcp.routing.text_index.inverted_index import (
     Documents,
     TextIndex,
 )
-from skills_mcp.routing.text_index.vocabulary import UNKNOWN
 
-_SPARSE = 4  # to look up a few documents costs as much as to read all, times this
+Places = NDArray[np.int64]
 
 _MOST_SEARCHED_TERMS = 64  # of a long task, whose other words say little
 
+# In rows of so many on average, to search is faster than to read.
+_LONG = 500
 
-class Holders(NamedTuple):
-    """Who holds a term of the task, or what may stand for it."""
+# Of terms by documents: 2 MB, which are still near the processor.
+_CELLS_AT_ONCE = 2**18
 
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """Who holds the terms of a task: a row for each term, and for each relative.
+
+    The rows are one behind the other: most are short, and to look at each of them by
+    itself would take several times as long.
+    """
+
+    terms: NDArray[np.int64]
+    """For each row the place of its term in the task."""
+    relatives: Sequence[Relative | None]
+    """For each row what stands for the term; None for the term itself."""
+    slots: NDArray[np.int64]
+    """For each row the number of its term among those that are held, in order."""
+    several: int
+    """How many terms have more than one row: the first."""
+    sizes: NDArray[np.int64]
+    """For each row how long it is."""
     documents: Documents
-    """By number, in order."""
+    """Who holds it; in each row by number, in order."""
     worth: NDArray[np.float64]
-    """What it explains in each of them, as information."""
-    relative: Relative | None
-    """What stands for the term; None for the term itself."""
+    """What it explains there, as information."""
+
+    def find(
+        self, numbers: NDArray[np.integer], total: int
+    ) -> tuple[Places, NDArray[np.integer]]:
+        """Find some of all documents.
+
+        Returns:
+            The places in `documents` where one of them is, in any order, and for each
+            of these places which of them it is.
+        """
+        if len(self.documents) > _LONG * len(self.sizes):
+            return self._search(numbers)
+        order = np.full(total, len(numbers), np.int32)
+        order[numbers] = np.arange(len(numbers))
+        found = order.take(self.documents)
+        [places] = (found < len(numbers)).nonzero()
+        return places, found[places]
+
+    def _search(self, numbers: NDArray[np.integer]) -> tuple[Places, Places]:
+        """Find documents without a look at all of them."""
+        wanted = numbers.astype(self.documents.dtype)  # or each search casts its row
+        ends = np.cumsum(self.sizes)
+        starts = ends - self.sizes
+        spans = zip(starts.tolist(), ends.tolist(), strict=True)
+        found = [self.documents[a:b].searchsorted(wanted) for a, b in spans]
+        places = np.concatenate(found).reshape(len(found), -1) + starts[:, np.newaxis]
+        is_there = self.documents.take(places, mode="clip") == wanted
+        is_there &= places < ends[:, np.newaxis]
+        return places[is_there], is_there.nonzero()[1]
+
+    def find_rows(self, places: Places) -> Places:
+        """Return in which rows these places of `documents` are."""
+        return np.cumsum(self.sizes).searchsorted(places, "right")
+
+
+_Row: TypeAlias = tuple[int, Relative | None, float, Documents, NDArray[np.uint16]]
+"""A term, what stands for it, what that says, and who holds it with which shares."""
 
 
 class Shares:
-    """Who holds the terms of tasks; remembers what tasks repeat."""
+    """Finds who holds the terms of tasks; remembers what tasks repeat."""
 
     def __init__(self, index: TextIndex) -> None:
         self._postings = index.postings
-        self._hold = lru_cache(maxsize=index.most_remembered // 2)(
+        self._intersect = lru_cache(maxsize=index.most_remembered // 2)(
             partial(intersect, index.postings)
         )
 
-    def find(self, task: Task) -> list[list[Holders]]:
-        """Return for each term of a task who holds it or one of its relatives."""
-        order = np.argsort(-task.information, kind="stable").tolist()
-        found: list[list[Holders]] = [[] for _ in order]
+    def find(self, task: Task) -> Held:
+        """Return who holds the terms of a task that say most, and their relatives."""
+        spans = self._postings.spans(task.numbers)
+        information = task.information.tolist()
         can_find = (
             term
-            for term in order
-            if task.numbers[term] != UNKNOWN or task.relatives[term]
+            for term in task.order.tolist()
+            if spans[term] is not None or task.relatives[term]
         )
-        for term in islice(can_find, _MOST_SEARCHED_TERMS):
-            found[term] += self._find_own(task, term)
-            found[term] += self._find_relatives(task, term)
-        return found
+        found = [
+            [
+                *self._find_own(term, information[term], spans[term]),
+                *self._find_relatives(term, task.relatives[term]),
+            ]
+            for term in islice(can_find, _MOST_SEARCHED_TERMS)
+        ]
+        found.sort(key=_has_one)
+        return self._join(found)
 
-    def _find_own(self, task: Task, term: int) -> Iterator[Holders]:
-        number = int(task.numbers[term])
-        if number != UNKNOWN:
-            its = self._postings.span(number)
-            unit = float(task.information[term]) / SHARE_UNIT
-            documents = self._postings.documents.values[its]
-            worth = np.multiply(self._postings.shares[its], unit, dtype=np.float64)
-            yield Holders(documents, worth, None)
+    def _find_own(
+        self, term: int, information: float, span: slice | None
+    ) -> tuple[_Row, ...]:
+        if span is None:
+            return ()
+        documents = self._postings.documents.values[span]
+        return ((term, None, information, documents, self._postings.shares[span]),)
 
-    def _find_relatives(self, task: Task, term: int) -> Iterator[Holders]:
-        for relative in task.relatives[term]:
-            documents, shares = self._hold(relative.terms)
-            if len(documents):
-                unit = relative.information / SHARE_UNIT
-                worth = np.multiply(shares, unit, dtype=np.float64)
-                yield Holders(documents, worth, relative)
+    def _find_relatives(self, term: int, relatives: Sequence[Relative]) -> list[_Row]:
+        return [
+            (term, relative, relative.information, *self._intersect(relative.terms))
+            for relative in relatives
+        ]
+
+    def _join(self, found: Sequence[Sequence[_Row]]) -> Held:
+        postings = self._postings
+        # With an empty row at the end, for there may be no other.
+        last = (0, None, 0.0, postings.documents.values[:0], postings.shares[:0])
+        columns = zip(*chain.from_iterable(found), last, strict=True)
+        terms, relatives, information, documents, shares = columns
+        sizes = np.array([*map(len, documents)])
+        units = np.array(information) / SHARE_UNIT
+        return Held(
+            terms=np.array(terms),
+            relatives=relatives,
+            slots=np.arange(len(found) + 1).repeat([*map(len, found), 1]),
+            several=sum(not _has_one(rows) for rows in found),
+            sizes=sizes,
+            documents=np.concatenate(documents),
+            worth=np.concatenate(shares) * units.repeat(sizes),
+        )
 
 
-def explain_shares(
-    task: Task, held: Iterable[Sequence[Holders]], total: int
-) -> NDArray[np.float64]:
+def _has_one(rows: Sequence[_Row]) -> bool:
+    return len(rows) == 1
+
+
+def explain_shares(task: Task, held: Held, total: int) -> NDArray[np.float64]:
     """Return for each of all documents the share of the task that it explains."""
     explained = np.zeros(total)
-    best = np.zeros(total)
-    alone: list[Holders] = []
-    for holders in held:
-        if len(holders) > 1:
-            _add_best(explained, best, holders)
-        else:
-            alone += holders
-    if alone:
-        documents = np.concatenate([each.documents for each in alone])
-        worth = np.concatenate([each.worth for each in alone])
-        explained += np.bincount(documents, worth, total)
+    step = max(_CELLS_AT_ONCE // (total or 1), 1)
+    for start in range(0, held.several, step):
+        stop = min(start + step, held.several)
+        explained += _find_best(held, start, stop, total).sum(axis=0)
+    rows = int(held.slots.searchsorted(held.several))
+    alone = int(held.sizes[:rows].sum())
+    explained += np.bincount(held.documents[alone:], held.worth[alone:], total)
     explained /= task.whole or 1
     return np.minimum(explained, 1, out=explained)
 
 
-def _add_best(
-    explained: NDArray[np.float64],
-    best: NDArray[np.float64],
-    found: Sequence[Holders],
-) -> None:
-    """Add what the best of a term and its relatives explains; `best` stays empty."""
-    total = 0
-    for documents, worth, _ in found:
-        at = documents.astype(np.intp)
-        best[at] = np.maximum(best[at], worth) if total else worth
-        total += len(at)
-    if total * _SPARSE > len(best):
-        explained += best
-        best[:] = 0
-        return
-    touched = np.concatenate([each.documents for each in found])
-    # A document that stands here twice is written twice, and with the same sum.
-    explained[touched] += best[touched]
-    best[touched] = 0
+def _find_best(held: Held, start: int, stop: int, total: int) -> NDArray[np.float64]:
+    """Return what terms explain in each of all documents, by themselves or a relative.
+
+    Each counts once, as the one of both that explains more.
+    """
+    rows = slice(*held.slots.searchsorted((start, stop)).tolist())
+    sizes = held.sizes[rows]
+    first = int(held.sizes[: rows.start].sum())
+    its = slice(first, first + int(sizes.sum()))
+    best = np.zeros((stop - start, total))
+    places = ((held.slots[rows] - start) * total).repeat(sizes) + held.documents[its]
+    np.maximum.at(best.reshape(-1), places, held.worth[its])
+    return best

@@ -80,6 +80,11 @@ class Task:
     """For each pair 1 if they are neighbours, 1/2 if one term is between them …"""
 
     @property
+    def order(self) -> NDArray[np.int64]:
+        """The terms by their place in the task, those that say most first."""
+        return np.argsort(-self.information, kind="stable")
+
+    @property
     def whole(self) -> float:
         """All information of the task."""
         return float(self.information.sum())

@@ -20,7 +20,7 @@ def intersect(postings: Postings, terms: tuple[int, ...]) -> Held:
     documents, shares = _select(postings, first)
     for term in others:
         its, their = _select(postings, term)
-        is_both = contain(its, documents)
+        is_both = _contain(its, documents)
         documents, shares = documents[is_both], shares[is_both]
         shares = np.minimum(shares, their[its.searchsorted(documents)])
     return documents, shares
@@ -34,7 +34,7 @@ def _select(postings: Postings, term: int) -> Held:
     return documents[short], shares[short]
 
 
-def contain(
+def _contain(
     documents: Documents, wanted: NDArray[np.unsignedinteger]
 ) -> NDArray[np.bool_]:
     """Return which of the wanted are among documents, which are in order."""

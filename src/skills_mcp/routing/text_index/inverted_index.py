@@ -198,6 +198,15 @@ class Postings:
         """Return where the documents of a term are, and their shares and fields."""
         return slice(*self.documents.ends[term : term + 2].tolist())
 
+    def spans(self, terms: NDArray[np.int64]) -> list[slice | None]:
+        """Return where the documents of each term are; None for a negative one."""
+        ends = self.documents.ends
+        starts, stops = ends[terms].tolist(), ends[terms + 1].tolist()
+        return [
+            slice(start, stop) if term >= 0 else None
+            for term, start, stop in zip(terms.tolist(), starts, stops, strict=True)
+        ]
+
     def count(self, term: int) -> int:
         """Return how many documents hold a term."""
         return int(self.documents.ends[term + 1] - self.documents.ends[term])

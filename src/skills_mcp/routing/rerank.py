@@ -50,7 +50,6 @@ _REACH = 6  # words of a skill that are further apart have little to do with eac
 _NAME = FIELDS.index("name")
 # A heading is a part of the body.
 _HEADINGS = FIELDS.index("headings")
-_READ_FIELDS = [n for n in range(len(FIELDS)) if n != _HEADINGS]
 
 _NOWHERE = -1
 
@@ -166,28 +165,38 @@ def cover_names(index: TextIndex, task: Task, documents: Numbers) -> Features:
 def compare_pairs(index: TextIndex, task: Task, documents: Numbers) -> Nearness:
     """Return how near to each other the task's neighbours are in each skill."""
     count = len(task.pairs)
-    weights = task.information[task.pairs].sum(axis=1) * task.nearness
+    weights = task.information.take(task.pairs).sum(axis=1) * task.nearness
+    weights /= weights.sum() or 1
     found = np.zeros((len(documents), count))
-    if not len(weights):
+    if not found.size:
         return Nearness(found, weights)
     places, terms, nearness, owners = _find_terms(index, task, documents)
     size = len(task.words)
     by_terms = np.full(size * size, _NOWHERE, np.int16)  # a few hundred pairs
     one, other = task.pairs.T
-    by_terms[one * size + other] = by_terms[other * size + one] = np.arange(count)
-    rows = terms * size
-    # Every word of the task with those that follow it, if they are within reach.
+    by_terms[one * size + other] = np.arange(count)
+    by_terms[other * size + one] = np.arange(count)
+    first, second = _find_near(places)
+    pairs = by_terms.take((terms * size).take(first) + terms.take(second))
+    [is_pair] = (pairs >= 0).nonzero()
+    first, second, pairs = (each.take(is_pair) for each in (first, second, pairs))
+    distance = places.take(second) - places.take(first)
+    worth = nearness.take(first) * nearness.take(second) / distance
+    cells = owners.take(first) * count + pairs
+    np.maximum.at(found.reshape(-1), cells, worth)
+    return Nearness(found, weights)
+
+
+def _find_near(places: _Places) -> tuple[_Places, _Places]:
+    """Return every two of ordered places that are within reach of each other."""
+    first: list[_Places] = []
+    second: list[_Places] = []
+    # Every word of the task with those that follow it.
     for step in range(1, _REACH + 1):
-        distance = places[step:] - places[:-step]
-        here = np.flatnonzero(distance <= _REACH)
-        if not len(here):
-            break
-        pairs = by_terms[rows[here] + terms[here + step]]
-        is_pair = np.flatnonzero(pairs >= 0)
-        here, pairs = here[is_pair], pairs[is_pair]
-        worth = nearness[here] * nearness[here + step] / distance[here]
-        np.maximum.at(found.reshape(-1), owners[here] * count + pairs, worth)
-    return Nearness(found, weights / weights.sum())
+        [here] = (places[step:] - places[:-step] <= _REACH).nonzero()
+        first.append(here)
+        second.append(here + step)
+    return np.concatenate(first), np.concatenate(second)
 
 
 def _find_terms(
@@ -199,23 +208,27 @@ def _find_terms(
         The places, counted through all fields of all documents, with a gap between
         them; which term stands there; how near it comes to it; and in which document.
     """
+    read = [index.sequences.read(document) for document in documents.tolist()]
     texts: list[Terms] = []
-    sizes: list[int] = []
-    for whole, ends in map(index.sequences.read, documents.tolist()):
+    for whole, ends in read:
         texts += whole[: ends[_HEADINGS]], whole[ends[_HEADINGS + 1] :]
-        sizes += [ends[n + 1] - ends[n] for n in _READ_FIELDS]
+    stops = np.array([ends for _, ends in read], np.int32)
+    sizes = stops[:, 1:] - stops[:, :-1]
+    sizes[:, _HEADINGS] = 0
     known = task.nearest
     # The smaller its numbers are, the more of the table is where the processor is.
     slots = np.full(
         len(index.vocabulary), _NOWHERE, np.min_scalar_type(-len(known) - 1)
     )
     slots[list(known)] = np.arange(len(known))
-    found = slots[np.concatenate(texts)] if texts else slots[:0]
+    # `take` looks them up in a third of the time that brackets need.
+    found = slots.take(np.concatenate(texts))
     # Small numbers: there may be tens of thousands, and each is read six times.
-    places = np.flatnonzero(found >= 0).astype(np.int32)
-    counts = np.diff(places.searchsorted(np.cumsum(sizes, dtype=np.int32)), prepend=0)
-    fields = np.arange(len(sizes), dtype=np.int32).repeat(counts)
+    places = (found >= 0).nonzero()[0].astype(np.int32)
+    counts = places.searchsorted(np.cumsum(sizes, dtype=np.int32))
+    counts[1:] -= counts[:-1].copy()
+    fields = np.arange(sizes.size, dtype=np.int32).repeat(counts)
     terms = np.array([term for term, _ in known.values()], np.int32)
     nearness = np.array([near for _, near in known.values()], np.float64)
-    slot, owners = found[places], fields // len(_READ_FIELDS)
-    return places + fields * _REACH, terms[slot], nearness[slot], owners
+    slot, owners = found.take(places), fields // len(FIELDS)
+    return places + fields * _REACH, terms.take(slot), nearness.take(slot), owners

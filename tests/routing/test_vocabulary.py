@@ -24,19 +24,28 @@ def letters_are_near(one: str, other: str) -> bool:
     )
 
 
-@given(TERMS, st.lists(st.text("abcé0認", max_size=7)))
-def test_terms_are_found_alone_and_together(terms: list[str], asked: list[str]) -> None:
+@pytest.mark.parametrize("few", [0, 9])
+@given(terms=TERMS, asked=st.lists(st.text("abcé0認", max_size=7)))
+def test_terms_are_found_alone_and_together(
+    terms: list[str], asked: list[str], few: int
+) -> None:
     vocabulary = Vocabulary.join(terms)
     known = {term: number for number, term in enumerate(terms)}
     every = [*terms, *asked]
 
-    assert [vocabulary.find(term) for term in every] == [*map(known.get, every)]
-    assert [*vocabulary.find_known(every)] == [
-        place for place, term in enumerate(every) if term in known
-    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(f"{Vocabulary.__module__}._FEW", few)
+
+        assert [vocabulary.find(term) for term in every] == [*map(known.get, every)]
+        assert [*vocabulary.find_known(every)] == [
+            place for place, term in enumerate(every) if term in known
+        ]
 
 
-def test_two_terms_with_one_checksum_are_two_terms() -> None:
+def test_two_terms_with_one_checksum_are_two_terms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(f"{Vocabulary.__module__}._FEW", 0)
     vocabulary = Vocabulary.join(["buckeroo", "other", "plumless"])
 
     assert crc32(b"buckeroo") == crc32(b"plumless")

@@ -39,9 +39,15 @@ class Spelling:
         self._stand_together = remember(partial(_stand_together, index))
 
     def expand(
-        self, sequence: Sequence[Word], told: Collection[str]
+        self, sequence: Sequence[Word], told: Collection[str], unknown: Collection[str]
     ) -> dict[str, list[lexicon.Related]]:
-        """Return for terms how else the same is written, if a skill writes it so."""
+        """Return for terms how else the same is written, if a skill writes it so.
+
+        Args:
+            sequence: The words of the task in its order.
+            told: The terms that are worth it.
+            unknown: Those of them that no skill has.
+        """
         found: dict[str, list[lexicon.Related]] = {}
         pairs = (
             (one, other)
@@ -51,12 +57,10 @@ class Spelling:
         for one, other, related in _join(self._index, pairs):
             found.setdefault(one.term, []).append(related)
             found.setdefault(other.term, []).append(related)
-        find = self._index.find
-        distinct = dict.fromkeys(word for word in sequence if word.term in told)
-        unknown = [word for word in distinct if find(word.term) is None]
-        split = _split(self._index, unknown, self._stand_together)
-        corrected = _correct(self._index, unknown)
-        for word in unknown:
+        words = [word for word in dict.fromkeys(sequence) if word.term in unknown]
+        split = _split(self._index, words, self._stand_together)
+        corrected = _correct(self._index, words)
+        for word in words:
             its = (*split.get(word.typed, ()), *corrected.get(word.term, ()))
             found.setdefault(word.term, []).extend(its)
         return found
@@ -95,19 +99,20 @@ def _split(
         stand_together: Whether a skill has one term right before the other: only such
             words count.
     """
-    halves = [
-        (word.typed[:place], word.typed[place:], word.typed)
+    cuts = [
+        (word.typed, place)
         for word in unknown
         if len(word.typed) <= _LONGEST_COMPOUND
         for place in range(_SHORTEST_PART, len(word.typed) - _SHORTEST_PART + 1)
     ]
-    first = stem_all([half for half, _, _ in halves])
-    begun = [(first[place], *halves[place][1:]) for place in index.find_known(first)]
-    second = stem_all([half for _, half, _ in begun])
+    first = stem_all([typed[:place] for typed, place in cuts])
+    begun = list(index.find_known(first))
+    second = stem_all([cuts[n][0][cuts[n][1] :] for n in begun])
     found: dict[str, list[lexicon.Related]] = {}
     for place in index.find_known(second):
-        one, _, typed = begun[place]
-        parts = one, second[place]
+        cut = begun[place]
+        typed, _ = cuts[cut]
+        parts = first[cut], second[place]
         numbers = [n for part in parts if (n := index.find(part)) is not None]
         if stand_together(*numbers):
             related = lexicon.Related(parts, _SAME_WORD)

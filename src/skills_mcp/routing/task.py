@@ -1,11 +1,12 @@
 """A task as the ranked algorithm sees it: its terms, and what each of them says."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain
 from math import sqrt
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,6 +91,35 @@ class Task:
         return float(self.information.sum())
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Terms:
+    """The distinct terms of a task, and what each says by itself (see `Task`)."""
+
+    words: Mapping[str, Word]
+    """By term; of those that have the same term the first."""
+    numbers: NDArray[np.int64]
+    holders: NDArray[np.int64]
+    information: NDArray[np.float64]
+    is_technology: NDArray[np.bool_]
+    is_foreign: NDArray[np.bool_]
+    """Which of them no skill has because it is in another language."""
+
+    def take_weightiest(self) -> "_Terms":
+        """Return those that say most, in the same order."""
+        # What no skill has says most, but it finds nothing.
+        order = np.lexsort((-self.information, self.numbers == UNKNOWN))
+        kept = np.sort(order[:_MOST_TERMS])
+        words = list(self.words.items())
+        return _Terms(
+            dict(words[place] for place in kept.tolist()),
+            self.numbers[kept],
+            self.holders[kept],
+            self.information[kept],
+            self.is_technology[kept],
+            self.is_foreign[kept],
+        )
+
+
 class TaskReader:
     """Reads tasks for the skills of one index; remembers what tasks repeat.
 
@@ -101,76 +131,84 @@ class TaskReader:
     def __init__(self, index: TextIndex, synonyms: tuple[str, ...] = ()) -> None:
         self._index = index
         self._synonyms = synonyms
+        self._spelling = Spelling(index)
         # Not of ourselves: a cycle is freed by nothing but the garbage collector.
         remember = lru_cache(maxsize=index.most_remembered)
-        self._resolve = remember(partial(_look_up, index))
         self._derive = remember(partial(_derive, index))
-        self._spelling = Spelling(index)
+        self._resolve = remember(partial(_look_up, index))
 
     def read(self, context: str) -> Task:
         """Return the terms of a text, and what they say about the skills."""
         silent = find_function_words(fold(context))
-        pieces = map(self._derive, split_text(context))
-        sequence = [
-            word for word in chain.from_iterable(pieces) if word.typed not in silent
-        ]
+        sequence = self._read_words(context, silent)
+        terms = self._weigh(sequence, silent)
+        if len(terms.words) > _MOST_TERMS:
+            terms = terms.take_weightiest()
+            sequence = [word for word in sequence if word.term in terms.words]
+        relatives = self._relate(sequence, terms)
+        places = {term: place for place, term in enumerate(terms.words)}
+        nearness = _find_pairs([places[word.term] for word in sequence])
+        return Task(
+            size=len(places) - (1 - _FOREIGN) * int(terms.is_foreign.sum()),
+            words=tuple(terms.words.values()),
+            numbers=terms.numbers,
+            holders=terms.holders,
+            information=terms.information,
+            is_technology=terms.is_technology,
+            relatives=relatives,
+            nearest=_find_nearest(terms.numbers.tolist(), relatives),
+            pairs=np.fromiter(chain(*nearness), np.int64).reshape(-1, 2),
+            nearness=np.fromiter(nearness.values(), np.float64),
+        )
+
+    def _read_words(self, context: str, silent: AbstractSet[str]) -> list[Word]:
+        """Return the words of a text in its order, without those that say nothing."""
+        words = chain.from_iterable(map(self._derive, split_text(context)))
+        return [w for w in words if w.typed not in silent] if silent else list(words)
+
+    def _weigh(self, sequence: Iterable[Word], silent: AbstractSet[str]) -> _Terms:
+        """Return the terms of the words of a task, and what they say.
+
+        Args:
+            sequence: The words.
+            silent: The function words of the task's language, if it is not English.
+        """
         words: dict[str, Word] = {}
-        for word in sequence:
+        for word in dict.fromkeys(sequence):
             words.setdefault(word.term, word)
         found = map(self._index.find, words)
         numbers = np.array([UNKNOWN if n is None else n for n in found], np.int64)
         holders = self._index.postings.count_holders(numbers)
         ordinary = np.array([lexicon.weight_of(term) for term in words], np.float64)
+        technologies = [lexicon.names_technology(w.typed) for w in words.values()]
+        is_technology = np.array(technologies, np.bool_)
         foreign = _find_foreign(words.values(), numbers, is_foreign=bool(silent))
         ordinary[foreign] = _FOREIGN
         information = (inform(holders, len(self._index)) * ordinary) ** _POWER
-        if len(words) > _MOST_TERMS:
-            # What no skill has says most, but it finds nothing.
-            order = np.lexsort((-information, numbers == UNKNOWN))
-            kept = np.sort(order[:_MOST_TERMS])
-            terms = list(words)
-            words = {terms[place]: words[terms[place]] for place in kept.tolist()}
-            sequence = [word for word in sequence if word.term in words]
-            numbers, holders = numbers[kept], holders[kept]
-            information, foreign = information[kept], foreign[kept]
-        places = {term: place for place, term in enumerate(words)}
-        nearness = _find_pairs([places[word.term] for word in sequence])
-        relatives = self._relate(sequence, words, information.tolist())
-        return Task(
-            size=len(words) - (1 - _FOREIGN) * int(foreign.sum()),
-            words=tuple(words.values()),
-            numbers=numbers,
-            holders=holders,
-            information=information,
-            is_technology=np.array(
-                [lexicon.names_technology(word.typed) for word in words.values()],
-                np.bool_,
-            ),
-            relatives=relatives,
-            nearest=_find_nearest(numbers.tolist(), relatives),
-            pairs=np.fromiter(chain(*nearness), np.int64).reshape(-1, 2),
-            nearness=np.fromiter(nearness.values(), np.float64),
-        )
+        return _Terms(words, numbers, holders, information, is_technology, foreign)
 
     def _relate(
-        self, sequence: Sequence[Word], terms: Collection[str], worth: Sequence[float]
-    ) -> list[list[Relative]]:
+        self, sequence: Sequence[Word], terms: _Terms
+    ) -> list[Sequence[Relative]]:
         """Return for each term what may stand for it and is not in the task."""
+        worth = terms.information.tolist()
         least = sorted(worth, reverse=True)[:_MOST_RELATED][-1] if worth else 0
-        told = {t for t, own in zip(terms, worth, strict=True) if own >= least}
+        told = {t for t, own in zip(terms.words, worth, strict=True) if own >= least}
+        unknown = {term for term in told if self._index.find(term) is None}
         thesaurus = lexicon.find_thesaurus(self._synonyms)
         found = thesaurus.expand([word.term for word in sequence], told)
-        spelt = self._spelling.expand(sequence, told)
+        spelt = self._spelling.expand(sequence, told, unknown)
+        present = frozenset(terms.words)
         return [
             [
                 _stand_for(own, related.weight, *known)
                 for related in chain(spelt.get(term, ()), found.get(term, ()))
                 if (known := self._resolve(related.terms))
-                and not all(each in terms for each in related.terms)
+                and not present.issuperset(related.terms)
             ]
             if term in told
-            else []
-            for term, own in zip(terms, worth, strict=True)
+            else ()
+            for term, own in zip(terms.words, worth, strict=True)
         ]
 
 
@@ -207,11 +245,18 @@ def _look_up(
     numbers = tuple(number for number in found if number is not None)
     if len(numbers) < len(terms):
         return None
-    holders = index.postings.count_holders(np.array(numbers))
-    return numbers, float(inform(holders, len(index)).max() ** _POWER)
+    # The rarest says most.
+    holders = min(map(index.postings.count, numbers))
+    return numbers, float(inform(holders, len(index)) ** _POWER)
 
 
-def inform(holders: NDArray[np.int64], total: int) -> NDArray[np.float64]:
+@overload
+def inform(holders: int, total: int) -> np.float64: ...
+@overload
+def inform(holders: NDArray[np.int64], total: int) -> NDArray[np.float64]: ...
+def inform(
+    holders: int | NDArray[np.int64], total: int
+) -> np.float64 | NDArray[np.float64]:
     """Return how much terms say that so many of all skills hold: their idf."""
     return np.log1p((total - holders + 0.5) / (holders + 0.5))
 

@@ -103,7 +103,7 @@ def keep_known(piece: str, is_known: Callable[[str], bool]) -> str:
 
 def is_unspaced(word: str) -> bool:
     """Return whether a word is of a script whose words stand without spaces."""
-    return _IS_UNSPACED.match(word) is not None
+    return not word.isascii() and _IS_UNSPACED.match(word) is not None
 
 
 def derive_parts(piece: str) -> Collection[str]:

@@ -104,8 +104,9 @@ def decide(
         matching: The settings in force.
         algorithm: The one that has scored them.
     """
+    least = _least_near(matching)
     every = sorted(candidates, key=order)
-    near = [each for each in every if each.score >= _least_near(matching)]
+    near = [each for each in every if each.score >= least]
     if not near or near[0].score < exact(matching.min_score):
         return NoMatch(tuple(near[:MOST_NEAR]))
     if algorithm == "ranked":
@@ -127,10 +128,10 @@ def _decide_by_chance(near: Sequence[Candidate], matching: Matching) -> Decision
     the right one out least often.
     """
     near, most = near[: count_compared(matching)], matching.max_candidates
-    if len(near) == 1 or most == 1 or is_clear(near, matching):
+    chances = derive_chances([each.score for each in near])
+    if len(near) == 1 or most == 1 or _is_certain(chances[0], matching):
         return near[0]
     least = LISTED * matching.ambiguity_threshold
-    chances = derive_chances([each.score for each in near])
     likely = sum(chance >= least for chance in chances)
     return Ambiguous(tuple(near[: min(max(likely, 2), most)]))
 
@@ -143,7 +144,11 @@ def is_clear(ranked: Sequence[Candidate], matching: Matching) -> bool:
         matching: The settings in force.
     """
     best = derive_chances([each.score for each in ranked])[0]
-    return best >= 1 - matching.ambiguity_threshold
+    return _is_certain(best, matching)
+
+
+def _is_certain(chance: float, matching: Matching) -> bool:
+    return chance >= 1 - matching.ambiguity_threshold
 
 
 def count_compared(matching: Matching) -> int:

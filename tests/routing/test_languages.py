@@ -9,6 +9,8 @@ from skills_mcp.routing.languages import find_function_words
         ("wie richte ich expo router ein", "ich"),
         ("comment configurer tailwind dans notre projet", "dans"),
         ("hoja inferior y selector de fecha con expo", "con"),
+        ("[ich] wir2die/und", "die"),
+        ("[ich] wir2die/und \u2014", "die"),
     ],
 )
 def test_a_language_is_told_by_its_function_words(text: str, word: str) -> None:

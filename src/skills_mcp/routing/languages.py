@@ -49,6 +49,8 @@ _FOREIGN = (FRENCH, _GERMAN, _SPANISH)
 _LEAST = 2
 
 _LETTERS = re.compile(r"[^\W\d_]+")
+_NO_LETTERS = bytes(sign for sign in range(128) if not chr(sign).isalpha())
+_TO_SPACES = bytes.maketrans(_NO_LETTERS, b" " * len(_NO_LETTERS))
 
 
 def find_function_words(text: str) -> AbstractSet[str]:
@@ -65,7 +67,15 @@ def find_function_words(text: str) -> AbstractSet[str]:
     >>> find_function_words("how do i set up expo router")
     frozenset()
     """
-    words = set(_LETTERS.findall(text))
+    words = set(_split(text))
     best = max(_FOREIGN, key=lambda known: len(words & known))
     found = len(words & best)
     return best if found >= _LEAST and found > len(words & ENGLISH) else frozenset()
+
+
+def _split(text: str) -> list[str]:
+    """Return the words of a text: the letters that stand together."""
+    if not text.isascii():
+        return _LETTERS.findall(text)
+    # Several times as fast, and most texts are English.
+    return text.encode().translate(_TO_SPACES).decode().split()

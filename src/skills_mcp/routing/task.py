@@ -1,6 +1,6 @@
 """A task as the ranked algorithm sees it: its terms, and what each of them says."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -134,7 +134,7 @@ class TaskReader:
         self._spelling = Spelling(index)
         # Not of ourselves: a cycle is freed by nothing but the garbage collector.
         remember = lru_cache(maxsize=index.most_remembered)
-        self._derive = remember(partial(_derive, index))
+        self._derive = remember(partial(_derive, partial(_is_known, index)))
         self._resolve = remember(partial(_look_up, index))
 
     def read(self, context: str) -> Task:
@@ -261,9 +261,9 @@ def inform(
     return np.log1p((total - holders + 0.5) / (holders + 0.5))
 
 
-def _derive(index: TextIndex, piece: bytes) -> tuple[Word, ...]:
+def _derive(is_known: Callable[[str], bool], piece: bytes) -> tuple[Word, ...]:
     """Return the words of a piece of the task."""
-    return derive_words(keep_known(piece.decode(), partial(_is_known, index)))
+    return derive_words(keep_known(piece.decode(), is_known))
 
 
 def _is_known(index: TextIndex, word: str) -> bool:

@@ -31,7 +31,8 @@ _ONE_WORD = re.compile("[A-Za-z]?[a-z0-9]+")
 
 # Between the small and the capital letter, and before the last capital of a row that
 # begins a word: use|Effect, HTTP|Server, but neither HTTP nor APIs.
-_CAMEL_CASE = re.compile(r"(?<=[^\W_A-Z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2})")
+# The letter behind the place is looked at first, for few are capitals.
+_CAMEL_CASE = re.compile(r"(?=[A-Z])(?:(?<=[^\W_A-Z])|(?<=[A-Z])(?=[A-Z][a-z]{2}))")
 
 _LETTERS = re.compile(r"[^\W_]+")
 
@@ -132,7 +133,8 @@ def stem(word: str) -> str:
     >>> [stem(word) for word in ("créer", "class", "classes", "ios", "css")]
     ['creer', 'class', 'class', 'ios', 'css']
     """
-    plain = _drop_accents(word)[:_LONGEST_TERM]
+    plain = word if word.isascii() else _drop_accents(word)
+    plain = plain[:_LONGEST_TERM]
     if len(plain) < _SHORTEST_INFLECTED:
         return plain
     return _stemmers.english.stemWord(plain) or plain
@@ -175,7 +177,5 @@ def _take_apart(text: str) -> Iterator[str]:
 
 
 def _drop_accents(word: str) -> str:
-    if word.isascii():
-        return word
     bare = _ACCENTS.sub("", normalize("NFD", word))
     return normalize("NFC", bare) or word

@@ -16,6 +16,7 @@ from skills_mcp.content.git import failures
 from skills_mcp.content.git.remote import DEFAULT_BRANCH
 from skills_mcp.content.source import LONGEST_PAUSE_SECONDS
 from skills_mcp.library.skill_library import MAX_LISTED_FILES
+from skills_mcp.routing import excerpt
 from skills_mcp.routing.excerpt import LONGEST_WHOLE as _WHOLE
 from skills_mcp.scripts.script_runner import TIMEOUT_EXIT_CODE
 from skills_mcp.server import app, arguments
@@ -123,6 +124,9 @@ def test_every_sentence_has_a_line_of_its_own(page: Path) -> None:
             "explanation/routing.md",
             f"more than {_WHOLE['ranked']:,} characters, {_WHOLE['keyword']:,} with",
         ),
+        ("explanation/routing.md", f"less than {excerpt._SHORTEST_PART} characters"),
+        ("explanation/routing.md", f"no skill scores {excerpt._FITS} or more"),
+        ("how-to/embeddings.md", f"up to {_WHOLE['ranked']:,} characters"),
         ("reference/tools.md", f"at most {app._FIRST_CONTENT_SECONDS:.0f} seconds"),
         ("reference/tools-core.md", f"The exit code is {TIMEOUT_EXIT_CODE} either way"),
         ("reference/skill-format.md", f"{discovery.MAX_SKILL_BYTES:,} bytes, UTF-8"),

@@ -7,8 +7,13 @@ import pytest
 
 from skills_mcp.config import Matching
 from skills_mcp.routing import task
-from skills_mcp.routing.decision import choose, find_candidate, list_answers
-from skills_mcp.routing.excerpt import LONGEST_WHOLE, derive_views, focus
+from skills_mcp.routing.decision import choose, exact, find_candidate, list_answers
+from skills_mcp.routing.excerpt import (
+    LONGEST_WHOLE,
+    derive_ends,
+    find_outstanding,
+    focus,
+)
 from skills_mcp.routing.explanation import explain, render_explanation
 from skills_mcp.routing.matcher import Algorithm, Candidate, Mask, Matcher
 from skills_mcp.routing.names import Names
@@ -69,6 +74,20 @@ class Recorder(PlainMatcher):
         return ()
 
 
+class Finder(Recorder):
+    """A matcher that has the same score for all that it is asked."""
+
+    def __init__(self, found: float) -> None:
+        super().__init__("ranked")
+        self._found = Candidate(SKILLS[0], exact(found), ())
+
+    def score(
+        self, context: str, *, within: Mask = None, **settings: object
+    ) -> tuple[Candidate, ...]:
+        super().score(context, within=within, **settings)
+        return (self._found,)
+
+
 def answers(matcher: Matcher, context: str) -> list[str]:
     decision = choose(matcher, context, Matching())
     return [each.skill.path for each in list_answers(decision)]
@@ -106,6 +125,16 @@ def test_everything_that_scores_a_long_text_takes_the_same_part_of_it(
     assert picked == alone
     assert explanation.contenders[0].score == alone.score
     assert f"a part was taken for the task: {TASK}" in explanation.notes[0]
+
+
+def test_what_stands_out_is_asked_only_if_no_skill_fits_an_end() -> None:
+    found, nothing = Finder(0.2), Finder(0.19)
+    text = f"{TASK}\n\n{LOG}\n\n{TASK[::-1]}"
+
+    assert focus(found, text) == TASK
+    assert focus(nothing, text) == TASK
+    assert found.asked == [TASK, TASK[::-1]]
+    assert nothing.asked == [*found.asked, " ".join(find_outstanding(text))]
 
 
 def test_a_long_query_is_searched_by_the_same_part() -> None:
@@ -157,7 +186,7 @@ def test_of_no_text_more_is_scored_than_three_short_ones(
 
     choose(matcher, text, Matching())
 
-    assert len(matcher.asked) == 4  # the parts, and the best of them again
+    assert len(matcher.asked) <= 4  # the parts, and the best of them again
     assert max(map(len, matcher.asked)) <= 2_000
 
 
@@ -182,21 +211,35 @@ def test_no_text_makes_routing_look_at_many_terms(
     assert len(set(looked)) < 4_000
 
 
+ONE = "one more than a greeting"
+THREE = "three more than thanks"
+
+
 @pytest.mark.parametrize(
     "text, beginning, end",
     [
-        ("one\n\ntwo\n\nthree", "one", "three"),
-        ("one\ntwo\n \t\nthree\nfour", "one\ntwo", "three\nfour"),
-        ("\n\n one \n\n\n", "one", "one"),
+        (f"{ONE}\n\ntwo\n\n{THREE}", ONE, THREE),
+        (f"{ONE}\ntwo\n \t\nthree\n{THREE}", f"{ONE}\ntwo", f"three\n{THREE}"),
+        (f"\n\n {ONE} \n\n\n", ONE, ONE),
         ("", "", ""),
-        (f"one\n{'x ' * 600}\ntwo", "one", "two"),
+        (f"{ONE}\n{'x ' * 600}\n{THREE}", ONE, THREE),
         ("x" * 1_001, "x" * 1_000, "x" * 1_000),
+        (
+            f"Hi team,\n\n{ONE}\n\ntwo\n\n{THREE}\n\nThanks!",
+            f"Hi team,\n\n{ONE}",
+            f"{THREE}\n\nThanks!",
+        ),
+        (
+            f"Hi team,\n{ONE}\n{'x ' * 600}\n{THREE}\nThanks!",
+            f"Hi team,\n{ONE}",
+            f"{THREE}\nThanks!",
+        ),
     ],
 )
 def test_an_end_is_a_paragraph_or_a_line_or_a_thousand_characters(
     text: str, beginning: str, end: str
 ) -> None:
-    assert derive_views(text)[:2] == (beginning, end)
+    assert derive_ends(text) == (beginning, end)
 
 
 def test_the_words_that_stand_out_are_frequent_and_not_ordinary() -> None:
@@ -204,4 +247,4 @@ def test_the_words_that_stand_out_are_frequent_and_not_ordinary() -> None:
         "Kafka kafka KAFKA the the the the really really really topic topic 12ab 12ab"
     )
 
-    assert derive_views(text)[2] == "kafka topic really"
+    assert find_outstanding(text) == ["kafka", "topic", "really"]

@@ -2,8 +2,9 @@
 
 A task is a sentence or two, and nearly always they stand before what was pasted, or
 behind it. Read as a whole, all the rest would speak against every skill. So a long text
-is read as its beginning, its end and the words that stand out; each of these is scored
-like a task of its own, and the one that some skill fits best is the task.
+is read as its beginning and its end, and if no skill fits one of these, as the words
+that stand out; each is scored like a task of its own, and the one that some skill fits
+best is the task.
 """
 
 import re
@@ -14,17 +15,22 @@ from types import MappingProxyType
 from skills_mcp.routing.matcher import Algorithm, Mask, Matcher
 from skills_mcp.routing.tokens import SILENT_WORDS, fold
 
-# A longer context is not scored as it is. Real prompts have 1,700 characters at most,
-# and to the keyword algorithm, which the specification defines, 10,000 are usual.
+# A longer context is not scored as it is: most of it was pasted, and what people wrote
+# themselves is found in parts, too (measured: docs/explanation/routing.md). To the
+# keyword algorithm, which the specification defines, 10,000 are usual.
 LONGEST_WHOLE: Mapping[Algorithm, int] = MappingProxyType(
-    {"keyword": 10_000, "ranked": 4_000}
+    {"keyword": 10_000, "ranked": 1_000}
 )
 """Characters of a context that is scored as it is."""
 
 # A paragraph of a person; what is longer was pasted.
 _LONGEST_PART = 1_000
+_SHORTEST_PART = 20  # a greeting is shorter, and no task
+
+_FITS = 0.2  # the score of a skill that answers, unless the settings say otherwise
 
 _BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
+_LINE_END = re.compile(r"\n")
 _WORD = re.compile(r"\w{3,64}")  # shorter words say little, longer ones are data
 
 _MOST_COMPARED = 500
@@ -43,41 +49,46 @@ def focus(matcher: Matcher, context: str, *, within: Mask = None) -> str:
     """
     if len(context) <= LONGEST_WHOLE[matcher.algorithm]:
         return context
-    best, found = "", -1.0
-    for part in derive_views(context):
-        # To ask a provider of embeddings for the vectors of all would take long.
-        candidates = matcher.by_words.score(part, most=1, within=within)
-        score = float(candidates[0].score) if candidates else 0.0
-        if score > found:
-            best, found = part, score
-    return best
+    rated = {part: _rate(matcher, part, within) for part in derive_ends(context)}
+    if max(rated.values()) < _FITS:
+        part = " ".join(find_outstanding(context))
+        rated[part] = _rate(matcher, part, within)
+    return max(rated, key=rated.__getitem__)
 
 
-def derive_views(text: str) -> tuple[str, str, str]:
-    """Return the beginning of a text, its end, and the words that stand out."""
+def _rate(matcher: Matcher, part: str, within: Mask) -> float:
+    # To ask a provider of embeddings for the vectors of all would take long.
+    candidates = matcher.by_words.score(part, most=1, within=within)
+    return float(candidates[0].score) if candidates else 0.0
+
+
+def derive_ends(text: str) -> tuple[str, str]:
+    """Return the beginning of a text, and its end."""
     text = text.strip()
-    return _take_first(text), _take_last(text), " ".join(_find_outstanding(text))
+    return _take_first(text), _take_last(text)
 
 
 def _take_first(text: str) -> str:
     """Return the first paragraph, or the first line, or so much of it."""
     beginning = text[: _LONGEST_PART + 1]
-    paragraph = _BLANK_LINE.split(beginning, 1)[0]
-    if len(paragraph) > _LONGEST_PART:
-        paragraph = paragraph.split("\n", 1)[0]
-    return paragraph[:_LONGEST_PART]
+    for boundary in (_BLANK_LINE, _LINE_END):
+        for found in boundary.finditer(beginning, _SHORTEST_PART):
+            return beginning[: found.start()]
+    return beginning[:_LONGEST_PART]
 
 
 def _take_last(text: str) -> str:
     """Return the last paragraph, or the last line, or so much of it."""
     end = text[-_LONGEST_PART - 1 :]
-    paragraph = _BLANK_LINE.split(end)[-1]
-    if len(paragraph) > _LONGEST_PART:
-        paragraph = paragraph.rsplit("\n", 1)[-1]
-    return paragraph[-_LONGEST_PART:]
+    for boundary in (_BLANK_LINE, _LINE_END):
+        for found in reversed(
+            list(boundary.finditer(end, 0, len(end) - _SHORTEST_PART))
+        ):
+            return end[found.end() :]
+    return end[-_LONGEST_PART:]
 
 
-def _find_outstanding(text: str) -> list[str]:
+def find_outstanding(text: str) -> list[str]:
     """Return the words that occur most often, what is ordinary counting less."""
     # Late: the stemmer and the lists of words are not needed for the first answer.
     from skills_mcp.routing import lexicon

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache, partial
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -43,6 +44,9 @@ _UNIT = 10**6
 _PRIORITY_STEP = int(_UNIT * PRIORITY_UNIT)
 _PRIORITY_WORTH = float(PRIORITY_UNIT)
 _MOST_WORDS = 10
+
+# Of a long text three parts are read, and the best of them again (see `focus`).
+_MOST_READ = 3
 
 _ROUNDED = 2e-6  # scores are shown to a millionth
 
@@ -128,8 +132,10 @@ class RankedMatcher:
         self._places = np.arange(len(index)) if places is None else places
         self._seen = seen
         self._synonyms = synonyms
-        self._reader = TaskReader(index, synonyms)
-        self._shares = Shares(index)
+        # Not of ourselves: a cycle is freed by nothing but the garbage collector.
+        self._read = lru_cache(maxsize=_MOST_READ)(
+            partial(_read, TaskReader(index, synonyms), Shares(index))
+        )
         self._has_priorities = index.has_priorities
 
     @property
@@ -156,9 +162,8 @@ class RankedMatcher:
         if named is not None:
             found = Candidate(self._skills[named], Fraction(1), (clean(context),))
             return (found,) if least is None or least <= 1 else ()
-        task = self._reader.read(context)
+        task, held = self._read(context)
         floor = 0 if least is None else math.ceil(least * _UNIT)
-        held = self._shares.find(task)
         look = self._rank(task, held, within, most)
         best = self._select(look.ranking, floor, most)
         matched = _match(task, held, best.numbers, len(self._index.priorities))
@@ -188,7 +193,7 @@ class RankedMatcher:
 
     def weigh(self, context: str) -> tuple[WordEvidence, ...]:
         """Return the words of the task that count, and what each is worth."""
-        task = self._reader.read(context)
+        task, _ = self._read(context)
         shares = task.information / (task.whole or 1)
         rows = zip(task.words, shares.tolist(), task.holders.tolist(), strict=True)
         return tuple(
@@ -207,8 +212,7 @@ class RankedMatcher:
         if named is not None:
             word = clean(context)
             return (Evidence(word=word, where="name", found=skill.name, worth=1),)
-        task = self._reader.read(context)
-        held = self._shares.find(task)
+        task, held = self._read(context)
         look = self._rank(task, held, within, None)
         scores = look.ranking.scores[look.ranking.numbers == number].tolist()
         if not scores:
@@ -302,6 +306,12 @@ class RankedMatcher:
         scores = np.maximum(np.rint(published * _UNIT).astype(np.int64), 1)
         scores += self._index.priorities[numbers].astype(np.int64) * _PRIORITY_STEP
         return _Ranking(numbers, np.minimum(np.maximum(scores, 0), _UNIT))
+
+
+def _read(reader: TaskReader, shares: Shares, context: str) -> tuple[Task, Held]:
+    """Return the terms of a task, and who holds them."""
+    task = reader.read(context)
+    return task, shares.find(task)
 
 
 def _match(

@@ -13,7 +13,7 @@ from skills_mcp.skills.file_tree import FolderTree
 from skills_mcp.skills.homes import Home, HomeFolder, Selection, find_layout
 from skills_mcp.skills.model import Problem, Scope, Skill
 from skills_mcp.skills.walk import Walk, WalkLimits
-from skills_mcp.snapshots.collection import read_home
+from skills_mcp.snapshots.collection import look_up, read_home
 from skills_mcp.snapshots.skill_table import SkillTable
 from skills_mcp.snapshots.snapshot import Snapshot, take_snapshot
 
@@ -75,7 +75,7 @@ def load_skills(
     home = Home(folder, prefix, scope=scope, file_prefix=prefix)
     limited = WalkLimits.of(limits or Limits())
     walk = Walk(FolderTree(folder), HomeFolder(""), limited).run()
-    read = read_home(home, walk, lambda _: "", {})
+    read = read_home(home, look_up(home, walk, lambda _: "", frozenset()), {})
     records = [record for record in read.records if record.skill]
     table = SkillTable.pack([(0, record) for record in records], [home])
     return LoadedSkills(tuple(table), tuple(problem for _, problem in read.findings))

@@ -378,6 +378,36 @@ def test_a_file_of_a_commit_that_was_edited_in_place_is_read(tmp_path: Path) -> 
     assert read(content, before).table[0].body == "Two"
 
 
+def test_what_is_the_same_is_known_without_a_record_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = History(tmp_path)
+    files = {
+        "a.md": TEXTS[2],
+        "bad.md": "no frontmatter",
+        "README.md": "Welcome",
+        "ui/pdf/SKILL.md": PACKAGE,
+        "ui/copy/pdf/SKILL.md": PACKAGE,
+    }
+    content = of(source, source.commit(files))
+    before = read(content)
+    monkeypatch.delattr(SkillTable, "records")
+
+    after = read(content, before)
+
+    assert after is before
+
+
+def test_a_limit_that_was_lowered_holds_for_what_is_known(tmp_path: Path) -> None:
+    source = History(tmp_path)
+    content = of(source, source.commit({"a.md": skill_text(body="x" * 900)}))
+    before = read(content)
+
+    after = collect(content, Limits(max_characters=100), Visibility(), [before])
+
+    assert [problem.rule for problem in after.problems] == ["limit"]
+
+
 def test_a_file_that_is_broken_or_speaks_to_people_is_not_read_again(
     tmp_path: Path, opened_files: list[str]
 ) -> None:

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from skills_mcp.config import Limits, Visibility
 from skills_mcp.content.branch import RemoteBranch
@@ -27,7 +28,14 @@ from skills_mcp.skills.index import ROOT
 from skills_mcp.skills.model import Problem, Scope, SkillPath
 from skills_mcp.skills.package import is_main
 from skills_mcp.skills.visibility import is_denied
-from skills_mcp.skills.walk import Found, Survey, WalkLimits, count_not_served
+from skills_mcp.skills.walk import (
+    Found,
+    Package,
+    RuleFile,
+    Survey,
+    WalkLimits,
+    count_not_served,
+)
 from skills_mcp.snapshots.copies import find_copies
 from skills_mcp.snapshots.records import (
     NO_KEY,
@@ -113,19 +121,72 @@ class Collection:
         origins = tuple(map(Origin.of, content.parts))
         return is_whole and origins == self.origins and all(o.revision for o in origins)
 
+    def keys(self) -> Iterator[bytes]:
+        """Iterate over the keys of what need not be read again; some come twice."""
+        forgotten = {NO_KEY, *(f.key for f in self.findings if f.problem.is_passing)}
+        every = chain(self.blank_keys, self._finding_keys(), self.table.keys)
+        return (key for key in every if key not in forgotten)
+
     def records(self) -> Iterator[ContentRecord]:
         """Iterate over everything that need not be read again."""
+        known = frozenset(self.keys())
         problems: dict[bytes, list[Problem]] = defaultdict(list)
         for finding in self.findings:
             problems[finding.key].append(finding.problem)
-        passing = {f.key for f in self.findings if f.problem.is_passing}
-        forgotten = {NO_KEY, *passing}
         for key in (*self.blank_keys, *problems):
-            if key not in forgotten:
+            if key in known:
                 yield ContentRecord(key, "", None, tuple(problems[key]))
         for record in self.table.records():  # the last record of a key is the one
-            if record.key not in forgotten:
+            if record.key in known:
                 yield replace(record, problems=tuple(problems[record.key]))
+
+    def is_what(self, surveyed: Sequence["_Surveyed"], limits: Limits) -> bool:
+        """Whether these walks have found exactly what this was read from.
+
+        Most refreshes find nothing new, and ten thousand records would take 10 MB.
+        """
+        homes = [home for source in surveyed for home in source.homes]
+        known_homes = tuple(each.home for each in homes)
+        own = [f for f in self.findings if f.key == NO_KEY]
+        return (
+            known_homes == self.table.homes
+            and own == list(_find_problems(surveyed))
+            and self._has_keys([each.found for each in homes])
+            and self._has_room(surveyed, limits)
+        )
+
+    def _has_keys(self, found: Iterable[Iterable["Sighting"]]) -> bool:
+        """Whether exactly these keys were found in the homes, each of them once."""
+        keys = self.table.keys
+        blank = {*self.blank_keys, *self._finding_keys()} - {NO_KEY, *keys}
+        places = dict(zip(keys, self.table.arrays["homes"].tolist(), strict=True))
+        for number, its in enumerate(found):
+            for each in its:
+                if isinstance(each, Problem):
+                    continue
+                if not isinstance(each, bytes):
+                    return False  # it has to be read
+                if each in blank:
+                    blank.remove(each)
+                elif places.pop(each, -1) != number:
+                    return False
+        return not places and not blank
+
+    def _has_room(self, surveyed: Sequence["_Surveyed"], limits: Limits) -> bool:
+        """Whether no source has more text than the limits, which may have changed."""
+        homes = self.table.arrays["homes"]
+        lengths = self.table.arrays["characters"]
+        first = 0
+        for source in surveyed:
+            last = first + len(source.homes)
+            its = lengths[(homes >= first) & (homes < last)]
+            if int(its.sum()) > limits.max_characters:
+                return False
+            first = last
+        return True
+
+    def _finding_keys(self) -> Iterator[bytes]:
+        return (finding.key for finding in self.findings)
 
 
 def collect(
@@ -145,11 +206,20 @@ def collect(
         progress: Is told how far this has got.
     """
     progress = progress or Progress()
+    keys = frozenset(chain.from_iterable(each.keys() for each in known))
+    found = [_try_survey(part, limits, keys, progress) for part in content.parts]
+    surveyed = [each for each in found if isinstance(each, _Surveyed)]
+    origins = tuple(map(Origin.of, content.parts))
+    if len(surveyed) == len(found):
+        for each in known:
+            if each.origins == origins and each.is_what(surveyed, limits):
+                return each
+    del keys
     records = {record.key: record for each in known for record in each.records()}
     reading = _Reading()
-    for number, part in enumerate(content.parts):
+    for number, (part, walked) in enumerate(zip(content.parts, found, strict=True)):
         try:
-            source = _read_source(part, limits, records, progress)
+            source = _read_source(walked, limits, records, progress)
         except LimitExceededError as error:
             reading.report(number, [_exceeded(part, error)])
             continue
@@ -160,19 +230,48 @@ def collect(
     return reading.conclude(content, known)
 
 
-@dataclass(frozen=True, slots=True)
-class _SourceReading:
-    """What one source holds."""
+class Unread(NamedTuple):
+    """A rule file or package of which no record is known."""
 
-    homes: Sequence[tuple[Home, "HomeReading"]]
+    key: bytes
+    found: RuleFile | Package
+
+
+Sighting = bytes | Unread | Problem
+"""What a walk has found: the key of a known record, what has to be read, or a problem.
+
+Of ten thousand skills nearly all are known, and a key takes a tenth of what is behind.
+"""
+
+
+class _SurveyedHome(NamedTuple):
+    folder: HomeFolder
+    home: Home
+    found: deque[Sighting]
+
+
+class _Surveyed(NamedTuple):
+    """What the walk over one source has found."""
+
+    homes: Sequence[_SurveyedHome]
     problems: Sequence[Problem]
-    copies: Sequence[tuple[SkillPath, ...]]
+    """What lies outside of the homes."""
+    ids: Mapping[str, str]
 
 
-def _read_source(
-    part: Part, limits: Limits, known: KnownRecords, progress: Progress
-) -> _SourceReading:
-    """Read the skills of one source.
+def _try_survey(
+    part: Part, limits: Limits, known: AbstractSet[bytes], progress: Progress
+) -> _Surveyed | LimitExceededError:
+    try:
+        return _survey(part, limits, known, progress)
+    except LimitExceededError as error:
+        return error
+
+
+def _survey(
+    part: Part, limits: Limits, known: AbstractSet[bytes], progress: Progress
+) -> _Surveyed:
+    """Walk over one source.
 
     Raises:
         LimitExceededError: It has more than it may have.
@@ -190,18 +289,83 @@ def _read_source(
     for folder in survey.layout.homes:
         home = folder.at(checkout.directory, mount.prefix, mount.scope)
         content_id = _content_id(folder, ids, checkout.revision or "")
-        found = deque(progress.track("Finding skills", survey.walk(folder)))
-        told = progress.track("Reading skills", _take_all(found), len(found))
-        read = read_home(home, told, content_id, known)
-        homes.append((home, read))
-    _check_length(sum(read.characters for _, read in homes), limits.max_characters)
+        walk = progress.track("Finding skills", survey.walk(folder))
+        found = deque(look_up(home, walk, content_id, known))
+        homes.append(_SurveyedHome(folder, home, found))
     # Of a commit only what is served was written, so the disk cannot tell.
     problems = surveyed.problems if surveyed else tuple(survey.outside())
     shown = [replace(each, file=mount.prefix + each.file) for each in problems]
+    return _Surveyed(homes, shown, ids)
+
+
+def look_up(
+    home: Home,
+    walk: Iterable[Found],
+    content_id: ContentId,
+    known: AbstractSet[bytes],
+) -> Iterator[Sighting]:
+    """Iterate over what a walk finds in one folder, without reading a skill.
+
+    Args:
+        home: The folder.
+        walk: What it holds.
+        content_id: Names the content of its files.
+        known: The keys of records that need not be read.
+    """
+    for found in walk:
+        if isinstance(found, Problem):
+            yield replace(found, file=home.file_prefix + found.file)
+        else:
+            key = derive_key(found, home, content_id)
+            yield key if key in known else Unread(key, found)
+
+
+def _find_problems(surveyed: Iterable[_Surveyed]) -> Iterator[KeyedProblem]:
+    """Iterate over the problems of walks, in the order of `Collection.findings`."""
+    found = [
+        (number, -1, None, problem)
+        for number, source in enumerate(surveyed)
+        for problem in (
+            *(p for its in source.homes for p in its.found if isinstance(p, Problem)),
+            *source.problems,
+        )
+    ]
+    for number, _, _, problem in sorted(found, key=_place_of):
+        yield KeyedProblem(problem, part=number)
+
+
+@dataclass(frozen=True, slots=True)
+class _SourceReading:
+    """What one source holds."""
+
+    homes: Sequence[tuple[Home, "HomeReading"]]
+    problems: Sequence[Problem]
+    copies: Sequence[tuple[SkillPath, ...]]
+
+
+def _read_source(
+    walked: _Surveyed | LimitExceededError,
+    limits: Limits,
+    known: KnownRecords,
+    progress: Progress,
+) -> _SourceReading:
+    """Read the skills of one source.
+
+    Raises:
+        LimitExceededError: It has more than it may have.
+    """
+    if isinstance(walked, LimitExceededError):
+        raise walked
+    homes = []
+    for _, home, found in walked.homes:
+        told = progress.track("Reading skills", _take_all(found), len(found))
+        homes.append((home, read_home(home, told, known)))
+    _check_length(sum(read.characters for _, read in homes), limits.max_characters)
     records = [(home, record) for home, read in homes for record in read.records]
-    inside = {h: f.below for f, (h, _) in zip(survey.layout.homes, homes, strict=True)}
+    inside = {each.home: each.folder.below for each in walked.homes}
+    ids = walked.ids
     copies = find_copies(records, lambda home, file: ids.get(inside[home](file)))
-    return _SourceReading(homes, shown, copies)
+    return _SourceReading(homes, walked.problems, copies)
 
 
 def _check_length(characters: int, most: int) -> None:
@@ -229,30 +393,22 @@ class HomeReading:
 
 
 def read_home(
-    home: Home,
-    walk: Iterable[Found],
-    content_id: ContentId,
-    known: KnownRecords,
+    home: Home, found: Iterable[Sighting], known: KnownRecords
 ) -> HomeReading:
-    """Read what a walk finds in one folder, and is not known.  Blocking.
+    """Read what was found in one folder, and is not known.  Blocking.
 
     Args:
         home: The folder.
-        walk: What it holds.
-        content_id: Names the content of its files.
+        found: What `look_up` has found in it.
         known: Records that need not be read.
     """
     records: list[ContentRecord] = []
     findings: list[tuple[ContentRecord | None, Problem]] = []
-    for found in walk:
-        if isinstance(found, Problem):
-            shown = replace(found, file=home.file_prefix + found.file)
-            findings.append((None, shown))
+    for each in found:
+        if isinstance(each, Problem):
+            findings.append((None, each))
             continue
-        key = derive_key(found, home, content_id)
-        record = known.get(key)
-        if record is None:
-            record = ContentRecord.of(key, home, found.file, read_skill(home, found))
+        record = known[each] if isinstance(each, bytes) else _read(home, *each)
         records.append(record)
         findings += [(record, problem) for problem in record.problems]
     # In a mounted tree `_root.md` and `_index.md` have one path: the rules first.
@@ -260,6 +416,10 @@ def read_home(
     records.sort(key=lambda each: (each.file != rules, each.file))
     findings.sort(key=lambda each: each[1].file)
     return HomeReading(records, findings)
+
+
+def _read(home: Home, key: bytes, found: RuleFile | Package) -> ContentRecord:
+    return ContentRecord.of(key, home, found.file, read_skill(home, found))
 
 
 def _exceeded(part: Part, error: LimitExceededError) -> Problem:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.config import Config
+from skills_mcp.config import Config, Settings
 from skills_mcp.content.source import Content, SurveyedPart
 from skills_mcp.errors import SkillDisabledError
 from skills_mcp.routing.keywords import KeywordMatcher
@@ -18,7 +18,7 @@ from skills_mcp.routing.ranked import RankedMatcher
 from skills_mcp.skills.homes import WHOLE, HomeFolder
 from skills_mcp.skills.inheritance import compose
 from skills_mcp.skills.model import Problem
-from skills_mcp.snapshots.snapshot import Snapshot, log_news
+from skills_mcp.snapshots.snapshot import Snapshot, log_news, take_snapshot
 from tests.skills.contents import part_of, take
 from tests.support import write, write_skill
 
@@ -69,6 +69,23 @@ def test_a_snapshot_does_not_change_with_the_folder(content: Path) -> None:
     assert before.index.require("ui/react").description == "An example"
     assert after.index.require("ui/react").description == "changed"
     assert len(after.index) == 3
+
+
+def test_a_snapshot_of_which_nothing_was_edited_is_taken_once(content: Path) -> None:
+    parts = Content((part_of(content),))
+    served = take_snapshot(parts, Settings())
+
+    assert take_snapshot(parts, Settings(), served.state, served=served) is served
+
+
+def test_a_setting_that_was_edited_in_place_counts(content: Path) -> None:
+    parts = Content((part_of(content),))
+    served = take_snapshot(parts, Settings())
+    write(content / "config.yaml", "matching: {min_score: 0.5}")
+
+    snapshot = take_snapshot(parts, Settings(), served.state, served=served)
+
+    assert snapshot.config.matching.min_score == 0.5
 
 
 @pytest.mark.spec("11.3")

@@ -310,7 +310,7 @@ class CurrentSnapshot:
                 content,
                 self._settings,
                 served.state,
-                looks_again=True,
+                served=served,
                 progress=self._mounts.progress,
             )
             if not snapshot.reuses_all_of(served.state):

@@ -156,6 +156,10 @@ class Snapshot:
         is_complete = state.texts is not None or not needs_texts
         return is_complete and self.indexes.are_those_of(state)
 
+    def is_same(self, collection: "Collection", config: Config) -> bool:
+        """Whether a snapshot of this collection with these settings would be equal."""
+        return collection is self.state.collection and config == self.config
+
     def on_arrays_of(self, state: "IndexState") -> "Snapshot":
         """Return this snapshot on the arrays that the index cache has mapped.
 
@@ -184,7 +188,7 @@ def take_snapshot(  # noqa: PLR0913 - most have a default
     known: "IndexState | None" = None,
     *,
     inspected: "Sequence[Collection]" = (),
-    looks_again: bool = False,
+    served: Snapshot | None = None,
     progress: Progress | None = None,
 ) -> Snapshot:
     """Read all content.  Blocking; what is wrong becomes a `Problem`.
@@ -194,8 +198,8 @@ def take_snapshot(  # noqa: PLR0913 - most have a default
         settings: The operator's, which the content's own are merged into.
         known: An earlier state; what it has read is not read again.
         inspected: Commits that were read before they were published.
-        looks_again: Whether a commit that is known is walked all the same, because its
-            files may have been edited in place.
+        served: A snapshot of the same commits. They are walked all the same, because
+            their files may have been edited in place; if none was, it is returned.
         progress: Is told how far this has got.
 
     Raises:
@@ -207,10 +211,12 @@ def take_snapshot(  # noqa: PLR0913 - most have a default
 
     config, problems = _configure(content, settings)
     collections = (*inspected, *([known.collection] if known else []))
-    whole = () if looks_again else (c for c in collections if c.is_of(content))
+    whole = () if served else (c for c in collections if c.is_of(content))
     collection = next(iter(whole), None) or collect(
         content, config.limits, config.visibility, collections, progress
     )
+    if served and served.is_same(collection, config):
+        return served
     _require_within_limits(content, collection)
     table = collection.table
     index = SkillIndex(

@@ -316,6 +316,16 @@ def running_python(
             process.kill()
 
 
+def count_thread_heaps(maps: str) -> int:
+    """Return how many threads have a heap of their own, as /proc/PID/maps shows it.
+
+    The GNU C library reserves 64 MiB for each, up to a multiple of that.
+    """
+    reserved = (line for line in maps.splitlines() if " ---p " in line)
+    ends = (int(line.partition(" ")[0].partition("-")[2], 16) for line in reserved)
+    return sum(end % 2**26 == 0 for end in ends)
+
+
 def run_python(code: str, *arguments: object) -> str:
     """Run another Python process to its end and return what it printed."""
     done = subprocess.run(

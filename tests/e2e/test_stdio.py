@@ -1,4 +1,5 @@
 import json
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,14 @@ import pytest
 from skills_mcp import __version__
 from tests.clients import HangingRemote
 from tests.e2e.conftest import Start
-from tests.support import SKILLS_CONTENT, Upstream, skill_text, write, write_skill
+from tests.support import (
+    SKILLS_CONTENT,
+    Upstream,
+    count_thread_heaps,
+    skill_text,
+    write,
+    write_skill,
+)
 
 LEGACY = {
     "protocolVersion": "2025-06-18",
@@ -292,3 +300,15 @@ def test_a_client_of_june_2025_is_told_about_wrong_settings_too(
     assert "sources[0] needs a folder" in answer["instructions"]
     assert result["isError"] is True
     assert "sources[0] needs a folder" in result["content"][0]["text"]
+
+
+@pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="other C libraries have other heaps"
+)
+def test_the_threads_of_a_server_share_one_heap(start: Start) -> None:
+    server = start()
+    server.call("get_skill", context="write a react component")
+
+    maps = Path(f"/proc/{server.process.pid}/maps").read_text()
+
+    assert count_thread_heaps(maps) == 0

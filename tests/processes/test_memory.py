@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import gc
+import platform
 import sys
 
 import pytest
@@ -12,8 +13,9 @@ from skills_mcp.processes.memory import (
     garbage_collector_paused,
     give_back_memory,
     out_of_memory_named,
+    share_one_heap,
 )
-from tests.support import run_python
+from tests.support import count_thread_heaps, run_python
 
 
 def test_free_memory_is_given_back_where_the_library_can(
@@ -35,6 +37,37 @@ def test_nothing_happens_where_it_cannot(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
 
     give_back_memory()
+    share_one_heap()
+
+
+_THREADS = """
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+from skills_mcp.processes import memory
+
+memory.share_one_heap()
+together = Barrier(4)
+
+def allocate(_: int) -> list[bytes]:
+    together.wait()
+    return [bytes(1000) for _ in range(1000)]
+
+with ThreadPoolExecutor(4) as pool:
+    kept = list(pool.map(allocate, range(4)))
+print(Path("/proc/self/maps").read_text())
+"""
+
+
+@pytest.mark.skipif(
+    platform.libc_ver()[0] != "glibc", reason="other C libraries have other heaps"
+)
+def test_threads_share_one_heap() -> None:
+    shared = run_python(_THREADS)
+    apart = run_python(_THREADS.replace("memory.share_one_heap()", ""))
+
+    assert count_thread_heaps(shared) == 0 < count_thread_heaps(apart)
 
 
 def test_garbage_is_looked_for_again_afterwards_whatever_happened() -> None:

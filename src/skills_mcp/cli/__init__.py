@@ -50,6 +50,7 @@ from skills_mcp.hosts.host_names import HookHost
 from skills_mcp.processes.memory import (
     freeze_garbage_collector,
     garbage_collector_paused,
+    share_one_heap,
 )
 from skills_mcp.skills.index import SCOPES
 from skills_mcp.skills.model import Scope
@@ -130,6 +131,7 @@ def serve(context: click.Context, /, *, transport: str, **given: Any) -> None:
             server, library = create_server(application.library), application.library
             prompts = PromptSocket(library, address)
         freeze_garbage_collector()
+        share_one_heap()
         _warn_of_exports()
         if is_typed_at:
             click.echo(_HELLO, err=True)

@@ -15,6 +15,20 @@ _TOO_LITTLE = (
 )
 
 
+_M_ARENA_MAX = -8  # malloc.h
+
+
+def share_one_heap() -> None:
+    """Let all threads allocate from one heap, where the C library can be asked to.
+
+    The GNU C library gives each thread a heap of its own, and what one of them has
+    freed is of no use to the others. Here one thread runs at a time, so they do not
+    wait for each other. It has no effect on threads that have a heap already.
+    """
+    with suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
+
+
 def give_back_memory() -> None:
     """Return free memory to the system, where the C library can be asked to.
 

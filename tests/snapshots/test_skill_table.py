@@ -95,7 +95,7 @@ def test_nothing_of_a_skill_is_lost() -> None:
     assert table[0] == placed(skill)
     assert list(table.declared()) == [(["a", "b"], -3)]
     assert [row.always_apply for row in table.listed] == [True]
-    assert table.file(0) == "ui/react.md"
+    assert table.files()[0] == "ui/react.md"
     [record] = table.records()
     assert SkillTable.pack([(0, record)], [home])[0] == placed(skill)
 

@@ -121,7 +121,8 @@ class Shelf:
         index, table = snapshot.index, snapshot.state.collection.table
         listed = index.listed
         numbers = index.offered.numbers
-        self.files = [table.file(number) for number in numbers]
+        files = table.files()
+        self.files = [files[number] for number in numbers]
         owners = table.column("owners")
         homes: list[int] = table.arrays["homes"].tolist()
         sources = [_find_source(snapshot.content, home) for home in table.homes]

@@ -251,7 +251,7 @@ def _open(folder: Path, rebuild: Rebuild | None) -> IndexState:
         if inner:
             kinds[kind][inner] = array
     table = SkillTable(kinds["skills"], text, rebuild)
-    offered = arrays[_OFFERED].tolist()
+    offered = arrays[_OFFERED].data  # a list would take ten times the memory
     collection = Collection(
         origins=tuple(map(_parse_origin, about["origins"])),
         table=table,

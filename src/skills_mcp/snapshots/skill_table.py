@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import accumulate, chain, starmap
+from operator import add
 from pathlib import Path
 from typing import Any, overload
 
@@ -165,10 +166,14 @@ class SkillTable(Sequence[Skill]):
         """The keys of the records: a new list each time, as keeping it takes memory."""
         return self._lines.keys
 
-    def file(self, number: int) -> str:
-        """Return a skill's Markdown file, relative to the content's root."""
-        home = self.homes[int(self.arrays["homes"][number])]
-        return home.file_prefix + self._files[number]
+    def files(self) -> list[str]:
+        """Return the Markdown file of each skill, relative to the content's root.
+
+        A new list each time, as keeping it takes memory.
+        """
+        prefixes = [home.file_prefix for home in self.homes]
+        homes = map(prefixes.__getitem__, self.arrays["homes"].tolist())
+        return list(map(add, homes, self.column("files")))
 
     def text_of(self, number: int) -> SkillText:
         """Return what routing reads of a skill; the rest is not decoded."""
@@ -212,10 +217,6 @@ class SkillTable(Sequence[Skill]):
         for key, prefix, file, skill in rows:
             yield ContentRecord(key, prefix + file, skill)
 
-    @cached_property
-    def _files(self) -> list[str]:
-        return self.column("files")
-
     def column(self, name: str) -> list[Any]:
         """Return one property of all skills."""
         column: list[Any] = json.loads(bytes(self.arrays[name]))
@@ -228,14 +229,16 @@ class _Lines:
     def __init__(
         self, arrays: Arrays, text: Sliceable, rebuild: Rebuild | None
     ) -> None:
-        self._ends: list[int] = arrays["record_ends"].tolist()
-        self._sums: list[int] = arrays["record_sums"].tolist()
+        # Views, as lists of these numbers would take ten times the memory; and a view
+        # answers for one item several times as fast as an array.
+        self._ends = arrays["record_ends"].data
+        self._sums = arrays["record_sums"].data
         self._keys = arrays["keys"]
         self._text = text
         self._rebuild = rebuild
         self._rebuilt: SkillTable | None = None
         self._stamps = arrays["stamps"]
-        self._stamp_ends: list[int] = arrays["stamp_ends"].tolist()
+        self._stamp_ends = arrays["stamp_ends"].data
         self._homes = arrays["homes"]
         homes = json.loads(bytes(arrays["places"]))
         self.homes = tuple(Home(Path(at), *others) for at, *others in homes)

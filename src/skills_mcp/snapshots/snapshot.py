@@ -355,11 +355,10 @@ def _find_ranked(index: SkillIndex, table: "SkillTable") -> Iterator[str]:
     A package's tags and triggers are words among others: its author has not chosen
     them to be all that is compared.
     """
-    keywords = table.column("keywords")
+    keywords, files = table.column("keywords"), table.files()
     for number in index.offered.numbers:
-        file = table.file(number)
-        if _is_package(file) or not keywords[number]:
-            yield file
+        if _is_package(files[number]) or not keywords[number]:
+            yield files[number]
 
 
 def _is_package(file: str) -> bool:

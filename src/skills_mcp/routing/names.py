@@ -1,5 +1,6 @@
 """Which skills a text names: by path, by name, or by the beginning of a name."""
 
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -41,19 +42,21 @@ class Names:
 
     def find_path(self, text: str) -> tuple[int, ...]:
         """Return the skills with this path; more than one if they differ in signs."""
-        return tuple(self._by_path.get(comparable(text), ()))
+        return self._by_path.get(comparable(text), ())
 
     def find_name(self, text: str) -> tuple[int, ...]:
         """Return the skills with this name."""
         wanted = comparable(text)
         start = bisect_left(self._sorted, wanted)
-        return self._numbers[start : bisect_right(self._sorted, wanted, lo=start)]
+        end = bisect_right(self._sorted, wanted, lo=start)
+        return tuple(self._numbers[start:end])
 
     def find_beginning(self, text: str) -> tuple[int, ...]:
         """Return the skills whose names begin so, in the order of their names."""
         wanted = comparable(text)
         start = bisect_left(self._sorted, wanted)
-        return self._numbers[start : bisect_left(self._sorted, wanted + _LAST_SIGN)]
+        end = bisect_left(self._sorted, wanted + _LAST_SIGN)
+        return tuple(self._numbers[start:end])
 
     def find_near(self, file: str) -> tuple[int, ...]:
         """Return the skills that a Markdown file may belong to, the likeliest first.
@@ -92,11 +95,11 @@ class Names:
         return self._by_last.get(name, ())
 
     @cached_property
-    def _by_path(self) -> dict[str, list[int]]:
+    def _by_path(self) -> dict[str, tuple[int, ...]]:
         return _group(map(comparable, self.paths))
 
     @cached_property
-    def _by_last(self) -> dict[str, list[int]]:
+    def _by_last(self) -> dict[str, tuple[int, ...]]:
         return _group(comparable(path.rpartition("/")[2]) for path in self.paths)
 
     @cached_property
@@ -104,9 +107,9 @@ class Names:
         return tuple(n for n, path in enumerate(self.paths) if "/" not in path)
 
     @cached_property
-    def _numbers(self) -> tuple[int, ...]:
+    def _numbers(self) -> "array[int]":
         folded = list(map(comparable, self.names))
-        return tuple(sorted(range(len(folded)), key=folded.__getitem__))
+        return array("I", sorted(range(len(folded)), key=folded.__getitem__))
 
     @cached_property
     def _sorted(self) -> list[str]:
@@ -165,11 +168,12 @@ def comparable(text: str) -> str:
     return text if folded == text else folded  # or most names are in memory twice
 
 
-def _group(texts: Iterable[str]) -> dict[str, list[int]]:
+def _group(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
     grouped: dict[str, list[int]] = defaultdict(list)
     for number, text in enumerate(texts):
         grouped[text].append(number)
-    return grouped
+    # Ten thousand lists of one number take twice as much.
+    return {text: tuple(numbers) for text, numbers in grouped.items()}
 
 
 def _allow(numbers: Sequence[int], within: Mask) -> Sequence[int]:

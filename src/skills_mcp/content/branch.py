@@ -322,13 +322,9 @@ class RemoteBranch:
         if checkout.revision is None:
             return None
         try:
-            entries = self._parts.repository.list_files(checkout.revision)
+            return self._parts.repository.read_content_ids(checkout.revision)
         except SyncError:
             return None
-        return {
-            entry.file: f"{entry.blob}+x" if entry.is_executable else entry.blob
-            for entry in entries
-        }
 
     def ask_remote(self) -> "RemoteAnswer":
         """Ask the remote for its newest commit; nothing is fetched or written.

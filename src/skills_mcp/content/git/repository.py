@@ -34,6 +34,7 @@ from skills_mcp.content.git.tree_listing import (
     CommitTree,
     TreeEntry,
     TreeListing,
+    parse_content_ids,
     parse_listing,
     select,
 )
@@ -284,6 +285,16 @@ class GitRepository:
             DamagedStoreError: The commit is not in the store.
         """
         return self._list(commit, self.git)
+
+    def read_content_ids(self, commit: str) -> dict[str, str]:
+        """Return what names the content of each file of a commit, served or not.
+
+        Raises:
+            DamagedStoreError: The commit is not in the store.
+        """
+        # Without their sizes, which Git would read for each.
+        with self.git.stream("ls-tree", "-r", "-z", "--full-tree", commit) as output:
+            return parse_content_ids(split_records(output))
 
     def list_served(self, commit: str) -> TreeListing:
         """Return the files of a commit that are served, by the policy.

@@ -64,6 +64,15 @@ def parse_listing(
     return tuple(_parse_record(record, sizes or {}) for record in records)
 
 
+def parse_content_ids(records: Iterable[bytes]) -> dict[str, str]:
+    """Return what names the content of each file of a listing, see `parse_listing`.
+
+    Its blob, and whether it is executable.
+    """
+    entries = (_parse_record(record, {}) for record in records)
+    return {e.file: f"{e.blob}+x" if e.is_executable else e.blob for e in entries}
+
+
 def _parse_record(record: bytes, sizes: Mapping[str, int]) -> TreeEntry:
     header, _, file = record.decode("utf-8", "surrogateescape").partition("\t")
     mode, _, blob, *rest = header.split()
@@ -92,6 +101,7 @@ class CommitTree:
     ) -> None:
         self._entries = {entry.file: entry for entry in entries}
         self._read_blob = read_blob
+        # No entry for each yet: those of ten thousand folders would take 5 MB.
         self._folders = _group(entries)
         self.read_files: set[str] = set()
         """The files whose content was read: manifests of plugins."""
@@ -105,7 +115,7 @@ class CommitTree:
         """List a folder, see `FileTree.list`."""
         if folder not in self._folders:
             raise FileNotFoundError(folder)
-        found = self._folders[folder]
+        found = {_name(each): _look(each) for each in self._folders[folder]}
         return FolderListing({name: found[name] for name in sorted(found)}, len(found))
 
     def read(self, file: str) -> bytes | None:
@@ -117,31 +127,36 @@ class CommitTree:
         return self._read_blob(entry.blob)
 
 
-def _group(entries: Iterable[TreeEntry]) -> dict[str, dict[str, FolderEntry]]:
-    """Return the entries of each folder by its path."""
-    folders: dict[str, dict[str, FolderEntry]] = {"": {}}
+def _group(entries: Iterable[TreeEntry]) -> dict[str, list[TreeEntry | str]]:
+    """Return the files and the folders in each folder, all by their paths."""
+    folders: dict[str, list[TreeEntry | str]] = {"": []}
     for entry in entries:
-        folder, _, name = entry.file.rpartition("/")
-        stamp = Stamp(entry.size_bytes, 0, 0) if entry.kind == "file" else None
-        _open(folders, folder)[name] = FolderEntry(entry.kind, stamp)
+        folder = _folder_of(entry.file)
+        missing = []
+        while folder not in folders:
+            missing.append(folder)
+            folder = _folder_of(folder)
+        for each in reversed(missing):
+            folders[each] = []
+            folders[_folder_of(each)].append(each)
+        folders[_folder_of(entry.file)].append(entry)
     return folders
 
 
-def _open(
-    folders: dict[str, dict[str, FolderEntry]], folder: str
-) -> dict[str, FolderEntry]:
-    """Return the entries of a folder; it is added, and so are those above it."""
-    entries = folders.get(folder)
-    if entries is not None:
-        return entries
-    opened = folders[folder] = {}
-    while folder:
-        folder, _, name = folder.rpartition("/")
-        is_known = folder in folders
-        folders.setdefault(folder, {})[name] = FolderEntry("folder")
-        if is_known:
-            break
-    return opened
+def _folder_of(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _name(entry: TreeEntry | str) -> str:
+    path = entry if isinstance(entry, str) else entry.file
+    return path.rpartition("/")[2]
+
+
+def _look(entry: TreeEntry | str) -> FolderEntry:
+    if isinstance(entry, str):
+        return FolderEntry("folder")
+    is_file = entry.kind == "file"
+    return FolderEntry(entry.kind, Stamp(entry.size_bytes, 0, 0) if is_file else None)
 
 
 def find_served(tree: CommitTree, policy: SyncPolicy) -> tuple[TreeEntry, ...]:

@@ -24,7 +24,7 @@ from skills_mcp.errors import AccessRefusedError
 from skills_mcp.text.redaction import redact
 from tests.content.git.git_store import GitStore
 from tests.content.git_server import serving
-from tests.support import Upstream, git, write
+from tests.support import Upstream, git, run_python, write
 
 TOKEN = f"canary-{uuid.UUID(int=0x5B1F0D6C).hex}"  # the bird that must not be heard
 URL = "https://example.com/org/skills.git"
@@ -375,3 +375,16 @@ def test_the_shown_form_of_an_access_has_no_header_of_the_users() -> None:
 
     assert TOKEN in str(access.settings)
     assert TOKEN not in repr(access)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="GitPython starts Git there")
+def test_git_is_started_without_the_modules_of_gitpython() -> None:
+    code = """
+import sys
+from skills_mcp.content.git.git_environment import load_starter
+
+load_starter()
+print("git" in sys.modules)
+"""
+
+    assert run_python(code) == "False"

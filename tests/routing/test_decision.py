@@ -3,6 +3,7 @@
 import random
 import string
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,11 +23,12 @@ from skills_mcp.routing.decision import (
     list_answers,
     name_decision,
 )
+from skills_mcp.routing.keywords import KeywordMatcher
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.skills.index import derive_parent_path
 from skills_mcp.skills.model import SkillPath
 from tests.authoring.evaluation.matching import PlainMatcher
-from tests.routing.matchers import ranked_matcher
+from tests.routing.matchers import keyword_matcher, ranked_matcher
 from tests.support import make_skill
 
 
@@ -303,6 +305,27 @@ def test_the_runner_up_counts_even_if_only_one_is_listed() -> None:
 
     assert isinstance(decision, Ambiguous)
     assert len(decision.candidates) == 1
+
+
+def test_keywords_name_no_more_skills_than_an_answer_may_show(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    score, counts = KeywordMatcher.score, list[int]()
+
+    def noting(
+        matcher: KeywordMatcher, context: str, **limits: Any
+    ) -> tuple[Candidate, ...]:
+        candidates = score(matcher, context, **limits)
+        counts.append(len(candidates))
+        return candidates
+
+    monkeypatch.setattr(KeywordMatcher, "score", noting)
+    skills = [make_skill(f"s{n}", keywords=["react"]) for n in range(9)]
+
+    decision = choose(keyword_matcher(skills), "react", Matching())
+
+    assert counts == [3]
+    assert names(decision) == ["ambiguous", "s0", "s1", "s2"]
 
 
 def test_an_answer_comes_from_the_part_that_may_be_found() -> None:

@@ -85,11 +85,17 @@ def choose(
     candidates = matcher.score(
         focus(matcher, context, within=within),
         least=_least_near(matching),
-        # The others decide whether the best one stands alone, listed or not.
-        most=max(matching.max_results, count_compared(matching)),
+        most=_count_needed(matching, matcher.algorithm),
         within=within,
     )
     return decide(candidates, matching, matcher.algorithm)
+
+
+def _count_needed(matching: Matching, algorithm: Algorithm) -> int:
+    """Return how many of the best skills decide; each of them has to be decoded."""
+    # Of the others the chances depend, listed or not.
+    compared = count_compared(matching) if algorithm == "ranked" else MOST_NEAR
+    return max(matching.max_results, compared)
 
 
 def decide(

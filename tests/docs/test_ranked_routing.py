@@ -124,8 +124,8 @@ def test_the_limits_of_the_text_are_those_of_the_program(words: str) -> None:
 def test_the_chances_of_the_text_are_those_of_the_program() -> None:
     text, rules = section(ROUTING, "### Single or a short list"), Matching()
 
-    assert COMPARED == 8
-    assert "of the eight best" in text
+    assert COMPARED == 5
+    assert "of the five best" in text
     assert f"which is {1 - rules.ambiguity_threshold:g}" in text
     assert f"`{LISTED} \N{MULTIPLICATION SIGN} ambiguity_threshold` or more" in text
     assert f"which is {LISTED * rules.ambiguity_threshold:g}.\n" in text

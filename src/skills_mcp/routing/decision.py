@@ -46,7 +46,7 @@ NO_SKILL = 0.06
 """What speaks for no skill at all, among the odds of the skills."""
 LISTED = 0.4
 """The chance with which a skill is listed, as a share of `ambiguity_threshold`."""
-COMPARED = 8
+COMPARED = 5
 """Skills beyond these hardly change a chance."""
 _CERTAIN = 1 - 1e-6  # a score of 1 is that of a name
 

@@ -21,7 +21,7 @@ DESCRIPTION_CHARACTERS = 200  # the median of 65,000 public skills
 PROMPT_CHARACTERS = 1_000
 
 _LONG_BODY = (5_000, 60_000)
-_LONG_TASK = (1_000, 3_900)  # characters; a longer one is read in parts
+_LONG_TASK = (1_000, 3_900)  # characters; both ends are read
 
 # Eight on average, as in public skills, and so many of two words that the number of
 # distinct ones grows as it does there: 3,000, 12,000, 37,000 with the size.

@@ -8,7 +8,6 @@ from skills_mcp.routing.matcher import (
     Candidate,
     Evidence,
     Mask,
-    Matcher,
     WordEvidence,
 )
 from skills_mcp.skills.model import Skill
@@ -22,9 +21,9 @@ class LexicalMatcher:
     def __init__(self, skills: Sequence[Skill]) -> None:
         self._skills = skills
 
-    @property
-    def by_words(self) -> Matcher:
-        return self
+    def rate(self, context: str, *, within: Mask = None) -> float:
+        best = self.score(context, most=1, within=within)
+        return float(best[0].score) if best else 0.0
 
     def score(
         self,

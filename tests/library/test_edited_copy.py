@@ -13,6 +13,7 @@ from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
+from skills_mcp.embeddings.fused import FusedMatcher
 from skills_mcp.library import SkillLibrary, UneditableError
 from skills_mcp.skills.homes import Selection
 from skills_mcp.skills.model import Skill
@@ -204,4 +205,4 @@ def test_a_changed_skill_has_an_embedding_of_what_it_says_now(tmp_path: Path) ->
         asked = server.texts[before:]
     assert len(asked) == 1
     assert "customs" in asked[0]
-    assert copied.matcher.by_words is not copied.matcher
+    assert isinstance(copied.matcher, FusedMatcher)

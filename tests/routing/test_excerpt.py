@@ -3,11 +3,12 @@
 from collections.abc import Callable, Sequence
 from random import Random
 
+import numpy as np
 import pytest
 
 from skills_mcp.config import Matching
 from skills_mcp.routing import task
-from skills_mcp.routing.decision import choose, exact, find_candidate, list_answers
+from skills_mcp.routing.decision import choose, find_candidate, list_answers
 from skills_mcp.routing.excerpt import (
     LONGEST_WHOLE,
     derive_ends,
@@ -79,13 +80,11 @@ class Finder(Recorder):
 
     def __init__(self, found: float) -> None:
         super().__init__("ranked")
-        self._found = Candidate(SKILLS[0], exact(found), ())
+        self._found = found
 
-    def score(
-        self, context: str, *, within: Mask = None, **settings: object
-    ) -> tuple[Candidate, ...]:
-        super().score(context, within=within, **settings)
-        return (self._found,)
+    def rate(self, context: str, *, within: Mask = None) -> float:
+        super().rate(context, within=within)
+        return self._found
 
 
 def answers(matcher: Matcher, context: str) -> list[str]:
@@ -127,14 +126,32 @@ def test_everything_that_scores_a_long_text_takes_the_same_part_of_it(
     assert f"a part was taken for the task: {TASK}" in explanation.notes[0]
 
 
-def test_what_stands_out_is_asked_only_if_no_skill_fits_an_end() -> None:
-    found, nothing = Finder(0.2), Finder(0.19)
+def test_what_stands_out_is_asked_only_if_no_skill_is_near_an_end() -> None:
+    near, nothing = Finder(0.05), Finder(0.049)
     text = f"{TASK}\n\n{LOG}\n\n{TASK[::-1]}"
 
-    assert focus(found, text) == TASK
+    assert focus(near, text) == TASK
     assert focus(nothing, text) == TASK
-    assert found.asked == [TASK, TASK[::-1]]
-    assert nothing.asked == [*found.asked, " ".join(find_outstanding(text))]
+    assert near.asked == [TASK, TASK[::-1]]
+    assert nothing.asked == [*near.asked, " ".join(find_outstanding(text))]
+
+
+def test_a_text_fits_as_well_as_the_skill_that_explains_most_of_it() -> None:
+    ranked, keyword = ranked_matcher(SKILLS), keyword_matcher(SKILLS)
+    [best] = keyword.score(TASK, most=1)
+
+    assert keyword.rate(TASK) == float(best.score)
+    assert 1 > ranked.rate(TASK) > ranked.rate(f"{TASK} Broker queue shard.") > 0
+    for matcher in (ranked, keyword):
+        assert matcher.rate("broker queue") == 0
+        others = np.array([skill.path != "release-notes" for skill in SKILLS])
+        assert matcher.rate(TASK, within=others) < matcher.rate(TASK) / 2
+
+
+def test_a_part_that_is_the_name_of_a_skill_fits_it_whole() -> None:
+    ranked = ranked_matcher(SKILLS)
+
+    assert ranked.rate("release notes") == 1
 
 
 def test_a_long_query_is_searched_by_the_same_part() -> None:
@@ -223,7 +240,7 @@ THREE = "three more than thanks"
         (f"\n\n {ONE} \n\n\n", ONE, ONE),
         ("", "", ""),
         (f"{ONE}\n{'x ' * 600}\n{THREE}", ONE, THREE),
-        ("x" * 1_001, "x" * 1_000, "x" * 1_000),
+        ("x" * 601, "x" * 600, "x" * 600),
         (
             f"Hi team,\n\n{ONE}\n\ntwo\n\n{THREE}\n\nThanks!",
             f"Hi team,\n\n{ONE}",
@@ -236,7 +253,7 @@ THREE = "three more than thanks"
         ),
     ],
 )
-def test_an_end_is_a_paragraph_or_a_line_or_a_thousand_characters(
+def test_an_end_is_a_paragraph_or_a_line_or_600_characters(
     text: str, beginning: str, end: str
 ) -> None:
     assert derive_ends(text) == (beginning, end)

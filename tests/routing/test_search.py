@@ -34,9 +34,9 @@ class Scored:
     candidates: Sequence[Candidate]
     algorithm: Literal["ranked"] = "ranked"
 
-    @property
-    def by_words(self) -> Matcher:
-        return self
+    def rate(self, context: str, *, within: Mask = None) -> float:
+        best = self.score(context, most=1, within=within)
+        return float(best[0].score) if best else 0.0
 
     def score(
         self,

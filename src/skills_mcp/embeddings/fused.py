@@ -292,11 +292,6 @@ class FusedMatcher:
         self._model = model
         self._mask = seen.mask if seen else None
 
-    @property
-    def by_words(self) -> Matcher:
-        """The matcher that it adds meanings to."""
-        return self._lexical
-
     def score(
         self,
         context: str,
@@ -317,6 +312,10 @@ class FusedMatcher:
         floor = 0 if least is None else ceil(least * MILLION)
         found = [each for each in found if each.millionths >= floor]
         return tuple(map(self._candidate, found[:most]))
+
+    def rate(self, context: str, *, within: Mask = None) -> float:
+        """Return how well words alone fit: a vector of each text would take long."""
+        return self._lexical.rate(context, within=within)
 
     def weigh(self, context: str) -> tuple[WordEvidence, ...]:
         """Return the words of the task as `Matcher.weigh` does."""

@@ -2,9 +2,8 @@
 
 A task is a sentence or two, and nearly always they stand before what was pasted, or
 behind it. Read as a whole, all the rest would speak against every skill. So a long text
-is read as its beginning and its end, and if no skill fits one of these, as the words
-that stand out; each is scored like a task of its own, and the one that some skill fits
-best is the task.
+is read as its beginning and its end, and if no skill is near one of these, as the words
+that stand out; the part that fits some skill best is the task.
 """
 
 import re
@@ -19,15 +18,14 @@ from skills_mcp.routing.tokens import SILENT_WORDS, fold
 # themselves is found in parts, too (measured: docs/explanation/routing.md). To the
 # keyword algorithm, which the specification defines, 10,000 are usual.
 LONGEST_WHOLE: Mapping[Algorithm, int] = MappingProxyType(
-    {"keyword": 10_000, "ranked": 1_000}
+    {"keyword": 10_000, "ranked": 600}
 )
 """Characters of a context that is scored as it is."""
 
-# A paragraph of a person; what is longer was pasted.
-_LONGEST_PART = 1_000
+_LONGEST_PART = 600  # characters; as much as a person writes
 _SHORTEST_PART = 20  # a greeting is shorter, and no task
 
-_FITS = 0.2  # the score of a skill that answers, unless the settings say otherwise
+_NEAR = 0.05  # below it a skill is no near miss, unless the settings say otherwise
 
 _BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
 _LINE_END = re.compile(r"\n")
@@ -49,17 +47,11 @@ def focus(matcher: Matcher, context: str, *, within: Mask = None) -> str:
     """
     if len(context) <= LONGEST_WHOLE[matcher.algorithm]:
         return context
-    rated = {part: _rate(matcher, part, within) for part in derive_ends(context)}
-    if max(rated.values()) < _FITS:
+    rated = {part: matcher.rate(part, within=within) for part in derive_ends(context)}
+    if max(rated.values()) < _NEAR:
         part = " ".join(find_outstanding(context))
-        rated[part] = _rate(matcher, part, within)
+        rated[part] = matcher.rate(part, within=within)
     return max(rated, key=rated.__getitem__)
-
-
-def _rate(matcher: Matcher, part: str, within: Mask) -> float:
-    # To ask a provider of embeddings for the vectors of all would take long.
-    candidates = matcher.by_words.score(part, most=1, within=within)
-    return float(candidates[0].score) if candidates else 0.0
 
 
 def derive_ends(text: str) -> tuple[str, str]:

@@ -14,7 +14,6 @@ from skills_mcp.routing.matcher import (
     Candidate,
     Evidence,
     Mask,
-    Matcher,
     WordEvidence,
 )
 from skills_mcp.routing.seen_skills import SeenSkills
@@ -60,16 +59,16 @@ class KeywordMatcher:
         self._match = lru_cache(maxsize=_REMEMBERED_TOKENS)(index.match)
         self._mask = mask
 
-    @property
-    def by_words(self) -> Matcher:
-        """Itself: it compares nothing but words."""
-        return self
-
     def seen(self, seen: SeenSkills) -> "KeywordMatcher":
         """Return a matcher of some of the skills, as if there were no others."""
         other = KeywordMatcher(self._index, seen.skills, seen.places, seen.mask)
         other._match = self._match
         return other
+
+    def rate(self, context: str, *, within: Mask = None) -> float:
+        """Return the best score that some skill has."""
+        best = self.score(context, most=1, within=within)
+        return float(best[0].score) if best else 0.0
 
     def score(
         self,

@@ -63,11 +63,6 @@ class Matcher(Protocol):
         """Which of the two it is."""
         ...
 
-    @property
-    def by_words(self) -> "Matcher":
-        """The matcher that compares words alone; it asks no network."""
-        ...
-
     def score(
         self,
         context: str,
@@ -82,6 +77,17 @@ class Matcher(Protocol):
             context: The task, in free text.
             least: Skills that score below it are left out; None keeps them all.
             most: How many, if there are more; None for all that there are.
+            within: The skills that may be found; None for all.
+        """
+        ...
+
+    def rate(self, context: str, *, within: Mask = None) -> float:
+        """Return how well the words of a text fit some skill, from 0 to 1.
+
+        It takes less time than to score, and asks no network.
+
+        Args:
+            context: The text.
             within: The skills that may be found; None for all.
         """
         ...

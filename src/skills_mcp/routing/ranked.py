@@ -20,7 +20,6 @@ from skills_mcp.routing.matcher import (
     Candidate,
     Evidence,
     Mask,
-    Matcher,
     WordEvidence,
 )
 from skills_mcp.routing.names import Names, clean
@@ -138,11 +137,6 @@ class RankedMatcher:
         )
         self._has_priorities = index.has_priorities
 
-    @property
-    def by_words(self) -> Matcher:
-        """Itself: it compares nothing but words."""
-        return self
-
     def score(
         self,
         context: str,
@@ -172,6 +166,15 @@ class RankedMatcher:
             Candidate(self._skills[number], Fraction(score, _UNIT), words)
             for number, score, words in scored
         )
+
+    def rate(self, context: str, *, within: Mask = None) -> float:
+        """Return the best score after the first look, without regard to priorities."""
+        if self._find_named(context, within) is not None:
+            return 1.0
+        task, held = self._read(context)
+        best = self._explain_shares(task, held, within).max(initial=0)
+        weight = rerank.weigh_evidence(self._index, task)
+        return float(rerank.publish(rerank.combine(best), weight.value))
 
     def seen(self, seen: SeenSkills) -> "RankedMatcher":
         """Return a matcher of some of the skills, as if there were no others."""
@@ -241,11 +244,7 @@ class RankedMatcher:
         most: int | None,
     ) -> _Look:
         """Return the best skills, or all that explain anything."""
-        explained = explain_shares(task, held, len(self._index.priorities))
-        if within is None and self._seen:
-            within = self._seen.mask
-        if within is not None:
-            explained = np.where(within, explained, 0)
+        explained = self._explain_shares(task, held, within)
         first = self._shortlist(task, explained)
         covered = rerank.cover_names(self._index, task, first)
         close = rerank.compare_pairs(self._index, task, first).scores
@@ -262,6 +261,15 @@ class RankedMatcher:
         others = self._score(weight, rest, rerank.combine(explained[rest]))
         every = _Ranking(*map(np.concatenate, zip(ranking, others, strict=True)))
         return _Look(every, first, weight)
+
+    def _explain_shares(
+        self, task: Task, held: Held, within: Mask
+    ) -> NDArray[np.float64]:
+        """Return for each skill the share of the task that it explains."""
+        explained = explain_shares(task, held, len(self._index.priorities))
+        if within is None and self._seen:
+            within = self._seen.mask
+        return explained if within is None else np.where(within, explained, 0)
 
     def _shortlist(
         self, task: Task, explained: NDArray[np.float64]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Literal
 
-from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher, WordEvidence
+from skills_mcp.routing.matcher import Candidate, Evidence, Mask, WordEvidence
 from skills_mcp.skills.model import Skill
 
 _IGNORED = frozenset({"the", "to", "a"})
@@ -18,9 +18,9 @@ class PlainMatcher:
     def __init__(self, *skills: Skill) -> None:
         self.skills = sorted(skills, key=lambda skill: skill.path)
 
-    @property
-    def by_words(self) -> Matcher:
-        return self
+    def rate(self, context: str, *, within: Mask = None) -> float:
+        best = self.score(context, most=1, within=within)
+        return float(best[0].score) if best else 0.0
 
     def score(
         self,

@@ -100,7 +100,7 @@ def _find_picked(task: KnownTask) -> Iterator[str]:
 
 def _find_words(task: str, matcher: Matcher, most: int) -> dict[str, str]:
     """Return the words of a task that say what it is about, by their stems."""
-    weighed = matcher.by_words.weigh(task)
+    weighed = matcher.weigh(task)
     return {stem(each.typed): each.typed for each in weighed if _tells(each, most)}
 
 

@@ -125,7 +125,12 @@ def test_every_sentence_has_a_line_of_its_own(page: Path) -> None:
             f"more than {_WHOLE['ranked']:,} characters, {_WHOLE['keyword']:,} with",
         ),
         ("explanation/routing.md", f"less than {excerpt._SHORTEST_PART} characters"),
-        ("explanation/routing.md", f"no skill scores {excerpt._NEAR} or more"),
+        ("explanation/routing.md", f"one of these with {excerpt._FITS} or more"),
+        (
+            "explanation/routing.md",
+            f"if there are up to {excerpt._MOST_PARAGRAPHS} paragraphs",
+        ),
+        ("explanation/routing.md", f"none fits with {excerpt._NEAR} or more"),
         ("how-to/embeddings.md", f"up to {excerpt._LONGEST_PART:,} characters"),
         ("reference/tools.md", f"at most {app._FIRST_CONTENT_SECONDS:.0f} seconds"),
         ("reference/tools-core.md", f"The exit code is {TIMEOUT_EXIT_CODE} either way"),

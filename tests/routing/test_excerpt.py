@@ -12,8 +12,8 @@ from skills_mcp.routing.decision import choose, find_candidate, list_answers
 from skills_mcp.routing.excerpt import (
     LONGEST_WHOLE,
     derive_ends,
-    find_outstanding,
     focus,
+    join_outstanding,
 )
 from skills_mcp.routing.explanation import explain, render_explanation
 from skills_mcp.routing.matcher import Algorithm, Candidate, Mask, Matcher
@@ -126,14 +126,33 @@ def test_everything_that_scores_a_long_text_takes_the_same_part_of_it(
     assert f"a part was taken for the task: {TASK}" in explanation.notes[0]
 
 
-def test_what_stands_out_is_asked_only_if_no_skill_is_near_an_end() -> None:
-    near, nothing = Finder(0.05), Finder(0.049)
-    text = f"{TASK}\n\n{LOG}\n\n{TASK[::-1]}"
+def test_a_long_text_is_read_on_only_while_no_skill_fits() -> None:
+    fitting, near, nothing = Finder(0.4), Finder(0.39), Finder(0.049)
+    between = [f"This is paragraph {number} of four." for number in range(4)]
+    text = "\n\n".join((TASK, *between, LOG, TASK[::-1]))
 
-    assert focus(near, text) == TASK
+    assert {focus(each, text) for each in (fitting, near, nothing)} == {TASK}
+    assert fitting.asked == [TASK, TASK[::-1]]
+    assert near.asked == [*fitting.asked, *between]
+    assert nothing.asked == [*near.asked, *join_outstanding(text)]
+
+
+def test_among_many_paragraphs_none_is_taken_for_the_task() -> None:
+    nothing = Finder(0)
+    between = [f"This is paragraph {number} of five." for number in range(5)]
+    text = "\n\n".join((TASK, *between, LOG, TASK[::-1]))
+
     assert focus(nothing, text) == TASK
-    assert near.asked == [TASK, TASK[::-1]]
-    assert nothing.asked == [*near.asked, " ".join(find_outstanding(text))]
+    assert nothing.asked == [TASK, TASK[::-1], *join_outstanding(text)]
+
+
+@pytest.mark.parametrize("matcher", MATCHERS, ids=["keyword", "ranked"])
+def test_a_task_between_other_paragraphs_finds_its_skill(matcher: Matcher) -> None:
+    text = (
+        f"## Context\n\nWe run a broker.\n\n## Task\n\n{TASK}\n\n{LOG[:500]}\n\n{LOG}"
+    )
+
+    assert answers(matcher, text) == ["release-notes"]
 
 
 def test_a_text_fits_as_well_as_the_skill_that_explains_most_of_it() -> None:
@@ -196,14 +215,14 @@ LONG_TEXTS = _long_texts()
 
 @pytest.mark.parametrize("algorithm", ["keyword", "ranked"])
 @pytest.mark.parametrize("text", LONG_TEXTS.values(), ids=LONG_TEXTS)
-def test_of_no_text_more_is_scored_than_three_short_ones(
+def test_of_no_text_more_is_scored_than_ten_short_ones(
     text: str, algorithm: Algorithm
 ) -> None:
     matcher = Recorder(algorithm)
 
     choose(matcher, text, Matching())
 
-    assert len(matcher.asked) <= 4  # the parts, and the best of them again
+    assert len(matcher.asked) <= 10  # nine parts, and the best of them again
     assert max(map(len, matcher.asked)) <= 2_000
 
 
@@ -264,4 +283,4 @@ def test_the_words_that_stand_out_are_frequent_and_not_ordinary() -> None:
         "Kafka kafka KAFKA the the the the really really really topic topic 12ab 12ab"
     )
 
-    assert find_outstanding(text) == ["kafka", "topic", "really"]
+    assert join_outstanding(text) == ("kafka topic really",)

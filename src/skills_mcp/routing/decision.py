@@ -38,8 +38,8 @@ NEAR_SHARE = Fraction(1, 4)
 """The share of the least score from which a skill is a near miss."""
 
 
-# Of the ranked algorithm; near the likeliest for sets of tasks, each left out once: then
-# 2.2 to 2.4, and 0.06 to 0.08 (measured).
+# Of the ranked algorithm; near the likeliest for sets of tasks, each left out once:
+# then 2.2 to 2.4, and 0.06 to 0.08 (measured).
 STEEPNESS = 2.2
 """The power of the odds of a score: how fast the better of two becomes certain."""
 NO_SKILL = 0.06

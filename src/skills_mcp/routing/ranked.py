@@ -44,8 +44,8 @@ _PRIORITY_STEP = int(_UNIT * PRIORITY_UNIT)
 _PRIORITY_WORTH = float(PRIORITY_UNIT)
 _MOST_WORDS = 10
 
-# Of a long text three parts are read, and the best of them again (see `focus`).
-_MOST_READ = 3
+# Of a long text some parts are read, and the best of them again (see `focus`).
+_MOST_READ = 4
 
 _ROUNDED = 2e-6  # scores are shown to a millionth
 

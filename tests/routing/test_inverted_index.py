@@ -18,7 +18,7 @@ from skills_mcp.routing.text_index.inverted_index import (
 from skills_mcp.routing.words import split_text
 
 # As the documentation has them, in the order of the places.
-WEIGHTS = (4, 2, 1, 0.5, 0.35, 0.1)
+WEIGHTS = (5, 2, 1, 0.5, 0.35, 0.1)
 USUAL_LENGTHS = (3, 8, 40, 40, 180, 600)
 OPENING = 180
 K1 = 2.5

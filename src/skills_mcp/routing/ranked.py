@@ -461,7 +461,7 @@ def _find_name(
             word=" ".join(typed),
             where="name",
             found=f"{covered:.0%} of the name",
-            worth=explained * rerank.NAME_WEIGHT * covered,
+            worth=explained * float(rerank.weigh_name(covered)),
         )
 
 

@@ -81,8 +81,16 @@ def combine(
         covered: The share of the skill's name that the task has.
         near: How near to each other the task's neighbours are in the skill.
     """
-    whole = explained * (1 + NAME_WEIGHT * covered) + NEARNESS_WEIGHT * near
+    whole = explained * (1 + weigh_name(covered)) + NEARNESS_WEIGHT * near
     return whole / WHOLE_WEIGHT
+
+
+def weigh_name(covered: Features | float) -> Features | float:
+    """Return what the share of a name counts: a single word of several next to nothing.
+
+    Of many alike names only one is in the task as a whole; what they share says little.
+    """
+    return NAME_WEIGHT * covered**2
 
 
 class Weight(NamedTuple):

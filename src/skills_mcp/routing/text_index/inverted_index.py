@@ -134,7 +134,7 @@ PLACES = (*FIELDS[:-1], "opening", FIELDS[-1])
 
 # Measured on real skills and real tasks (docs/explanation/routing.md). A body says in
 # its beginning what it is about: there a word counts over four times as much.
-WEIGHTS = np.array([4, 2, 1, 0.5, 0.35, 0.1])  # in the order of PLACES
+WEIGHTS = np.array([5, 2, 1, 0.5, 0.35, 0.1])  # in the order of PLACES
 USUAL_LENGTHS = np.array([3, 8, 40, 40, OPENING, 600])  # in words that say something
 SATURATION = 2.5  # k1: the greater, the more a term counts that occurs again
 LENGTH_SHARE = 0.75  # b: how far it counts less in a text that is long

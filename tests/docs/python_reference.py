@@ -6,6 +6,7 @@ Run `python -m tests.docs.python_reference` after a change; a test compares.
 import inspect
 import re
 from collections.abc import Iterator
+from functools import cache
 
 import griffe
 
@@ -75,7 +76,7 @@ def find(name: str) -> griffe.Object:
     home = _HOME_OF.get(name)
     if home is None:
         return griffe.Attribute(name)
-    found = _PACKAGE[f"{home}.{name}"]
+    found = _package()[f"{home}.{name}"]
     loaded: griffe.Object = found.final_target if found.is_alias else found
     return loaded
 
@@ -87,9 +88,12 @@ _TAIL = """\
 - [Errors](errors.md)
 """
 
-_PACKAGE = griffe.load(
-    "skills_mcp", search_paths=[PROJECT / "src"], docstring_parser="google"
-)
+
+@cache
+def _package() -> griffe.Object | griffe.Alias:
+    return griffe.load(
+        "skills_mcp", search_paths=[PROJECT / "src"], docstring_parser="google"
+    )
 
 
 # A row of a table that is no part of the API.

@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
 
 from tests.http_server import HttpServer, served
 from tests.support import SKILLS_CONTENT
@@ -24,7 +24,9 @@ WIDTHS = (390, 1_024, 1_600)
 Scheme = Literal["light", "dark"]
 
 # What Chromium would do besides showing pages; and it runs as root in a container.
+# To start a process takes longer than to show a page: those of a context share one.
 _ARGUMENTS = (
+    "--renderer-process-limit=1",
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update"),
     *("--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
@@ -39,7 +41,7 @@ class Site:
     browser: Browser
     asked: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
-    _left: ExitStack = field(default_factory=ExitStack)
+    _contexts: dict[bool, BrowserContext] = field(default_factory=dict)
 
     @property
     def url(self) -> str:
@@ -54,14 +56,15 @@ class Site:
         scheme: Scheme = "light",
         scripts: bool = True,
     ) -> Page:
-        """Open a page in a browser that knows nothing of the others."""
-        context = self.browser.new_context(
-            viewport={"width": width, "height": 900},
-            color_scheme=scheme,
-            java_script_enabled=scripts,
-        )
-        self._left.callback(context.close)
-        page = context.new_page()
+        """Open a page in a new tab, without what was signed in before."""
+        if scripts not in self._contexts:
+            self._contexts[scripts] = self.browser.new_context(
+                java_script_enabled=scripts
+            )
+        self._contexts[scripts].clear_cookies()
+        page = self._contexts[scripts].new_page()
+        page.set_viewport_size({"width": width, "height": 900})
+        page.emulate_media(color_scheme=scheme)
         page.on("request", self._note)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("console", lambda said: self._hear(said.type, said.text))
@@ -70,7 +73,8 @@ class Site:
 
     def close(self) -> None:
         """Close every page."""
-        self._left.close()
+        for context in self._contexts.values():
+            context.close()
 
     def _note(self, request: Request) -> None:
         self.asked.append(request.url)

@@ -76,7 +76,8 @@ def _write_rules(name: str, characters: int) -> str:
     lines, size = [f"# Rules of {name}\n"], 0
     while size < characters:
         number = len(lines)
-        lines.append(f'## {name} {number}\n\n- Call "{name}" with `{number}`.\n')
+        rule = f'Call "{name}" with `{number}`. ' * 8  # fewer, longer blocks: read often
+        lines.append(f"## {name} {number}\n\n- {rule.strip()}\n")
         size += len(lines[-1]) + 1
     return "\n".join(lines)
 
@@ -148,7 +149,7 @@ async def test_a_part_that_is_not_there_says_how_many_there_are(
         result = await client.call_tool("get_skill", asked)
 
     assert result.is_error
-    assert "part: this text has 4 parts" in _texts(result)[0]
+    assert "part: this text has 2 parts" in _texts(result)[0]
 
 
 def _serve_folder(_: Path, __: Upstream) -> SkillLibrary:

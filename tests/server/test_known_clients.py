@@ -64,7 +64,7 @@ def library(tmp_path: Path) -> SkillLibrary:
         "ui/_index": _write_rules("ui", 15_000),
         "ui/react": _write_rules("react", 30_000),
         "ui/code": "```text\n" + "a\n" * 9_000 + "```\n",
-        "ui/日本": "規則を守る。\n\n" * 3_000,
+        "ui/日本": ("規則を守る。" * 8 + "\n\n") * 500,
     }
     for path, text in chain.items():
         header = f"---\ndescription: Rules of {path}\nkeywords: [{path}]\n---\n"
@@ -76,7 +76,9 @@ def _write_rules(name: str, characters: int) -> str:
     lines, size = [f"# Rules of {name}\n"], 0
     while size < characters:
         number = len(lines)
-        rule = f'Call "{name}" with `{number}`. ' * 8  # fewer, longer blocks: read often
+        rule = (
+            f'Call "{name}" with `{number}`. ' * 8
+        )  # fewer, longer blocks: read often
         lines.append(f"## {name} {number}\n\n- {rule.strip()}\n")
         size += len(lines[-1]) + 1
     return "\n".join(lines)

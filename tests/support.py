@@ -123,8 +123,9 @@ class Upstream:
         upstream = cls(folder / "upstream.git", folder / "upstream-work")
         upstream.bare.mkdir(parents=True)
         upstream.work.mkdir(parents=True)
-        git("init", "-q", "--bare", f"--initial-branch={branch}", cwd=upstream.bare)
-        git("init", "-q", f"--initial-branch={branch}", cwd=upstream.work)
+        init = ("init", "-q", "--template=", f"--initial-branch={branch}")
+        git(*init, "--bare", cwd=upstream.bare)
+        git(*init, cwd=upstream.work)
         git("remote", "add", "origin", str(upstream.bare), cwd=upstream.work)
         return upstream
 

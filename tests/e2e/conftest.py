@@ -1,6 +1,7 @@
 """Real processes, which end with the test whatever happens."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,28 @@ def start(tmp_path: Path) -> Iterator[Start]:
     yield start
     for server in started:
         server.close()
+
+
+@contextmanager
+def opened_server(folder: Path) -> Iterator[ServerProcess]:
+    """Start a server for the sample content, with a home of its own."""
+    environment = {
+        "HOME": str(folder),
+        "SKILLS_MCP_HOME": str(folder / ".skills-mcp"),
+        "SKILLS_DIR": str(SKILLS_CONTENT),
+    }
+    server = ServerProcess(environment=environment, log=folder / "server.log")
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server that several tests ask, and that none of them ends or changes."""
+    with opened_server(tmp_path_factory.mktemp("server")) as server:
+        yield server
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from skills_mcp import __version__
-from tests.clients import HangingRemote
+from tests.clients import HangingRemote, ServerProcess
 from tests.e2e.conftest import Start
 from tests.support import (
     SKILLS_CONTENT,
@@ -25,9 +25,7 @@ LEGACY = {
 
 
 @pytest.mark.spec("3.2")
-def test_a_client_of_2026_is_served(start: Start) -> None:
-    server = start()
-
+def test_a_client_of_2026_is_served(server: ServerProcess) -> None:
     discovered = server.request("server/discover")["result"]
     reply = server.call("get_skill", context="react login")
 
@@ -56,10 +54,8 @@ def test_a_client_of_june_2025_is_served(start: Start) -> None:
 
 @pytest.mark.parametrize("arguments", ['["x"]', '"x"', "7"])
 def test_arguments_that_are_no_object_are_explained_on_the_wire_too(
-    start: Start, arguments: str
+    server: ServerProcess, arguments: str
 ) -> None:
-    server = start()
-
     answer = server.request(
         "tools/call", name="get_skill", arguments=json.loads(arguments)
     )
@@ -69,17 +65,13 @@ def test_arguments_that_are_no_object_are_explained_on_the_wire_too(
     assert json.loads(text)["error"]["code"] == "INVALID_ARGUMENTS"
 
 
-def test_a_call_with_half_an_emoji_is_answered_too(start: Start) -> None:
-    server = start()
-
+def test_a_call_with_half_an_emoji_is_answered_too(server: ServerProcess) -> None:
     reply = server.call("get_skill", context="add login to the React app \ud83d")
 
     assert reply["skill_path"] == "ui/react/auth"
 
 
-def test_an_unknown_tool_is_a_json_rpc_error(start: Start) -> None:
-    server = start()
-
+def test_an_unknown_tool_is_a_json_rpc_error(server: ServerProcess) -> None:
     answer = server.request("tools/call", name="nope", arguments={})
 
     assert answer["error"]["code"] == -32602

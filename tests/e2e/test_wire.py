@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from skills_mcp.server.wire import MAX_LINE_BYTES
 from tests.clients import MODERN, ServerProcess
-from tests.e2e.conftest import Start
+from tests.e2e.conftest import Start, opened_server
 
 _PARSE_ERROR = -32700
 _INVALID_REQUEST = -32600
@@ -126,20 +127,31 @@ class Connection:
         return message
 
 
-@pytest.fixture(params=["2025-11-25", "2026-07-28"])
-def connection(start: Start, request: pytest.FixtureRequest) -> Connection:
-    server = start()
-    if request.param == "2026-07-28":
+ERAS = ("2025-11-25", "2026-07-28")
+
+
+def connect(server: ServerProcess, era: str) -> Connection:
+    """Open the connection to a server in the way of an era."""
+    if era == "2026-07-28":
         server.request("server/discover")
         return Connection(server, {"params": {"_meta": MODERN}})
     server.request(
         "initialize",
-        protocolVersion=request.param,
+        protocolVersion=era,
         capabilities={},
         clientInfo={"name": "test", "version": "1"},
     )
     server.notify("notifications/initialized")
     return Connection(server, {})
+
+
+@pytest.fixture(scope="module", params=ERAS)
+def connection(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Connection]:
+    """A connection of each era, which every test leaves ready for the next request."""
+    with opened_server(tmp_path_factory.mktemp("server")) as server:
+        yield connect(server, request.param)
 
 
 def test_what_is_no_message_is_answered_with_the_id_that_can_be_read(
@@ -202,10 +214,12 @@ def test_a_message_of_the_greatest_length_is_answered(start: Start) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("era", ERAS)
 def test_a_line_that_is_too_long_is_refused_and_not_kept(
-    connection: Connection,
+    start: Start, era: str
 ) -> None:
-    server = connection.server
+    server = start()
+    connection = connect(server, era)
     before = _most_mebibytes(server)
     assert server.process.stdin is not None
 

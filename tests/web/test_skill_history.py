@@ -1,5 +1,6 @@
 """The page of a skill shows what the last commits have changed in it."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,13 @@ from tests.support import (
     skill_text,
     sync,
 )
-from tests.web.conftest import Scheme, find_barriers, measure_overflow, opened_site
+from tests.web.conftest import (
+    Scheme,
+    Site,
+    find_barriers,
+    measure_overflow,
+    opened_site,
+)
 from tests.web.test_rest import ask_site
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -29,7 +36,11 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 
 @pytest.fixture
 def upstream(tmp_path: Path) -> Upstream:
-    made = Upstream.create(tmp_path)
+    return make_history(tmp_path)
+
+
+def make_history(folder: Path) -> Upstream:
+    made = Upstream.create(folder)
     made.commit({"README.md": "# Skills", "skills/_root.md": skill_text(body="Old.")})
     made.commit({"skills/pdf/SKILL.md": package_text(name="pdf", body="First.")})
     made.commit({"skills/other.md": skill_text(body="Nothing of pdf.")})
@@ -166,16 +177,22 @@ def test_no_file_can_forge_a_commit(upstream: Upstream, tmp_path: Path) -> None:
     assert {each.subject for each in found} == {"Change"}
 
 
+@pytest.fixture(scope="module")
+def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    upstream = make_history(tmp_path_factory.mktemp("history"))
+    options = ("--repo", upstream.url, "--branch", "main")
+    with opened_site(browser, options=options) as opened:
+        yield opened
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1_280])
 def test_the_history_has_no_barrier_and_fits(
-    browser: Browser, upstream: Upstream, width: int, scheme: Scheme
+    site: Site, width: int, scheme: Scheme
 ) -> None:
-    options = ("--repo", upstream.url, "--branch", "main")
-    with opened_site(browser, options=options) as site:
-        page = site.open("skills/pdf?view=history", width=width, scheme=scheme)
+    page = site.open("skills/pdf?view=history", width=width, scheme=scheme)
 
-        expect(page.get_by_text("+Second.")).to_be_visible()
-        assert find_barriers(page) == []
-        assert measure_overflow(page) == 0
-        site.require_own_requests()
+    expect(page.get_by_text("+Second.")).to_be_visible()
+    assert find_barriers(page) == []
+    assert measure_overflow(page) == 0
+    site.require_own_requests()

@@ -1,4 +1,5 @@
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -20,6 +21,7 @@ from tests.usage.happenings import event, judged, missed, served, torn
 from tests.web.conftest import (
     WIDTHS,
     Scheme,
+    Site,
     find_barriers,
     measure_overflow,
     opened_site,
@@ -61,35 +63,36 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> str:
     return url
 
 
+@pytest.fixture(scope="module")
+def site(browser: Browser, database: str) -> Iterator[Site]:
+    """The pages of the fixtures, and those events."""
+    with opened_site(browser, events={"database": database}) as opened:
+        yield opened
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_report_has_no_barrier_and_fits(
-    browser: Browser, database: str, scheme: Scheme
-) -> None:
-    with opened_site(browser, events={"database": database}) as site:
-        for width in WIDTHS:
-            page = site.open("report", width=width, scheme=scheme)
+def test_the_report_has_no_barrier_and_fits(site: Site, scheme: Scheme) -> None:
+    for width in WIDTHS:
+        page = site.open("report", width=width, scheme=scheme)
 
-            assert find_barriers(page) == []
-            assert measure_overflow(page) == 0
-        site.require_own_requests()
+        assert find_barriers(page) == []
+        assert measure_overflow(page) == 0
+    site.require_own_requests()
 
 
-def test_days_area_and_commit_are_chosen_without_scripts(
-    browser: Browser, database: str
-) -> None:
-    with opened_site(browser, events={"database": database}) as site:
-        page = site.open("report", scripts=False)
-        assert "write a haiku about parcels" in page.content()
+def test_days_area_and_commit_are_chosen_without_scripts(site: Site) -> None:
+    page = site.open("report", scripts=False)
+    assert "write a haiku about parcels" in page.content()
 
-        page.get_by_role("link", name="7 days").click()
-        page.get_by_role("link", name="ui", exact=True).click()
-        page.get_by_label("Before and after the commit").fill("cccc")
-        page.get_by_role("button", name="Compare").click()
+    page.get_by_role("link", name="7 days").click()
+    page.get_by_role("link", name="ui", exact=True).click()
+    page.get_by_label("Before and after the commit").fill("cccc")
+    page.get_by_role("button", name="Compare").click()
 
-        assert "days=7" in page.url
-        assert "Before and after" in page.locator("#effect").inner_text()
-        page.goto(f"{page.url.partition('?')[0]}?around=beef")
-        assert "begins with beef" in page.get_by_role("alert").inner_text()
+    assert "days=7" in page.url
+    assert "Before and after" in page.locator("#effect").inner_text()
+    page.goto(f"{page.url.partition('?')[0]}?around=beef")
+    assert "begins with beef" in page.get_by_role("alert").inner_text()
 
 
 def test_of_hidden_skills_no_name_and_no_task_is_shown(
@@ -136,25 +139,22 @@ def test_a_report_of_other_days_leads_to_those_with_events(
     assert "config.yaml" not in page
 
 
-def test_a_skill_says_how_often_agents_got_it_and_what_they_said(
-    browser: Browser, database: str
-) -> None:
-    with opened_site(browser, events={"database": database}) as site:
-        page = site.open("skills/ui/react/auth")
-        use = page.locator("section", has=page.get_by_text("Use in 13 weeks"))
-        while use.get_by_text("Being counted").count():
-            page.reload()
+def test_a_skill_says_how_often_agents_got_it_and_what_they_said(site: Site) -> None:
+    page = site.open("skills/ui/react/auth")
+    use = page.locator("section", has=page.get_by_text("Use in 13 weeks"))
+    while use.get_by_text("Being counted").count():
+        page.reload()
 
-        chart = use.get_by_role("img")
-        assert "Given to agents per week" in (chart.get_attribute("aria-label") or "")
-        assert chart.locator("rect").count() == 13
-        text = use.inner_text()
-        assert "40, 20 of them chosen" in text or "Given\n20" in text
-        assert "Did not help\n20" in text
-        assert use.get_by_text("the hidden plan").count() == 10
-        assert find_barriers(page) == []
-        unused = site.open("skills/security/secrets").locator("aside").inner_text()
-        assert "No agent has got it" in unused
+    chart = use.get_by_role("img")
+    assert "Given to agents per week" in (chart.get_attribute("aria-label") or "")
+    assert chart.locator("rect").count() == 13
+    text = use.inner_text()
+    assert "40, 20 of them chosen" in text or "Given\n20" in text
+    assert "Did not help\n20" in text
+    assert use.get_by_text("the hidden plan").count() == 10
+    assert find_barriers(page) == []
+    unused = site.open("skills/security/secrets").locator("aside").inner_text()
+    assert "No agent has got it" in unused
 
 
 def test_comments_are_for_callers_with_the_scope_of_the_report(

@@ -6,6 +6,7 @@ import pkgutil
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext, suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ def _all_below(error: type[SkillsError]) -> Iterator[type[SkillsError]]:
         yield from _all_below(below)
 
 
+@cache
 def _raised_names() -> set[str]:
     """Return the name of everything that any module raises or builds to raise."""
     calls = (

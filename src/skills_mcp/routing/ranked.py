@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -132,9 +132,8 @@ class RankedMatcher:
         self._seen = seen
         self._synonyms = synonyms
         # Not of ourselves: a cycle is freed by nothing but the garbage collector.
-        self._read = lru_cache(maxsize=_MOST_READ)(
-            partial(_read, TaskReader(index, synonyms), Shares(index))
-        )
+        self._read = lru_cache(maxsize=_MOST_READ)(TaskReader(index, synonyms).read)
+        self._shares = Shares(index)
         self._has_priorities = index.has_priorities
 
     def score(
@@ -156,7 +155,8 @@ class RankedMatcher:
         if named is not None:
             found = Candidate(self._skills[named], Fraction(1), (clean(context),))
             return (found,) if least is None or least <= 1 else ()
-        task, held = self._read(context)
+        task = self._read(context)
+        held = self._shares.find(task)
         floor = 0 if least is None else math.ceil(least * _UNIT)
         look = self._rank(task, held, within, most)
         best = self._select(look.ranking, floor, most)
@@ -171,7 +171,8 @@ class RankedMatcher:
         """Return the best score after the first look, without regard to priorities."""
         if self._find_named(context, within) is not None:
             return 1.0
-        task, held = self._read(context)
+        task = self._read(context)
+        held = self._shares.find(task)
         best = self._explain_shares(task, held, within).max(initial=0)
         weight = rerank.weigh_evidence(self._index, task)
         return float(rerank.publish(rerank.combine(best), weight.value))
@@ -196,7 +197,7 @@ class RankedMatcher:
 
     def weigh(self, context: str) -> tuple[WordEvidence, ...]:
         """Return the words of the task that count, and what each is worth."""
-        task, _ = self._read(context)
+        task = self._read(context)
         shares = task.information / (task.whole or 1)
         rows = zip(task.words, shares.tolist(), task.holders.tolist(), strict=True)
         return tuple(
@@ -215,7 +216,8 @@ class RankedMatcher:
         if named is not None:
             word = clean(context)
             return (Evidence(word=word, where="name", found=skill.name, worth=1),)
-        task, held = self._read(context)
+        task = self._read(context)
+        held = self._shares.find(task)
         look = self._rank(task, held, within, None)
         scores = look.ranking.scores[look.ranking.numbers == number].tolist()
         if not scores:
@@ -314,12 +316,6 @@ class RankedMatcher:
         scores = np.maximum(np.rint(published * _UNIT).astype(np.int64), 1)
         scores += self._index.priorities[numbers].astype(np.int64) * _PRIORITY_STEP
         return _Ranking(numbers, np.minimum(np.maximum(scores, 0), _UNIT))
-
-
-def _read(reader: TaskReader, shares: Shares, context: str) -> tuple[Task, Held]:
-    """Return the terms of a task, and who holds them."""
-    task = reader.read(context)
-    return task, shares.find(task)
 
 
 def _match(

@@ -15,6 +15,7 @@ from skills_mcp.content import refresher
 from skills_mcp.content.git import failures
 from skills_mcp.content.git.remote import DEFAULT_BRANCH
 from skills_mcp.content.source import LONGEST_PAUSE_SECONDS
+from skills_mcp.embeddings import fused
 from skills_mcp.library.skill_library import MAX_LISTED_FILES
 from skills_mcp.routing import excerpt
 from skills_mcp.routing.excerpt import LONGEST_WHOLE as _WHOLE
@@ -131,7 +132,7 @@ def test_every_sentence_has_a_line_of_its_own(page: Path) -> None:
             f"if there are up to {excerpt._MOST_PARAGRAPHS} paragraphs",
         ),
         ("explanation/routing.md", f"none fits with {excerpt._NEAR} or more"),
-        ("how-to/embeddings.md", f"up to {excerpt._LONGEST_PART:,} characters"),
+        ("how-to/embeddings.md", f"up to {fused._MAX_TASK_CHARACTERS:,} characters"),
         ("reference/tools.md", f"at most {app._FIRST_CONTENT_SECONDS:.0f} seconds"),
         ("reference/tools-core.md", f"The exit code is {TIMEOUT_EXIT_CODE} either way"),
         ("reference/skill-format.md", f"{discovery.MAX_SKILL_BYTES:,} bytes, UTF-8"),

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from skills_mcp.embeddings.client import EmbeddingError, Matrix, Vector, make_sendable
 from skills_mcp.routing.decision import derive_places
+from skills_mcp.routing.excerpt import LONGEST_WHOLE
 from skills_mcp.routing.matcher import Candidate, Evidence, Mask, Matcher, WordEvidence
 from skills_mcp.routing.seen_skills import SeenSkills
 from skills_mcp.skills.model import Skill, SkillPath
@@ -31,8 +32,9 @@ _REMEMBERED = 256
 # No task is sent for so long after a failure: as long as an agent works on one step.
 PAUSE_SECONDS = 30.0
 
-# What a user wants comes first; pasted logs and files follow.
-_MAX_TASK_CHARACTERS = 4_000
+# As much as is scored as it is: of a longer task a part is taken, and it may be 30 long
+# words (see `focus`).
+_MAX_TASK_CHARACTERS = LONGEST_WHOLE["ranked"]
 
 MILLION = 1_000_000
 """Likeness is counted in millionths, so that equal ones are equal."""

@@ -93,7 +93,7 @@ def choose(
 
 def _count_needed(matching: Matching, algorithm: Algorithm) -> int:
     """Return how many of the best skills decide; each of them has to be decoded."""
-    # Of the others the chances depend, listed or not.
+    # The chance of each of the best depends on all of them, listed or not.
     compared = count_compared(matching) if algorithm == "ranked" else MOST_NEAR
     return max(matching.max_results, compared)
 

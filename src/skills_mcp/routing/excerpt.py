@@ -98,7 +98,7 @@ def find_paragraphs(text: str) -> Sequence[str]:
 
 
 def join_outstanding(text: str) -> tuple[str]:
-    """Return the words that occur most often, what is ordinary counting less."""
+    """Return one text: the words that occur most often, ordinary ones counting less."""
     # Late: the stemmer and the lists of words are not needed for the first answer.
     from skills_mcp.routing import lexicon
     from skills_mcp.routing.words import stem

@@ -59,7 +59,7 @@ repositories: $(READY) ## Repositories of each layout: what is served, named, lo
 test-integrations: $(READY) ## Each framework in an environment of its own; ARGUMENTS="langchain adk"
 	@$(BIN)/python -m frameworks.run $(ARGUMENTS)
 
-# What is compared with; whatever cannot be installed is left out of the table.
+# What is compared with; what cannot be installed is left out of the table.
 $(VENV)/.bench: $(READY)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --group bench \
 	  && touch $@ || echo "Without the engines to compare with: they cannot be installed"

@@ -308,7 +308,7 @@ def test(framework: Framework, home: Path, result: Result) -> None:
 def derive_environment(home: Path, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of a test: a home of its own, and our program on its path.
 
-    The program is that of the development environment, whatever the framework needs.
+    The program is that of the development environment, not of the framework.
     """
     programs = home / "bin"
     programs.mkdir(exist_ok=True)

@@ -1,7 +1,7 @@
 """What a repository holds, counted by a plain walk, and where all of it has gone.
 
 Rule: the count knows nothing of the program. It takes each `SKILL.md` and each rule
-file that it sees, wherever that lies, and the program has to account for all of them.
+file that it sees in any folder, and the program has to account for all of them.
 """
 
 import os

@@ -113,7 +113,7 @@ def _data(content: bytes) -> bytes:
 
 
 def _quote(file: str) -> bytes:
-    """Return a path as `git fast-import` reads it, whatever is in it."""
+    """Return a path of any characters as `git fast-import` reads it."""
     raw = os.fsencode(file)
     for plain, escaped in ((b"\\", b"\\\\"), (b'"', b'\\"'), (b"\n", b"\\n")):
         raw = raw.replace(plain, escaped)

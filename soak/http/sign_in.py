@@ -162,7 +162,7 @@ async def _step_up(url: str, era: str, provider: IdentityProvider) -> bool:
 
 
 def _call(url: str, provider: IdentityProvider, scale: Scale) -> Iterator[Figure]:
-    """Call with valid tokens, and with tokens that somebody has changed."""
+    """Call with valid tokens, and with tokens that were changed."""
     count = scale.count(full=500, quick=20)
     tokens = [provider.issue() for _ in range(min(count, 20))]
     answers = [_status(url, tokens[n % len(tokens)]) for n in range(count)]
@@ -219,7 +219,7 @@ def _rotate(
 
 
 def _go_without(url: str, provider: IdentityProvider, scale: Scale) -> Iterator[Figure]:
-    """Kill the provider: who is known stays in, and nobody is told to sign in again."""
+    """Kill the provider: known users stay in, and no user is told to sign in again."""
     count = scale.count(full=200, quick=20)
     tokens = [provider.issue() for _ in range(5)]
     provider.start(make_key("third"))

@@ -116,7 +116,7 @@ def refuse_each_setting(_: Path, __: Scale) -> Iterator[Figure]:
         changed += [] if _is_same(config, expected) else [".".join(path)]
         silent += [".".join(path)] if not any(path[0] in f for f in findings) else []
     opened = list(_find_opened(settings, paths))
-    what = f"settings that nobody may bring, trusted: changed{_name(opened)}"
+    what = f"settings that no content may bring, trusted: changed{_name(opened)}"
     yield Figure.none(48, what, len(opened), len(paths))
     said, count = "settings of the operator, each alone: ", len(paths)
     yield Figure.none(48, f"{said}changed{_name(changed)}", len(changed), count)

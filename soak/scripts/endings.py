@@ -114,8 +114,8 @@ ENDINGS: dict[str, Callable[[_Server], None]] = {
     "SIGINT": lambda server: server.signal(signal.SIGINT),
     "SIGHUP": lambda server: server.signal(signal.SIGHUP),
     "death of the parent": lambda server: server.signal(signal.SIGKILL),
-    "answers that nobody takes": _Server.hang_up,
-    "answers that nobody reads": _stop_reading_and_close,
+    "answers that are not taken": _Server.hang_up,
+    "answers that are not read": _stop_reading_and_close,
     "SIGKILL": lambda server: server.signal(signal.SIGKILL),
 }
 _HAS_PARENT = "death of the parent"
@@ -124,9 +124,9 @@ _HAS_PARENT = "death of the parent"
 _LEAVES_GIT = frozenset({"SIGKILL"})
 
 _QUICK = {
-    "idle": ("answers that nobody takes",),
+    "idle": ("answers that are not taken",),
     "a fetch": ("death of the parent",),
-    "a script": ("answers that nobody reads", "SIGKILL"),
+    "a script": ("answers that are not read", "SIGKILL"),
 }
 
 

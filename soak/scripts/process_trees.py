@@ -187,7 +187,7 @@ def _has(tier: str) -> bool:
 
 
 def find_marked(mark: str) -> Iterator[int]:
-    """Yield the processes that run with this mark, wherever they are."""
+    """Yield the processes that run with this mark, in any group."""
     wanted = f"SKILL_ARG_MARK={mark}\0".encode()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():

@@ -110,4 +110,4 @@ def test_a_person_whom_no_proxy_names_is_told_what_to_do() -> None:
     notice = sign_in.turn_away({"type": "http", "path": "/", "headers": []})
 
     assert notice.status == 401
-    assert "The proxy in front of this server names no one" in notice.message
+    assert "The proxy in front of this server names no user" in notice.message

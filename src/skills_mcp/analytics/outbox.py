@@ -183,7 +183,7 @@ class Ledger:
 
 
 class Record:
-    """All events of this machine, wherever they are, for reading.
+    """All events of this machine, queued or kept, for reading.
 
     Args:
         home: The folder of this program, `~/.skills-mcp`.

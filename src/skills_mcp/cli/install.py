@@ -68,7 +68,7 @@ def run_install(
 
     Raises:
         ConfigError: The entry would start a server that has nothing to serve.
-        HostFileError: A file cannot be changed, or nobody has agreed.
+        HostFileError: A file cannot be changed, or the user has not agreed.
         UsageError: The options exclude each other.
     """
     if wanted.is_removed and (wanted.is_printed or wanted.url):
@@ -111,7 +111,7 @@ def _write_plugin(
 
 
 def find_program() -> tuple[str, ...]:
-    """Return the words that start this program again, whatever PATH a host has."""
+    """Return the words that start this program again, without need of a PATH."""
     started = Path(sys.argv[0])
     if any(part in started.parts for part in _PASSING):
         return ("uvx", f"{DISTRIBUTION}@{__version__}")
@@ -174,7 +174,7 @@ def _compose_server(
 
 
 def _locate(path: str | None, *, is_shared: bool) -> str | None:
-    """Return a path that holds wherever the host starts the server."""
+    """Return a path that holds in any folder in which the host starts the server."""
     if not path or is_shared:
         return path
     return os.path.abspath(Path(path).expanduser())  # noqa: PTH100 - a link stays one

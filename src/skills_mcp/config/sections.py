@@ -787,9 +787,9 @@ class Upload(Section):
 
     mode: UploadMode = Field(
         default="off",
-        description="off: no one may. folder: into the folder of a source, where they "
-        "are served at once. branch: onto a new branch of a repository, where they are "
-        "reviewed.",
+        description="off: adding skills is not allowed. folder: into the folder of a "
+        "source, where they are served at once. branch: onto a new branch of a "
+        "repository, where they are reviewed.",
     )
     source: MountPath = Field(
         default="",

@@ -203,7 +203,7 @@ class RemoteBranch:
     def is_check_due(self) -> bool:
         """Whether the content of the served files was compared with Git too long ago.
 
-        An attempt counts for an hour, whatever has come of it: the cache may be one
+        An attempt counts for an hour, also one that failed: the cache may be one
         that cannot be written.
         """
         if time.monotonic() < self._rests_until:

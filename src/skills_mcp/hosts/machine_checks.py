@@ -96,7 +96,7 @@ def check_sandbox(choice: Choice | None, rules: Scripts) -> Finding:
     return Finding(
         "sandbox",
         is_ok=False,
-        message="Scripts are NOT confined: they can read and write whatever you can"
+        message="Scripts are NOT confined: they can read and write all that you can"
         f"{missing}",
         fix=_install_sandbox(),
     )

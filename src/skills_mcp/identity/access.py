@@ -62,7 +62,7 @@ class Access:
 
     @property
     def is_unlimited(self) -> bool:
-        """Whether no skill can be hidden from the caller, whatever it is called."""
+        """Whether no skill of any name can be hidden from the caller."""
         if self.within and not self.within.is_unlimited:
             return False
         return self.grants is None or any(

@@ -1,7 +1,7 @@
 """What an identity provider says about itself, found by discovery.
 
-Rule: nobody but the configured issuer can say where its users sign in and which keys
-it has: documents come by TLS, or from this machine, and name the issuer exactly.
+Rule: only the configured issuer can say where its users sign in and which keys it has.
+Documents come by TLS, or from this machine, and name the issuer exactly.
 """
 
 import ipaddress

@@ -214,7 +214,7 @@ class SkillsBackend(BackendProtocol):
 
 
 def _normalize(path: str) -> str:
-    """Return `/NAME/inside`, whatever slashes there are; the top is empty."""
+    """Return `/NAME/inside` without doubled or trailing slashes; the top is empty."""
     return "".join(f"/{part}" for part in PurePosixPath(f"/{path}").parts[1:])
 
 

@@ -135,8 +135,8 @@ class SkillLibrary:
     def seen_by(self, access: Access) -> "SkillLibrary":
         """Return the same library as one caller sees it: with no other skills.
 
-        It is cheap, and its answers follow the refreshes of this one. Whatever it is
-        asked, a skill that the caller may not see is one that does not exist.
+        It is cheap, and its answers follow the refreshes of this one. To
+        each method, a skill that the caller may not see is one that does not exist.
         """
         if access == self._access:
             return self

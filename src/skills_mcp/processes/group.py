@@ -34,7 +34,7 @@ def kill_group(pid: int) -> None:
 
 
 class Lifeline:
-    """Ends the group of a child when this process ends, in whatever way.
+    """Ends the group of a child when this process ends, also when it is killed.
 
     It is a small shell that waits for the end of a pipe, which only this process holds
     open. Where there is no POSIX shell, it does nothing.

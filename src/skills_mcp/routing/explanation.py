@@ -137,7 +137,7 @@ def _look_into(
 def _look_for(
     matcher: Matcher, context: str, skill: Skill, within: Mask
 ) -> Contender | None:
-    """Look into a skill wherever it stands; None if only `within` leaves it out."""
+    """Look into a skill at any place of the ranking; None if `within` leaves it out."""
     for place, candidate in enumerate(matcher.score(context, within=within), 1):
         if candidate.skill.path == skill.path:
             return _look_into(matcher, context, candidate, place, within)

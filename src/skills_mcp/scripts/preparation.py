@@ -206,7 +206,7 @@ def _place_script(permitted: PermittedScript, original: Path, copy: Path) -> Pat
 
 def _link_all(original: Path, copy: Path, *, without: str) -> None:
     for entry in original.iterdir():
-        # A link is never a file of a skill, wherever it leads.
+        # A link is never a file of a skill, also one to a file of the same skill.
         if entry.name != without and not entry.is_symlink():
             _link(entry, copy / entry.name)
 

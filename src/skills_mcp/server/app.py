@@ -270,7 +270,7 @@ class _Tools:
 class SkillsServer(Server[Any]):
     """Declares that lists change, but the prompts; no resource can be subscribed to.
 
-    The SDK leaves the first to its caller, and declares subscriptions wherever a
+    The SDK leaves the first to its caller, and declares subscriptions when a
     client can listen.
     """
 

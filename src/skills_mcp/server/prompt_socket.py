@@ -54,7 +54,7 @@ class PromptSocket:
             await self._library.wait_until_ready(_LOADING_SECONDS)
         try:
             await anyio.to_thread.run_sync(self._prepare)
-            # Nobody finds it under its name before its mode is set.
+            # It gets its name after its mode: other users cannot open it before.
             listener = await anyio.create_unix_listener(self._new, mode=PRIVATE_MODE)
             self._new.replace(self._address)
         except (OSError, ValueError) as error:

@@ -34,7 +34,7 @@ _Context = ServerRequestContext[Any, Any]
 _SETTINGS = {"directoryRead": True}
 
 # The SDK stamps core results only. A text may change without a notice, and so may its
-# digest; what a caller sees is nobody else's.
+# digest; callers do not share what they see.
 _COMPLETE = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 
 _FOLDER = "inode/directory"

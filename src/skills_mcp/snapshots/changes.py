@@ -110,7 +110,7 @@ class Refreshed:
     sources: tuple[SourceState, ...] = ()
     """The state of each source, in the operator's order."""
     changes: SkillChanges = _NO_CHANGES
-    """All since the refresh was asked for, by whichever process they were fetched."""
+    """All since the refresh was asked for, also those that another process fetched."""
 
 
 def derive_refreshed(

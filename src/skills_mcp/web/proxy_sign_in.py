@@ -48,7 +48,7 @@ class ProxySignIn:
         self._proxies = parse_proxies(rules.proxies)
 
     def find(self, scope: Scope) -> Visitor | None:
-        """Return whom the proxy names; None if it names nobody, or is another one."""
+        """Return the user that the proxy names; None if it names none or is unknown."""
         headers = Headers(scope=scope)
         named = headers.getlist(self._rules.user)
         if len(named) != 1 or not named[0].strip():
@@ -77,11 +77,11 @@ class ProxySignIn:
         return frozenset({READ, *named.intersection(SCOPES)})
 
     def turn_away(self, scope: Scope) -> Notice:
-        """Say that the proxy has named nobody."""
+        """Say that the proxy has named no user."""
         del scope
         return Notice(
             title="You are not signed in",
-            message="The proxy in front of this server names no one. Open this "
+            message="The proxy in front of this server names no user. Open this "
             "page by the address that your organisation gave you.",
             link="/",
             link_text="Try again",

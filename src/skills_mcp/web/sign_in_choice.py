@@ -43,7 +43,7 @@ class NoSignIn:
         return self._program if scope["path"].startswith("/api/") else self._visitor
 
     def turn_away(self, scope: Scope) -> Notice:
-        """Turn nobody away, which is never asked for."""
+        """Raise an error: without a sign-in no visitor is turned away."""
         raise NotImplementedError(scope["path"])
 
 
@@ -107,7 +107,7 @@ def check_web(http: Http, web: Web) -> None:
 
 
 def _is_private(http: Http) -> bool:
-    """Whether nobody on the way to the browser can read its cookies."""
+    """Whether cookies stay secret on their way to the browser."""
     if not http.base_url:
         return True  # then the server listens on this machine only
     parts = urlsplit(http.base_url)

@@ -186,7 +186,7 @@ class OpenIdSignIn:
         """End the session here, and at the provider if it offers that."""
         if VISITOR_KEY not in request.scope:
             return RedirectResponse(self._prefix + SIGN_OUT, 303)
-        del request.scope[VISITOR_KEY]  # the page names no one any more
+        del request.scope[VISITOR_KEY]  # the page shows no user any more
         back = f"{self._base(request)}{SIGN_OUT}"
         url = await anyio.to_thread.run_sync(
             self._client.sign_out_url, back, limiter=self._waiting
@@ -272,12 +272,12 @@ class OpenIdSignIn:
         )
 
     def _say_away(self, request: Request, error: ProviderUnavailableError) -> Response:
-        logger.warning("Nobody can sign in: %s", error)
+        logger.warning("Users cannot sign in: %s", error)
         return self._show(
             request,
             Notice(
                 title="The identity provider does not answer",
-                message="No one can sign in at the moment. The server's log says why.",
+                message="Users cannot sign in just now. The server's log says why.",
                 link=SIGN_IN,
                 link_text="Try again",
                 status=503,

@@ -59,7 +59,7 @@ def _compose(state: SourceState, now: datetime) -> ShownSource:
     is_git = state.mode == "git"
     return ShownSource(
         place=f"at {state.mount}" if state.mount else "at the top of the tree",
-        # The place of a folder on the disk of the server is nobody's business.
+        # Where a folder is on the disk of the server is not shown.
         name=state.name if is_git else PurePath(state.name).name or state.name,
         kind="Repository" if is_git else "Folder",
         condition=condition,

@@ -37,7 +37,7 @@ _SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 # Programs ask there, and bring what signs them in.
 _PROGRAM_PATHS = ("/.well-known/", "/hooks/")
 
-# They show no skill; without them nobody could sign in.
+# They show no skill; without them users could not sign in.
 _OPEN_PATHS = ("/static/", f"{SIGN_IN}/")
 
 

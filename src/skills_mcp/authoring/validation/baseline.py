@@ -1,6 +1,6 @@
 """Findings that are known already, in a file beside the content.
 
-Rule: an entry stands for a finding wherever it is in its file, so that an edit above
+Rule: an entry stands for a finding at any line of its file, so that an edit above
 it does not make it new. Neither lines nor other numbers count.
 """
 

@@ -29,7 +29,7 @@ from skills_mcp.skills.model import EXPORTED_TIMES_NS
 # The number of hex digits of a hash that choose one of the times.
 _TIME_DIGITS = 7
 
-# Read-only, so that no one edits a snapshot by accident.
+# Read-only, so that a snapshot is not edited by accident.
 _READABLE, _EXECUTABLE = 0o444, 0o555
 
 _SHA1_DIGITS = 40

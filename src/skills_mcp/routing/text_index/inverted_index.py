@@ -212,7 +212,7 @@ class Postings:
         return int(self.documents.ends[term + 1] - self.documents.ends[term])
 
     def holds(self, term: int, document: int) -> bool:
-        """Return whether a document holds a term; no one holds a negative one."""
+        """Return whether a document holds a term; none holds a negative one."""
         if term < 0:
             return False
         its = self.documents.values[self.span(term)]

@@ -24,7 +24,13 @@ from skills_mcp.routing.matcher import (
 )
 from skills_mcp.routing.names import Names, clean
 from skills_mcp.routing.seen_skills import SeenSkills
-from skills_mcp.routing.shares import Held, Shares, explain_shares
+from skills_mcp.routing.shares import (
+    Held,
+    Shares,
+    explain_shares,
+    find_best_rows,
+    match_words,
+)
 from skills_mcp.routing.task import Task, TaskReader
 from skills_mcp.routing.text_index.inverted_index import (
     FIELDS,
@@ -32,7 +38,6 @@ from skills_mcp.routing.text_index.inverted_index import (
     IndexedDocument,
     TextIndex,
 )
-from skills_mcp.routing.text_index.ragged import drop_repeated
 from skills_mcp.routing.text_index.vocabulary import UNKNOWN
 from skills_mcp.skills.index import INDEX, ROOT
 from skills_mcp.skills.model import Skill, SkillPath
@@ -42,7 +47,6 @@ _HEADING = re.compile(r"^#{1,6}[ \t]+(.+)$", re.MULTILINE)
 _UNIT = 10**6
 _PRIORITY_STEP = int(_UNIT * PRIORITY_UNIT)
 _PRIORITY_WORTH = float(PRIORITY_UNIT)
-_MOST_WORDS = 10
 
 # Of a long text some parts are read, and the best of them again (see `focus`).
 _MOST_READ = 4
@@ -160,7 +164,7 @@ class RankedMatcher:
         floor = 0 if least is None else math.ceil(least * _UNIT)
         look = self._rank(task, held, within, most)
         best = self._select(look.ranking, floor, most)
-        matched = _match(task, held, best.numbers, len(self._index.priorities))
+        matched = match_words(task, held, best.numbers, len(self._index.priorities))
         scored = zip(best.numbers.tolist(), best.scores.tolist(), matched, strict=True)
         return tuple(
             Candidate(self._skills[number], Fraction(score, _UNIT), words)
@@ -318,31 +322,6 @@ class RankedMatcher:
         return _Ranking(numbers, np.minimum(np.maximum(scores, 0), _UNIT))
 
 
-def _match(
-    task: Task, held: Held, numbers: NDArray[np.int64], total: int
-) -> list[tuple[str, ...]]:
-    """Return which words each of these skills explains, as they were typed.
-
-    Args:
-        task: The task.
-        held: Who holds its terms.
-        numbers: The skills.
-        total: How many skills there are.
-    """
-    order = task.order
-    ranks = np.empty_like(order)
-    ranks[order] = np.arange(len(order))
-    places, which = held.find(numbers, total)
-    rows = held.find_rows(places)
-    # A word that is found by itself and by its relatives is shown once.
-    keys = drop_repeated(ranks[held.terms[rows]] * len(numbers) + which)
-    matched: list[list[str]] = [[] for _ in numbers]
-    for key in keys.tolist():
-        rank, skill = divmod(key, len(numbers))
-        matched[skill].append(task.words[order[rank]].typed)
-    return [tuple(words[:_MOST_WORDS]) for words in matched]
-
-
 def _find_reasons(
     index: TextIndex,
     task: Task,
@@ -407,7 +386,7 @@ def _limit(reasons: Iterable[Evidence], score: float) -> Iterator[Evidence]:
 def _find_words(
     index: TextIndex, task: Task, held: Held, number: int
 ) -> Iterator[Evidence]:
-    for term, (row, worth) in sorted(_find_best(held, number).items()):
+    for term, (row, worth) in sorted(find_best_rows(held, number).items()):
         where, shown = _place(index, int(task.numbers[term]), number), ""
         shown = task.words[term].typed
         relative = held.relatives[row]
@@ -420,18 +399,6 @@ def _find_words(
             found=shown,
             worth=worth / task.whole / rerank.WHOLE_WEIGHT,
         )
-
-
-def _find_best(held: Held, number: int) -> dict[int, tuple[int, float]]:
-    """Return for each term that a skill explains the row that explains most of it."""
-    [places] = (held.documents == number).nonzero()
-    rows = held.find_rows(places).tolist()
-    best: dict[int, tuple[int, float]] = {}
-    for row, worth in zip(rows, held.worth[places].tolist(), strict=True):
-        term = int(held.terms[row])
-        if worth > best.get(term, (row, 0.0))[1]:
-            best[term] = row, worth
-    return best
 
 
 def _place(index: TextIndex, term: int, number: int) -> str:

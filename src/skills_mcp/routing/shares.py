@@ -16,9 +16,11 @@ from skills_mcp.routing.text_index.inverted_index import (
     Documents,
     TextIndex,
 )
+from skills_mcp.routing.text_index.ragged import drop_repeated
 
 Places = NDArray[np.int64]
 
+_MOST_MATCHED = 10  # words that are shown of a skill
 _MOST_SEARCHED_TERMS = 64  # of a long task, whose other words say little
 
 # In rows of so many on average, to search is faster than to read.
@@ -180,4 +182,41 @@ def _find_best(held: Held, start: int, stop: int, total: int) -> NDArray[np.floa
     best = np.zeros((stop - start, total))
     places = ((held.slots[rows] - start) * total).repeat(sizes) + held.documents[its]
     np.maximum.at(best.reshape(-1), places, held.worth[its])
+    return best
+
+
+def match_words(
+    task: Task, held: Held, numbers: NDArray[np.int64], total: int
+) -> list[tuple[str, ...]]:
+    """Return which words each of these skills explains, as they were typed.
+
+    Args:
+        task: The task.
+        held: Who holds its terms.
+        numbers: The skills.
+        total: How many skills there are.
+    """
+    order = task.order
+    ranks = np.empty_like(order)
+    ranks[order] = np.arange(len(order))
+    places, which = held.find(numbers, total)
+    rows = held.find_rows(places)
+    # A word that is found by itself and by its relatives is shown once.
+    keys = drop_repeated(ranks[held.terms[rows]] * len(numbers) + which)
+    matched: list[list[str]] = [[] for _ in numbers]
+    for key in keys.tolist():
+        rank, skill = divmod(key, len(numbers))
+        matched[skill].append(task.words[order[rank]].typed)
+    return [tuple(words[:_MOST_MATCHED]) for words in matched]
+
+
+def find_best_rows(held: Held, number: int) -> dict[int, tuple[int, float]]:
+    """Return for each term that a skill explains the row that explains most of it."""
+    [places] = (held.documents == number).nonzero()
+    rows = held.find_rows(places).tolist()
+    best: dict[int, tuple[int, float]] = {}
+    for row, worth in zip(rows, held.worth[places].tolist(), strict=True):
+        term = int(held.terms[row])
+        if worth > best.get(term, (row, 0.0))[1]:
+            best[term] = row, worth
     return best

@@ -291,3 +291,32 @@ def test_nothing_heavy_is_imported_before_the_first_answer(tmp_path: Path) -> No
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+FEW_COLLECTIONS = 100  # of a hundred thousand objects; Python makes one of each 700
+FEW_OBJECTS = 10_000
+
+SERVE = """
+import gc
+import os
+import sys
+
+noted = os.open(sys.argv.pop(1), os.O_CREAT | os.O_WRONLY)
+gc.callbacks.append(lambda *_: os.write(noted, b"%d " % gc.get_count()[0]))
+
+from skills_mcp.__main__ import main
+
+main()
+"""
+
+
+def test_a_start_spends_no_time_on_garbage(tmp_path: Path) -> None:
+    noted = tmp_path / "collections"
+    content = ("--skills-dir", str(tmp_path))
+    command = [sys.executable, "-c", SERVE, str(noted), *content]
+
+    subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+
+    objects = [*map(int, noted.read_text("utf-8").split())]
+    assert len(objects) < FEW_COLLECTIONS
+    assert max(objects) < FEW_OBJECTS

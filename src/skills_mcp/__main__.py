@@ -30,8 +30,15 @@ def _run(*, is_hook: bool) -> None:
 
         if answer_hook(sys.argv[2:], os.environ):
             return
-    from skills_mcp.cli import main as run
+    from skills_mcp.processes.memory import (
+        freeze_garbage_collector,
+        garbage_collector_paused,
+    )
 
+    with garbage_collector_paused():
+        from skills_mcp.cli import main as run
+
+        freeze_garbage_collector()
     try:
         run()
     except SystemExit as ended:

@@ -130,7 +130,7 @@ def serve(context: click.Context, /, *, transport: str, **given: Any) -> None:
 
             server, library = create_server(application.library), application.library
             prompts = PromptSocket(library, address)
-        freeze_garbage_collector()
+            freeze_garbage_collector()
         share_one_heap()
         _warn_of_exports()
         if is_typed_at:

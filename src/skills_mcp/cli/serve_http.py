@@ -45,9 +45,9 @@ def run_http(
             _refuse_discovery(library.config)
         with garbage_collector_paused():
             server = create_server(library, is_shared=True)
-        collection = collect_events(application, os.environ)
-        web = open_web(library, collection.store, find_cookie_key_file(os.environ))
-        freeze_garbage_collector()
+            collection = collect_events(application, os.environ)
+            web = open_web(library, collection.store, find_cookie_key_file(os.environ))
+            freeze_garbage_collector()
         anyio.run(
             partial(
                 serve_http,

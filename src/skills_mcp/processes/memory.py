@@ -58,8 +58,9 @@ def garbage_collector_paused() -> Iterator[None]:
 def freeze_garbage_collector() -> None:
     """Exclude all present objects from garbage collection (`gc.freeze`).
 
-    What a server has imported stays for its life.  Going through all of it takes as
-    long as reading the skills, and would delay the first answer.
+    What a program has imported stays for its life.  Going through all of it takes as
+    long as reading the skills, and would delay the first answer. At the end of
+    `garbage_collector_paused` Python does so at once, so freeze before that end.
     """
     gc.freeze()
 

@@ -1,14 +1,17 @@
-"""How often routing finds the right skill, in sets of skills and tasks of yours.
+"""How often routing finds the right skill, in sets of skills and tasks.
 
-`make accuracy ARGUMENTS="SET …"` prints a line for each set, and their mean with the
-interval that drawing the tasks anew gives. A set is a folder with `skills.jsonl`
-(`id`, `name`, `description`, `keywords`, `body`) and `queries.jsonl` (`query`,
-`expect`, and `kind` for what no skill serves: `same_field` or `other_field`).
-With `--meanings` a small model is asked, too, over HTTP and as a server asks it.
+`make accuracy` prints a line for each set of `benchmarks/tasks`, and their mean with
+the interval that drawing the tasks anew gives; `ARGUMENTS="SET …"` names others. A set
+is a folder with `queries.jsonl` (`query`, `expect`, and `kind` for what no skill
+serves: `same_field` or `other_field`), and either `sources.json`, which says where its
+skills are from (see `task_sets`), or `skills.jsonl` (`id`, `name`, `description`,
+`keywords`, `body`). With `--meanings` a small model is asked, too, over HTTP and as a
+server asks it.
 """
 
 import argparse
 import json
+import logging
 import random
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +27,7 @@ from rich.table import Table
 
 from benchmarks.meanings import opening_minilm
 from benchmarks.minilm_server import find_absent
+from benchmarks.task_sets import SOURCES, TASKS, find_skills, place_expected
 from skills_mcp.authoring.evaluation.outcomes import DEPTH, Outcome
 from skills_mcp.authoring.evaluation.prompts import Prompt
 from skills_mcp.config import Matching
@@ -89,16 +93,24 @@ MatcherOf = Callable[[RoutingSet], Matcher]
 """Makes the matcher that is measured."""
 
 
-def load_set(folder: Path) -> RoutingSet:
-    """Return the set in a folder.
+def load_set(folder: Path, at_hand: Path | None = None) -> RoutingSet:
+    """Return the set in a folder; skills that are not there are fetched once.
+
+    Args:
+        folder: Has the tasks, and the skills or where they are from.
+        at_hand: A folder with copies of sources, which are then not fetched.
 
     Raises:
-        SystemExit: The folder has no set.
+        SystemExit: The folder has no set, or its skills cannot be fetched.
     """
     try:
-        rows = _load_lines(folder / "skills.jsonl")
-        skills = sorted(map(_parse_skill, rows), key=lambda row: row[0])
         queries = list(_load_lines(folder / "queries.jsonl"))
+        if (folder / SOURCES).exists():
+            skills, paths = find_skills(folder, at_hand)
+            queries = list(place_expected(queries, paths))
+        else:
+            rows = _load_lines(folder / "skills.jsonl")
+            skills = tuple(sorted(map(_parse_skill, rows), key=lambda each: each.path))
     except OSError as error:
         raise SystemExit(f"{folder} is no set: {error}") from error
     tasks = (
@@ -112,7 +124,7 @@ def load_set(folder: Path) -> RoutingSet:
         )
         for line, row in enumerate(queries, 1)
     )
-    return RoutingSet(folder.name, tuple(skill for _, skill in skills), tuple(tasks))
+    return RoutingSet(folder.name, skills, tuple(tasks))
 
 
 def _load_lines(file: Path) -> Iterator[Mapping[str, Any]]:
@@ -121,9 +133,9 @@ def _load_lines(file: Path) -> Iterator[Mapping[str, Any]]:
             yield json.loads(line)
 
 
-def _parse_skill(row: Mapping[str, Any]) -> tuple[str, Skill]:
+def _parse_skill(row: Mapping[str, Any]) -> Skill:
     path = str(row["id"])
-    skill = Skill(
+    return Skill(
         path=SkillPath(path),
         file=f"{path}/SKILL.md",
         name=row["name"],
@@ -136,7 +148,6 @@ def _parse_skill(row: Mapping[str, Any]) -> tuple[str, Skill]:
         scripts=(),
         directory=None,
     )
-    return path, skill
 
 
 def make_ranked(routing_set: RoutingSet) -> RankedMatcher:
@@ -426,7 +437,13 @@ def _show(figures: Mapping[str, float]) -> Iterator[str]:
 def main() -> None:
     """Measure the sets that are named."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sets", nargs="+", type=Path, metavar="SET")
+    parser.add_argument("sets", nargs="*", type=Path, metavar="SET")
+    parser.add_argument(
+        "--at-hand",
+        type=Path,
+        metavar="FOLDER",
+        help="with copies of sources, OWNER__NAME each, which are then not fetched",
+    )
     parser.add_argument("--meanings", action="store_true", help="ask MiniLM, too")
     parser.add_argument("--parts", action="store_true", help="leave each part out once")
     parser.add_argument("--curves", action="store_true", help="try other settings")
@@ -434,13 +451,17 @@ def main() -> None:
     parser.add_argument("--misses", type=int, default=0, metavar="N")
     parser.add_argument("--json", type=Path, metavar="FILE")
     chosen = parser.parse_args()
+    # What is wrong with the skills of others is not said here.
+    logging.disable(logging.WARNING)
     with ExitStack() as open_models:
         make: MatcherOf = make_ranked
         if chosen.meanings:
             if absent := find_absent():
                 raise SystemExit(f"MiniLM needs {', '.join(absent)}: not installed")
             make = partial(make_fused, open_models.enter_context(opening_minilm()))
-        _print(chosen, Measuring([load_set(each) for each in chosen.sets], make))
+        folders = chosen.sets or sorted(filter(Path.is_dir, TASKS.iterdir()))
+        sets = [load_set(each, chosen.at_hand) for each in folders]
+        _print(chosen, Measuring(sets, make))
 
 
 def _print(chosen: argparse.Namespace, measuring: Measuring) -> None:

@@ -30,15 +30,11 @@ def _run(*, is_hook: bool) -> None:
 
         if answer_hook(sys.argv[2:], os.environ):
             return
-    from skills_mcp.processes.memory import (
-        freeze_garbage_collector,
-        garbage_collector_paused,
-    )
+    from skills_mcp.processes.memory import objects_frozen
 
-    with garbage_collector_paused():
+    with objects_frozen():
         from skills_mcp.cli import main as run
 
-        freeze_garbage_collector()
     try:
         run()
     except SystemExit as ended:

@@ -97,9 +97,9 @@ def test_who_looks_for_no_garbage_is_left_alone() -> None:
 def test_a_server_does_not_look_through_what_it_has_imported_again_and_again() -> None:
     program = (
         "import gc\n"
-        "from skills_mcp.processes.memory import freeze_garbage_collector\n"
-        "class Ring: pass\n"
-        "freeze_garbage_collector()\n"
+        "from skills_mcp.processes.memory import objects_frozen\n"
+        "with objects_frozen():\n"
+        "    class Ring: pass\n"
         "before = len(gc.get_objects())\n"
         "ring = Ring(); ring.itself = ring; del ring\n"
         "print(gc.collect() > 0, before < gc.get_freeze_count())\n"

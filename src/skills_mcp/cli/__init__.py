@@ -48,8 +48,7 @@ from skills_mcp.config import TOOLSETS
 from skills_mcp.errors import ConfigError
 from skills_mcp.hosts.host_names import HookHost
 from skills_mcp.processes.memory import (
-    freeze_garbage_collector,
-    garbage_collector_paused,
+    objects_frozen,
     share_one_heap,
 )
 from skills_mcp.skills.index import SCOPES
@@ -119,7 +118,7 @@ def serve(context: click.Context, /, *, transport: str, **given: Any) -> None:
     is_typed_at = sys.stdin.isatty()
     address = _derive_address()  # before a secret is taken out of the environment
     with claimed_wire() as wire:
-        with garbage_collector_paused():
+        with objects_frozen():
             application = _build_for(wire, is_typed_at=is_typed_at, **given)
             import anyio
 
@@ -130,7 +129,6 @@ def serve(context: click.Context, /, *, transport: str, **given: Any) -> None:
 
             server, library = create_server(application.library), application.library
             prompts = PromptSocket(library, address)
-            freeze_garbage_collector()
         share_one_heap()
         _warn_of_exports()
         if is_typed_at:

@@ -13,8 +13,7 @@ from skills_mcp.cli.options import readable_errors
 from skills_mcp.config import Config
 from skills_mcp.errors import ConfigError
 from skills_mcp.processes.memory import (
-    freeze_garbage_collector,
-    garbage_collector_paused,
+    objects_frozen,
 )
 
 _NEEDED = ("alembic", "authlib", "jwt", "prometheus_client", "sqlalchemy", "uvicorn")
@@ -43,11 +42,10 @@ def run_http(
         library = application.library
         if on_open is None:
             _refuse_discovery(library.config)
-        with garbage_collector_paused():
+        with objects_frozen():
             server = create_server(library, is_shared=True)
             collection = collect_events(application, os.environ)
             web = open_web(library, collection.store, find_cookie_key_file(os.environ))
-            freeze_garbage_collector()
         anyio.run(
             partial(
                 serve_http,

@@ -55,14 +55,17 @@ def garbage_collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def freeze_garbage_collector() -> None:
-    """Exclude all present objects from garbage collection (`gc.freeze`).
+@contextmanager
+def objects_frozen() -> Iterator[None]:
+    """Exclude all present objects from garbage collection (`gc.freeze`) after a block.
 
-    What a program has imported stays for its life.  Going through all of it takes as
-    long as reading the skills, and would delay the first answer. At the end of
-    `garbage_collector_paused` Python does so at once, so freeze before that end.
+    What a program has imported stays for its life. Going through all of it takes as
+    long as reading the skills, and would delay the first answer.
     """
-    gc.freeze()
+    with garbage_collector_paused():
+        yield
+        # Within the pause: at its end, Python would go through all of it.
+        gc.freeze()
 
 
 @contextmanager

@@ -442,7 +442,7 @@ def main() -> None:
         "--at-hand",
         type=Path,
         metavar="FOLDER",
-        help="with copies of sources, OWNER__NAME each, which are then not fetched",
+        help="with copies of sources, named as in sources.json; they are not fetched",
     )
     parser.add_argument("--meanings", action="store_true", help="ask MiniLM, too")
     parser.add_argument("--parts", action="store_true", help="leave each part out once")

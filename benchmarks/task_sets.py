@@ -6,6 +6,7 @@ they are read as a server reads a folder. What a set has in its two files says
 `benchmarks/tasks/README.md`.
 """
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -28,6 +29,7 @@ SOURCES = "sources.json"
 """The file of a set that says where its skills are from."""
 
 _TEMPORARY = "fetching-"
+_DIGEST_DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +88,11 @@ def find_skills(folder: Path, at_hand: Path | None = None) -> ServedSkills:
     Raises:
         SystemExit: They cannot be fetched.
     """
-    rows = json.loads((folder / SOURCES).read_text(encoding="utf-8"))
-    sources = [SkillSource(**row) for row in rows]
-    place = FETCHED / folder.name
+    said = (folder / SOURCES).read_bytes()
+    sources = [SkillSource(**row) for row in json.loads(said)]
+    # Other sources, or another version of them, are not what was fetched.
+    digest = hashlib.sha256(said).hexdigest()[:_DIGEST_DIGITS]
+    place = FETCHED / f"{folder.name}-{digest}"
     if not place.is_dir():
         FETCHED.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=_TEMPORARY, dir=FETCHED) as temporary:
@@ -139,7 +143,7 @@ def place_expected(
 def _copy(source: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.is_dir():
-        shutil.copytree(source, target)
+        shutil.copytree(source, target, symlinks=True)
     else:
         shutil.copyfile(source, target)
 

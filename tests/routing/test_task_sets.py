@@ -51,7 +51,7 @@ def test_skills_are_those_of_the_commit_and_read_as_they_are_served(
     assert [(kind, prompt.expect) for kind, prompt in found.tasks] == [
         (SERVED, (skill.path,))
     ]
-    assert sorted(each.name for each in fetched.iterdir()) == ["set"]
+    assert [each.name.partition("-")[0] for each in fetched.iterdir()] == ["set"]
 
 
 def test_skills_are_fetched_once(
@@ -65,6 +65,38 @@ def test_skills_are_fetched_once(
     shutil.rmtree(upstream.bare)
 
     assert load_set(folder).skills == first.skills
+    assert fetched.is_dir()
+
+
+def test_another_version_is_fetched_anew(
+    tmp_path: Path, upstream: Upstream, fetched: Path
+) -> None:
+    source = {"folder": "me__it", "git": upstream.url, "paths": ["skills"]}
+    first = upstream.commit({"skills/pdf/SKILL.md": PDF})
+    folder = write_set(tmp_path / "set", {**source, "commit": first})
+    load_set(folder)
+    second = upstream.commit({"skills/pdf/SKILL.md": PDF.replace("Fill in", "Sign")})
+
+    (folder / SOURCES).write_text(json.dumps([{**source, "commit": second}]))
+
+    [skill] = load_set(folder).skills
+    assert skill.description == "Sign the forms of a PDF."
+    assert len(list(fetched.iterdir())) == 2
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+def test_skills_are_those_of_an_npm_package(tmp_path: Path, fetched: Path) -> None:
+    package = tmp_path / "package"
+    (package / "skills" / "pdf").mkdir(parents=True)
+    (package / "skills" / "pdf" / "SKILL.md").write_text(PDF, encoding="utf-8")
+    manifest = {"name": "of-a-test", "version": "1.0.0"}
+    (package / "package.json").write_text(json.dumps(manifest), encoding="utf-8")
+    source = {"folder": "me", "npm": str(package), "paths": ["skills"]}
+    folder = write_set(tmp_path / "set", source)
+
+    [skill] = load_set(folder).skills
+
+    assert skill.name == "pdf"
     assert fetched.is_dir()
 
 

@@ -216,14 +216,6 @@ def _nodes(module: Path) -> tuple[ast.AST, ...]:
     return tuple(ast.walk(_tree(module)))
 
 
-def _docstrings(module: Path) -> Iterator[tuple[str, str]]:
-    """Yield each docstring, and where it stands."""
-    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-    for node in _nodes(module):
-        if isinstance(node, kinds) and (text := ast.get_docstring(node)):
-            yield f"{_name(module)}:{node.body[0].lineno}", text
-
-
 def _repeated(names: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     """Return the names that occur twice, and the modules where they do."""
     places: dict[str, list[str]] = {}

@@ -111,7 +111,7 @@ def _write_plugin(
 
 
 def find_program() -> tuple[str, ...]:
-    """Return the words that start this program again, without need of a PATH."""
+    """Return the command that starts this program again; it does not depend on PATH."""
     started = Path(sys.argv[0])
     if any(part in started.parts for part in _PASSING):
         return ("uvx", f"{DISTRIBUTION}@{__version__}")
@@ -174,7 +174,7 @@ def _compose_server(
 
 
 def _locate(path: str | None, *, is_shared: bool) -> str | None:
-    """Return a path that holds in any folder in which the host starts the server."""
+    """Return an absolute path: the host may start the server in any folder."""
     if not path or is_shared:
         return path
     return os.path.abspath(Path(path).expanduser())  # noqa: PTH100 - a link stays one

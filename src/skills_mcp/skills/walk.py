@@ -407,7 +407,7 @@ class Walk:
     ) -> Iterator[Found]:
         """Yield the packages in a folder that belongs to a rule file.
 
-        A package is one in any folder: no file beside it takes it away. The other
+        A package counts in any folder: no file beside it hides it. The other
         files are added to `files`.
         """
         prefix = f"{folder}/{below}"

@@ -146,7 +146,7 @@ def _upload_operation() -> Mapping[str, Any]:
             "400": _refusal("There is no archive in the body."),
             "401": _refusal(_REFUSALS["401"]),
             "403": _refusal("The caller lacks the scope `skills:upload`."),
-            "404": _refusal("The operator does not allow to add skills."),
+            "404": _refusal("The operator has not turned on adding skills."),
             "409": _refusal(
                 "The folder or the repository cannot take it; what was there still is."
             ),

@@ -12,7 +12,8 @@ from typing import Any
 from mcp.server.context import ServerRequestContext
 
 from skills_mcp.errors import RefreshLimitError
-from skills_mcp.server.callers import caller_of
+from skills_mcp.identity.principal import OPERATOR
+from skills_mcp.server.callers import identify_client
 
 _MINUTE_SECONDS = 60.0
 
@@ -65,13 +66,8 @@ class RefreshLimit:
 def derive_bucket(
     context: ServerRequestContext[Any, Any], *, trust_proxy_headers: bool
 ) -> Hashable:
-    """Return whose bucket a message counts in: the caller's, or that of an address."""
-    caller = caller_of(context)
-    request = context.request
-    if caller.subject or request is None:
-        return caller.issuer, caller.subject
-    if trust_proxy_headers and (chain := request.headers.get("x-forwarded-for")):
-        seen_by_the_nearest: str = chain.rpartition(",")[2]
-        return seen_by_the_nearest.strip()
-    address: str = request.client.host if request.client else ""
-    return address
+    """Key of the token bucket of a message: that of its client."""
+    if context.request is None:
+        return OPERATOR.issuer, OPERATOR.subject
+    scope = context.request.scope
+    return identify_client(scope, trust_proxy_headers=trust_proxy_headers)

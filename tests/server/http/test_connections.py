@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skills_mcp.config import Http
-from skills_mcp.server.http.admission import Admission
+from skills_mcp.server.http.body_buffer import BodyBuffer
 from skills_mcp.server.http.connections import bounded, open_files_for
 from tests.support import PATIENCE_SECONDS
 
@@ -56,8 +56,10 @@ async def wait_for_longer_than_the_patience(address: tuple[str, int]) -> None:
         assert await read_to_the_end(client) == b""
 
 
-async def connect(address: tuple[str, int]) -> anyio.abc.SocketStream:
-    return await anyio.connect_tcp(*address)
+async def connect(
+    address: tuple[str, int], own_address: str | None = None
+) -> anyio.abc.SocketStream:
+    return await anyio.connect_tcp(*address, local_host=own_address)
 
 
 async def read_to_the_end(client: anyio.abc.SocketStream) -> bytes:
@@ -72,7 +74,7 @@ async def read_to_the_end(client: anyio.abc.SocketStream) -> bytes:
     return received
 
 
-answer = Admission(PlainTextResponse("done"), http=Http())
+answer = BodyBuffer(PlainTextResponse("done"), http=Http())
 
 
 @pytest.mark.parametrize(
@@ -216,22 +218,87 @@ async def test_a_client_that_reads_slowly_is_cut_off_when_it_stops() -> None:
 
 
 async def test_one_connection_too_many_is_told_when_to_come_again() -> None:
+    may_answer = anyio.Event()
+
+    async def wait(scope: Scope, receive: Receive, send: Send) -> None:
+        await may_answer.wait()
+        await PlainTextResponse("done")(scope, receive, send)
+
     async with (
-        listening(answer, patience_seconds=NEVER, max_connections=2) as address,
+        listening(wait, patience_seconds=NEVER, max_connections=2) as address,
         await connect(address) as first,
         await connect(address) as second,
-        await connect(address) as third,
     ):
-        for client in (first, second, third):
+        for client in (first, second):
             await client.send(GET)
+        await anyio.wait_all_tasks_blocked()
 
+        async with await connect(address) as third:
+            await third.send(GET)
+            refused = await read_to_the_end(third)
+
+        may_answer.set()
         assert (await first.receive()).startswith(b"HTTP/1.1 200")
         assert (await second.receive()).startswith(b"HTTP/1.1 200")
-        refused = await read_to_the_end(third)
 
     assert refused.startswith(b"HTTP/1.1 503")
     assert b"retry-after: 5" in refused.lower()
     assert b"TOO_MANY_CONNECTIONS" in refused
+
+
+async def test_an_idle_connection_makes_room_for_a_new_one() -> None:
+    async with (
+        listening(answer, patience_seconds=NEVER, max_connections=2) as address,
+        await connect(address) as served,
+    ):
+        await served.send(GET)
+        assert (await served.receive()).startswith(b"HTTP/1.1 200")
+        async with await connect(address) as silent, await connect(address) as third:
+            assert await read_to_the_end(silent) == b""
+
+            for client in (served, third):
+                await client.send(GET)
+                assert (await client.receive()).startswith(b"HTTP/1.1 200")
+
+
+def has_other_loopback_addresses() -> bool:
+    try:
+        socket.create_server(("127.0.0.2", 0)).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.skipif(
+    not has_other_loopback_addresses(), reason="macOS has one loopback address"
+)
+async def test_the_address_with_the_most_connections_gives_one_up() -> None:
+    async with (
+        listening(answer, patience_seconds=NEVER, max_connections=3) as address,
+        await connect(address, "127.0.0.2") as alone,
+        await connect(address) as first,
+        await connect(address) as second,
+        await connect(address, "127.0.0.3") as newcomer,
+    ):
+        assert await read_to_the_end(first) == b""
+
+        for client in (alone, second, newcomer):
+            await client.send(GET)
+            assert (await client.receive()).startswith(b"HTTP/1.1 200")
+
+
+async def test_half_a_request_keeps_no_connection_open() -> None:
+    async with (
+        listening(answer, patience_seconds=NEVER, max_connections=1) as address,
+        await connect(address) as slow,
+    ):
+        await slow.send(POST + b"12")
+        await anyio.wait_all_tasks_blocked()
+
+        async with await connect(address) as other:
+            assert await read_to_the_end(slow) == b""
+            await other.send(GET)
+            assert (await other.receive()).startswith(b"HTTP/1.1 200")
 
 
 async def test_a_client_that_leaves_is_no_error(

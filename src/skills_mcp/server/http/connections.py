@@ -1,7 +1,8 @@
-"""Connections that are closed if a client sends or reads too slowly, and how many.
+"""Connections: how many there are, and when the server closes one.
 
 uvicorn waits for ever for the headers of a request, and for a client that reads no
-further.
+further. When there are too many connections, an idle one of the client with the most
+makes room.
 """
 
 import asyncio
@@ -14,7 +15,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from skills_mcp.config import Http
+from skills_mcp.server.callers import derive_network, identify_client
 from skills_mcp.server.http.refusals import refuse
+from skills_mcp.server.http.shares import Shares
 
 logger = logging.getLogger(__name__)
 
@@ -38,22 +41,34 @@ class Connection(H11Protocol):
     """
 
     patience_seconds: float
-    max_connections: int
+    shares: "Shares[Connection]"
 
     _owed: object = None
     _sending: asyncio.TimerHandle | None = None
     _reading: asyncio.TimerHandle | None = None
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no complete request waits for the end of its answer."""
+        is_answering = self.conn.our_state in {h11.SEND_RESPONSE, h11.SEND_BODY}
+        return not is_answering or self.conn.their_state is h11.SEND_BODY
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection; beyond the bound it is only told to come again."""
+        """Take a connection; without room it is only told to come again."""
         super().connection_made(transport)
         # A reply that waits in memory counts, however short it is.
         transport.set_write_buffer_limits(high=0)
-        excess = len(self.connections) - self.max_connections
+        client = derive_network(self.client[0]) if self.client else ""
+        displaced = self.shares.displace(client) if self.shares.is_full else None
+        if displaced:
+            displaced.abort("other clients connect")
+        excess = len(self.connections) - self.shares.capacity
         if excess > _SPARE_CONNECTIONS:
             transport.abort()
-        elif excess > 0:
+        elif self.shares.is_full:
             self.app = _refuse_connection
+        else:
+            self.shares.add(self, client)
         self._expect()
 
     def data_received(self, data: bytes) -> None:
@@ -79,6 +94,7 @@ class Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         """Let the pause between two requests be that of `timeout_keep_alive`."""
+        self.shares.use(self, identify_client(self.scope, trust_proxy_headers=False))
         super().on_response_complete()
         if self.conn.their_state is h11.IDLE:
             self._owed = None
@@ -109,7 +125,11 @@ class Connection(H11Protocol):
             self._hang_up()
 
     def _hang_up(self) -> None:
-        logger.info("Closed a connection: the client was too slow")
+        self.abort("the client was too slow")
+
+    def abort(self, reason: str) -> None:
+        """Close the connection at once."""
+        logger.info("Closed a connection: %s", reason)
         # With a reset: what the kernel still has to send would keep the connection
         # half open for as long as the client reads nothing.
         self.transport.get_extra_info("socket").setsockopt(
@@ -119,6 +139,7 @@ class Connection(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection and its clocks."""
+        self.shares.remove(self)
         super().connection_lost(exc)
         for clock in (self._sending, self._reading):
             if clock:
@@ -126,8 +147,9 @@ class Connection(H11Protocol):
 
 
 def bounded(patience_seconds: float, max_connections: int) -> type[Connection]:
-    """Return the class of the connections of a port, with its bounds."""
-    bounds = {"patience_seconds": patience_seconds, "max_connections": max_connections}
+    """Class of the connections of one port, with its bounds."""
+    shares = Shares[Connection](max_connections, lambda each: each.is_idle)
+    bounds = {"patience_seconds": patience_seconds, "shares": shares}
     return type("BoundedConnection", (Connection,), bounds)
 
 

@@ -39,6 +39,11 @@ from skills_mcp.usage.database_report import keep_days
 logger = logging.getLogger(__name__)
 
 _BACKLOG = 2048  # connections that wait to be accepted; the kernel may allow fewer
+
+# asyncio accepts as many in one round of its loop. Each costs half a millisecond until
+# it is refused, and in a flood of connections all other clients wait for the round.
+_ACCEPTED_AT_ONCE = 32
+
 _LAST_PUBLISH_SECONDS = 1.0
 
 # A person who waits longer wants to see what the pages say of it.
@@ -69,6 +74,8 @@ class _Port(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Open the port."""
         await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(_BACKLOG)
         self._on_open()
 
     @contextmanager
@@ -216,7 +223,7 @@ def _configure(
     return uvicorn.Config(
         application,
         access_log=False,
-        backlog=_BACKLOG,
+        backlog=_ACCEPTED_AT_ONCE,
         date_header=False,
         http=connections,
         lifespan="on",

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from starlette.types import ASGIApp
@@ -21,8 +22,8 @@ class Entrance:
     """The pages, and the guard of those who use a browser."""
 
     site: ASGIApp
-    visitors: Callable[[ASGIApp], ASGIApp] | None
-    """Stands in front of the guard of programs; None if only programs come in."""
+    visitors: Callable[[ASGIApp, ASGIApp], ASGIApp] | None
+    """Stands in front of pages and of the guard of programs; None without people."""
 
 
 def open_web(
@@ -45,4 +46,4 @@ def open_web(
     site = create_site(library, events, routes, open_uploads(library))
     if sign_in is None:
         return Entrance(site, None)
-    return Entrance(site, lambda guarded: Visitors(site, guarded, sign_in))
+    return Entrance(site, partial(Visitors, sign_in=sign_in))

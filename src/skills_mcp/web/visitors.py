@@ -184,7 +184,7 @@ async def _read_form_token(scope: Scope, receive: Receive) -> tuple[str, Receive
         return given, receive
     messages: list[Message] = []
     while not messages or messages[-1].get("more_body"):
-        messages.append(await receive())  # `Admission` bounds it
+        messages.append(await receive())  # `BodyBuffer` bounds it
     try:
         async with Request(scope, _replay(messages, receive)).form() as form:
             token = form.get(FORM_FIELD)

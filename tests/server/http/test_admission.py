@@ -4,12 +4,13 @@ import anyio
 import httpx
 import pytest
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse
-from starlette.types import Message, Receive, Scope, Send
+from starlette.responses import PlainTextResponse, StreamingResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skills_mcp.config import Http
 from skills_mcp.server.http import admission
-from skills_mcp.server.http.admission import Admission
+from skills_mcp.server.http.admission import Admission, opens_stream
+from skills_mcp.server.http.body_buffer import BodyBuffer
 
 LISTEN = {
     "MCP-Protocol-Version": "2026-07-28",
@@ -18,16 +19,27 @@ LISTEN = {
 
 
 class Busy:
-    """An application that answers when it is told to, and counts what it was given."""
+    """An application that answers when it is told to, and counts what it was given.
+
+    It opens a stream at once, and ends it when it is told to.
+    """
 
     def __init__(self) -> None:
         self.may_answer = anyio.Event()
         self.bodies: list[bytes] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.bodies.append(await Request(scope, receive).body())
+        request = Request(scope, receive)
+        self.bodies.append(await request.body())
+        if opens_stream(scope, request.headers):
+            await StreamingResponse(self._stream())(scope, receive, send)
+            return
         await self.may_answer.wait()
         await PlainTextResponse("done")(scope, receive, send)
+
+    async def _stream(self) -> AsyncIterator[str]:
+        await self.may_answer.wait()
+        yield "done"
 
 
 @pytest.fixture
@@ -42,8 +54,17 @@ def limits(**changed: object) -> Http:
 
 
 def client_of(app: Busy, http: Http) -> httpx.AsyncClient:
-    transport = httpx.ASGITransport(Admission(app, http=http))
+    return at(admitting(app, http), "192.0.2.1")
+
+
+def at(app: ASGIApp, address: str) -> httpx.AsyncClient:
+    """Return a client with an address."""
+    transport = httpx.ASGITransport(app, client=(address, 1234))
     return httpx.AsyncClient(transport=transport, base_url="http://localhost")
+
+
+def admitting(app: ASGIApp, http: Http) -> ASGIApp:
+    return BodyBuffer(Admission(http).in_front_of(app), http=http)
 
 
 class Crowd:
@@ -241,7 +262,7 @@ async def test_a_client_that_leaves_while_it_sends_is_no_error(app: Busy) -> Non
         sent.append(message)
 
     scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": []}
-    await Admission(app, http=limits())(scope, receive, send)
+    await admitting(app, limits())(scope, receive, send)
 
     assert sent == []
     assert app.bodies == []
@@ -265,6 +286,151 @@ async def test_the_answer_still_learns_that_its_client_has_left() -> None:
         raise AssertionError
 
     scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": []}
-    await Admission(app, http=limits())(scope, receive, send)
+    await admitting(app, limits())(scope, receive, send)
 
     assert seen == ["http.request", "http.disconnect"]
+
+
+GREEDY, OTHER = "192.0.2.1", "192.0.2.2"
+
+
+async def test_one_client_leaves_places_for_the_calls_of_others(app: Busy) -> None:
+    both = admitting(app, limits(max_concurrent_requests=12, max_waiting_requests=99))
+    async with (
+        at(both, GREEDY) as greedy,
+        at(both, OTHER) as other,
+        anyio.create_task_group() as tasks,
+    ):
+        await Crowd(greedy, tasks).ask(50, content=b"greedy")
+        assert len(app.bodies) < 12
+
+        await Crowd(other, tasks).ask(1, content=b"other")
+
+        assert app.bodies[-1] == b"other"
+        app.may_answer.set()
+
+
+async def test_clients_whose_calls_wait_take_turns(app: Busy) -> None:
+    both = admitting(app, limits(max_concurrent_requests=1, max_waiting_requests=99))
+    async with (
+        at(both, GREEDY) as greedy,
+        at(both, OTHER) as other,
+        anyio.create_task_group() as tasks,
+    ):
+        await Crowd(greedy, tasks).ask(6, content=b"greedy")
+        await Crowd(other, tasks).ask(2, content=b"other")
+        app.may_answer.set()
+
+    assert app.bodies.index(b"other") <= 2
+    assert app.bodies[::-1].index(b"other") >= 3
+
+
+async def test_the_longest_queue_is_cut_for_the_call_of_another_client(
+    app: Busy,
+) -> None:
+    both = admitting(app, limits(max_concurrent_requests=1, max_waiting_requests=3))
+    async with (
+        at(both, GREEDY) as greedy,
+        at(both, OTHER) as other,
+        anyio.create_task_group() as tasks,
+    ):
+        its, hers = Crowd(greedy, tasks), Crowd(other, tasks)
+        await its.ask(4)
+        assert its.statuses == []
+
+        await hers.ask(1)
+
+        assert its.statuses == [503]
+        app.may_answer.set()
+
+    assert hers.statuses == [200]
+    assert its.statuses == [200, 200, 200, 503]
+
+
+async def test_a_call_whose_client_has_gone_never_runs(app: Busy) -> None:
+    gone = anyio.Event()
+
+    async def receive() -> Message:
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def leave(admission: Admission) -> None:
+        messages: list[Message] = [{"type": "http.request", "body": b"gone"}]
+
+        async def channel() -> Message:
+            return messages.pop() if messages else await receive()
+
+        scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": []}
+        await admission.in_front_of(app)(scope, channel, discard)
+
+    admission = Admission(limits(max_concurrent_requests=1))
+    async with (
+        anyio.create_task_group() as tasks,
+        at(admission.in_front_of(app), GREEDY) as client,
+    ):
+        await Crowd(client, tasks).ask(1, content=b"runs")
+        tasks.start_soon(leave, admission)
+        await anyio.wait_all_tasks_blocked()
+
+        gone.set()
+        await anyio.wait_all_tasks_blocked()
+        app.may_answer.set()
+
+    assert app.bodies == [b"runs"]
+
+
+async def discard(_: Message) -> None:
+    pass
+
+
+async def test_the_client_with_the_most_streams_gives_one_up(app: Busy) -> None:
+    both = admitting(app, limits())
+    async with (
+        at(both, GREEDY) as greedy,
+        at(both, OTHER) as other,
+        anyio.create_task_group() as tasks,
+    ):
+        its, hers = Crowd(greedy, tasks), Crowd(other, tasks)
+        await its.ask(2, method="GET")
+
+        await hers.ask(1, method="GET")
+
+        [ended] = its.replies
+        assert ended.status_code == 200
+        assert ended.content == b""
+        assert hers.replies == []
+        app.may_answer.set()
+
+    assert [reply.content for reply in hers.replies] == [b"done"]
+
+
+async def test_one_client_has_a_part_of_the_memory_for_bodies(app: Busy) -> None:
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"x" * 100
+        await app.may_answer.wait()
+
+    both = admitting(app, limits(max_concurrent_requests=8, max_body_bytes=100))
+    async with (
+        at(both, GREEDY) as greedy,
+        at(both, OTHER) as other,
+        anyio.create_task_group() as tasks,
+    ):
+        its = Crowd(greedy, tasks)
+        for _ in range(8):
+            await its.ask(1, content=slow())
+        assert its.statuses == [503] * 6
+
+        hers = Crowd(other, tasks)
+        await hers.ask(1, content=slow())
+
+        assert hers.replies == []
+        app.may_answer.set()
+
+
+@pytest.mark.parametrize("status", [429, 503, 507])
+async def test_a_refusal_that_may_pass_always_says_when(status: int) -> None:
+    app = admitting(PlainTextResponse("later", status), limits())
+    async with at(app, GREEDY) as client:
+        reply = await client.get("/")
+
+    assert int(reply.headers["Retry-After"]) > 0

@@ -20,7 +20,7 @@ from skills_mcp.analytics.receiver import Meaning, decide
 from skills_mcp.config import Analytics, Config
 from skills_mcp.errors import ConfigError
 from skills_mcp.identity.principal import EVENTS
-from skills_mcp.server.http.admission import Admission
+from skills_mcp.server.http.body_buffer import BodyBuffer
 from skills_mcp.server.http.event_intake import MAX_EVENTS, EventIntake, open_intake
 from skills_mcp.server.http.metrics import Metrics
 from skills_mcp.server.http.sign_in import signed_in
@@ -50,7 +50,7 @@ class Collector:
         )
         app: ASGIApp = self.intake.behind_sign_in(PlainTextResponse("behind"))
         app = self.intake.in_front_of(signed_in(app, self.config.http, None))
-        self.app = Admission(app, http=self.config.http)
+        self.app = BodyBuffer(app, http=self.config.http)
 
     def count(self, name: str) -> float:
         text = self.metrics.render("")[0].decode()

@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse
 from skills_mcp.config import Http
 from skills_mcp.errors import ConfigError
 from skills_mcp.library import Push
-from skills_mcp.server.http.admission import Admission
+from skills_mcp.server.http.body_buffer import BodyBuffer
 from skills_mcp.server.http.webhook import PATH, Webhook, open_webhook
 from skills_mcp.server.http.webhook_secrets import WebhookSecrets
 from tests.http_server import HttpServer, served
@@ -56,7 +56,7 @@ class Served:
             clock=lambda: self.now,
             pause_seconds=0,
         )
-        app = Admission(
+        app = BodyBuffer(
             self.webhook.in_front_of(PlainTextResponse("behind")),
             http=Http(max_body_bytes=MAX_BYTES),
         )

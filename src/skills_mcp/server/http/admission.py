@@ -1,193 +1,277 @@
-"""How much is taken on at once, so that load costs time and never memory.
+"""Admission control: how many requests are answered at once, and in which order.
 
-Rule: a request that was admitted is answered.  The others are told at once, or after a
-short wait, when to come again.
+Rule: an admitted request is answered. The others are refused at once, or after a short
+wait, with the time of the next attempt. Each client has a fair share: a client is the
+caller, or the address of one without sign-in.
 """
 
-import random
-from collections.abc import AsyncIterator
+import asyncio
+from collections import Counter, OrderedDict, deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 import anyio
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skills_mcp.config import Http
+from skills_mcp.server.callers import identify_client
+from skills_mcp.server.http.closing import run_until
 from skills_mcp.server.http.protected_resource import PATH
-from skills_mcp.server.http.refusals import refuse
+from skills_mcp.server.http.refusals import busy
+from skills_mcp.server.http.shares import Shares
 
 # Longer than a burst of a thousand calls takes, and shorter than any client waits.
 _MAX_WAIT_SECONDS = 10.0
 
-# Clients that were refused together do not come back together.
-_RETRY_AFTER_SECONDS = (1, 5)
-
-# A request that opens a stream has a few headers and names; its body stays in memory.
-_MAX_STREAM_BODY_BYTES = 65_536
-
-_CLOSE = {"Connection": "close"}
+# More calls of one client would only share the same core, and delay those of others.
+_SHARE = 4
+_MIN_CALLS = 8
 
 
 class Admission:
-    """Admits as many requests as the settings allow, each with a complete body.
+    """Admits as many requests as the settings allow, behind the sign-in.
 
-    The body is read before the request counts, so a client that sends slowly keeps no
-    other from being answered.  Streams that only wait for notices count apart.
+    Streams that only wait for notices count apart as soon as they are open.
 
     Args:
-        app: What answers.
         http: The settings.
     """
 
-    def __init__(self, app: ASGIApp, *, http: Http) -> None:
-        self._app = app
-        self._http = http
-        self._calls = anyio.Semaphore(http.max_concurrent_requests, fast_acquire=True)
-        self._open_streams = 0
-        self._body_bytes = 0
-        self._max_bytes_together = http.max_concurrent_requests * http.max_body_bytes
+    def __init__(self, http: Http) -> None:
+        self._trust_proxy_headers = http.trust_proxy_headers
+        self._calls = CallQueue(http.max_concurrent_requests, http.max_waiting_requests)
+        self._streams: Shares[anyio.Event] = Shares(
+            http.max_streams, displaces_own=False
+        )
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer or refuse a request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        headers = Headers(scope=scope)
-        is_stream = scope["path"] == PATH and _opens_stream(scope["method"], headers)
-        body = _Body(_MAX_STREAM_BODY_BYTES if is_stream else self._http.max_body_bytes)
-        try:
-            refusal = await self._read(body, headers, receive)
-            if body.is_abandoned:
+    def in_front_of(self, app: ASGIApp) -> ASGIApp:
+        """Middleware of one application; all of them share the bounds."""
+
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http":
+                await app(scope, receive, send)
                 return
-            async with self._admitted(is_stream=is_stream) as is_admitted:
-                answer = refusal or (self._app if is_admitted else _busy())
-                await answer(scope, body.replayed_before(receive), send)
-        finally:
-            self._body_bytes -= len(body.content)
+            trusted = self._trust_proxy_headers
+            client = identify_client(scope, trust_proxy_headers=trusted)
+            channel = _Channel(receive)
+            async with self._calls.admitted(client, channel.gone) as place:
+                if place is None:
+                    await busy()(scope, channel.receive, send)
+                elif opens_stream(scope, Headers(scope=scope)):
+                    opened = _leaving(place, send)
+                    stream = (scope, channel.receive, opened)
+                    await self._answer_stream(app, client, *stream)
+                else:
+                    await app(scope, channel.receive, send)
 
-    async def _read(
-        self, body: "_Body", headers: Headers, receive: Receive
-    ) -> Response | None:
-        """Read the whole body, or return the reason to refuse it."""
-        declared = headers.get("content-length", "")
-        if declared.isdecimal() and int(declared) > body.max_bytes:
-            return _too_large(body.max_bytes)
-        with anyio.move_on_after(self._http.request_timeout_seconds) as patience:
-            while not body.is_complete:
-                chunk = body.add(await receive())
-                self._body_bytes += chunk
-                if body.is_abandoned:
-                    return None
-                if len(body.content) > body.max_bytes:
-                    return _too_large(body.max_bytes)
-                if self._body_bytes > self._max_bytes_together:
-                    return _busy()
-        return _too_slow() if patience.cancelled_caught else None
+        return answer
+
+    async def _answer_stream(
+        self, app: ASGIApp, client: Hashable, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        if self._streams.is_full:
+            displaced = self._streams.displace(client)
+            if displaced is None:
+                await busy()(scope, receive, send)
+                return
+            displaced.set()
+        ending = anyio.Event()
+        self._streams.add(ending, client)
+        try:
+            await run_until(ending, app, scope, receive, send)
+        finally:
+            self._streams.remove(ending)
+
+
+class CallQueue:
+    """Calls of all clients: some run, the others wait, and clients take turns.
+
+    No client runs more than its share. When too many calls wait, the client with the
+    most loses its last one (longest queue drop: McKenney, Stochastic Fairness
+    Queueing, 1990).
+
+    Args:
+        max_running: The maximum number of calls at once.
+        max_waiting: The maximum number of calls in the queue.
+    """
+
+    def __init__(self, max_running: int, max_waiting: int) -> None:
+        self._max_running = max_running
+        self._max_waiting = max_waiting
+        self._share = min(max_running, max(_MIN_CALLS, max_running // _SHARE))
+        self._running: Counter[Hashable] = Counter()
+        self._queues: OrderedDict[Hashable, deque[_Waiter]] = OrderedDict()
+        """The waiting calls of each client; the client whose turn it is comes first."""
+        self._waiting = 0
 
     @asynccontextmanager
-    async def _admitted(self, *, is_stream: bool) -> AsyncIterator[bool]:
-        """Count a request while it is answered; false if there is no room for it."""
-        if is_stream:
-            self._open_streams += 1
-            try:
-                yield self._open_streams <= self._http.max_streams
-            finally:
-                self._open_streams -= 1
-        elif await self._enter():
-            try:
-                yield True
-            finally:
-                self._calls.release()
-        else:
-            yield False
+    async def admitted(
+        self, client: Hashable, gone: Callable[[], Awaitable[None]]
+    ) -> AsyncIterator["Place | None"]:
+        """Hold a place among the running calls; None if the call is refused.
 
-    async def _enter(self) -> bool:
-        """Wait for room, if not too many wait already."""
+        Args:
+            client: Whose call it is.
+            gone: Waits until the client has gone: its call waits no longer.
+        """
+        if not await self._enter(client, gone):
+            yield None
+            return
+        place = Place(partial(self._leave, client))
         try:
-            self._calls.acquire_nowait()
-        except anyio.WouldBlock:
-            waiting = self._calls.statistics().tasks_waiting
-            if waiting >= self._http.max_waiting_requests:
-                return False
-            with anyio.move_on_after(_MAX_WAIT_SECONDS) as wait:
-                await self._calls.acquire()
-            return not wait.cancelled_caught
+            yield place
+        finally:
+            place.leave()
+
+    async def _enter(
+        self, client: Hashable, gone: Callable[[], Awaitable[None]]
+    ) -> bool:
+        if self._has_room(client):
+            self._running[client] += 1
+            return True
+        if self._waiting >= self._max_waiting and not self._drop_for(client):
+            return False
+        waiter = _Waiter()
+        self._queues.setdefault(client, deque()).append(waiter)
+        self._waiting += 1
+        try:
+            await waiter.wait(gone)
+        except BaseException:
+            if waiter.is_admitted:
+                self._leave(client)
+            raise
+        finally:
+            self._forget(client, waiter)
+        return waiter.is_admitted
+
+    def _has_room(self, client: Hashable) -> bool:
+        return (
+            self._running.total() < self._max_running
+            and self._running[client] < self._share
+        )
+
+    def _drop_for(self, client: Hashable) -> bool:
+        """Refuse the last call of the longest queue, unless that is the client's."""
+        if not self._queues:
+            return False
+        longest = max(self._queues, key=lambda each: len(self._queues[each]))
+        if len(self._queues[longest]) <= len(self._queues.get(client, ())) + 1:
+            return False
+        waiter = self._queues[longest][-1]
+        self._forget(longest, waiter)
+        waiter.decided.set()
         return True
 
+    def _leave(self, client: Hashable) -> None:
+        self._running[client] -= 1
+        if not self._running[client]:
+            del self._running[client]
+        for other in tuple(self._queues):
+            if self._has_room(other):
+                self._start_next(other)
+                return
 
-@dataclass(slots=True)
-class _Body:
-    """The body of a request, as far as it has come."""
+    def _start_next(self, client: Hashable) -> None:
+        waiter = self._queues[client][0]
+        self._forget(client, waiter)
+        if client in self._queues:
+            self._queues.move_to_end(client)
+        self._running[client] += 1
+        waiter.is_admitted = True
+        waiter.decided.set()
 
-    max_bytes: int
-    content: bytes = b""
-    is_complete: bool = False
-    is_abandoned: bool = False
-    """Whether the client has gone."""
-
-    def add(self, message: Message) -> int:
-        """Take the next part; return its size."""
-        if message["type"] != "http.request":
-            self.is_abandoned = True
-            return 0
-        chunk = message.get("body", b"")
-        # Most bodies come as one part, which is not copied.
-        self.content = self.content + chunk if self.content else chunk
-        self.is_complete = not message.get("more_body", False)
-        return len(chunk)
-
-    def replayed_before(self, receive: Receive) -> Receive:
-        """Return a channel with the body as one part, and then what comes after it."""
-        is_read = False
-
-        async def replay() -> Message:
-            nonlocal is_read
-            if is_read:
-                return await receive()
-            is_read = True
-            return {"type": "http.request", "body": self.content, "more_body": False}
-
-        return replay
+    def _forget(self, client: Hashable, waiter: "_Waiter") -> None:
+        """Take a call out of its queue; idempotent."""
+        queue = self._queues.get(client)
+        if queue is None or waiter not in queue:
+            return
+        queue.remove(waiter)
+        self._waiting -= 1
+        if not queue:
+            del self._queues[client]
 
 
-def _opens_stream(method: str, headers: Headers) -> bool:
+class Place:
+    """The place of a running call in a `CallQueue`."""
+
+    def __init__(self, leave: Callable[[], None]) -> None:
+        self._leave: Callable[[], None] | None = leave
+
+    def leave(self) -> None:
+        """Make room for the next call; idempotent."""
+        if self._leave:
+            # With the next round of the loop: a client whose calls end at once would
+            # otherwise run all of them before another client is heard.
+            asyncio.get_running_loop().call_soon(self._leave)
+            self._leave = None
+
+
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    """A call that waits."""
+
+    decided: anyio.Event = field(default_factory=anyio.Event)
+    is_admitted: bool = False
+
+    async def wait(self, gone: Callable[[], Awaitable[None]]) -> None:
+        """Wait for the decision, for the client to go, or for the patience to end."""
+        with anyio.move_on_after(_MAX_WAIT_SECONDS):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_cancel_after, gone, tasks.cancel_scope)
+                await self.decided.wait()
+                tasks.cancel_scope.cancel()
+
+
+async def _cancel_after(
+    event: Callable[[], Awaitable[None]], waiting: anyio.CancelScope
+) -> None:
+    await event()
+    waiting.cancel()
+
+
+class _Channel:
+    """The channel of a request, which can be listened to before it is read."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._read_ahead: deque[Message] = deque()
+
+    async def gone(self) -> None:
+        """Wait until the client has gone."""
+        while not self._read_ahead or self._read_ahead[-1]["type"] == "http.request":
+            self._read_ahead.append(await self._receive())
+
+    async def receive(self) -> Message:
+        """Next message of the request."""
+        if self._read_ahead:
+            return self._read_ahead.popleft()
+        return await self._receive()
+
+
+def opens_stream(scope: Scope, headers: Headers) -> bool:
     """Whether a request opens a stream that only waits for notices.
 
     The SDK refuses a request of the newer version whose header names another method
     than its body; of the older versions it does not read that header.
     """
-    if method != "POST":
-        return method == "GET"
+    if scope["path"] != PATH:
+        return False
+    if scope["method"] != "POST":
+        return bool(scope["method"] == "GET")
     is_modern = headers.get(MCP_PROTOCOL_VERSION_HEADER) in MODERN_PROTOCOL_VERSIONS
     return is_modern and headers.get("mcp-method") == "subscriptions/listen"
 
 
-def _busy() -> Response:
-    seconds = random.randint(*_RETRY_AFTER_SECONDS)  # noqa: S311 - spreads load
-    return refuse(
-        503,
-        "SERVER_BUSY",
-        f"The server is busy. Try again in {seconds} s.",
-        {"Retry-After": str(seconds)},
-    )
+def _leaving(place: Place, send: Send) -> Send:
+    """Give up the place among the calls as soon as the response begins."""
 
+    async def leave(message: Message) -> None:
+        place.leave()
+        await send(message)
 
-def _too_large(max_bytes: int) -> Response:
-    return refuse(
-        413,
-        "REQUEST_TOO_LARGE",
-        f"The request is larger than {max_bytes:,} bytes. Send a shorter one.",
-    )
-
-
-def _too_slow() -> Response:
-    return refuse(
-        408,
-        "REQUEST_TOO_SLOW",
-        "The request did not arrive in time. Send it again.",
-        _CLOSE,  # its rest may still come
-    )
+    return leave

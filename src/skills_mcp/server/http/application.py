@@ -11,9 +11,11 @@ from skills_mcp.config import Config
 from skills_mcp.server.app import SkillsServer
 from skills_mcp.server.http.addresses import Addresses, checked
 from skills_mcp.server.http.admission import Admission
+from skills_mcp.server.http.body_buffer import BodyBuffer
 from skills_mcp.server.http.closing import Streams
 from skills_mcp.server.http.event_intake import EventIntake
 from skills_mcp.server.http.protected_resource import PATH
+from skills_mcp.server.http.sessions import MAX_SESSIONS, Sessions
 from skills_mcp.server.http.sign_in import check_sign_in, signed_in
 from skills_mcp.server.http.webhook import Webhook
 
@@ -30,8 +32,10 @@ class WebPart(Protocol):
         ...
 
     @property
-    def visitors(self) -> Callable[[ASGIApp], ASGIApp] | None:
+    def visitors(self) -> Callable[[ASGIApp, ASGIApp], ASGIApp] | None:
         """What lets people in who use a browser, in front of the sign-in of programs.
+
+        It takes the pages, and the application behind the sign-in of programs.
 
         Without it a browser needs a token, as a program does.
         """
@@ -68,21 +72,25 @@ def create_application(  # noqa: PLR0913 - each of them is a part of the port
         streamable_http_path=PATH,
         stateless_http=http.stateless,
         max_request_body_size=http.max_body_bytes,
+        max_sessions=MAX_SESSIONS,
         transport_security=_CHECKED_BEFORE,
     )
+    if not http.stateless:
+        app = Sessions(app, MAX_SESSIONS, trust_proxy_headers=http.trust_proxy_headers)
     app = Streams(app, ending=ending)
     if web:
         app = _beside(app, web.site)
     if intake:
         app = intake.behind_sign_in(app)
-    app = signed_in(app, http, config.access or None)
+    admission = Admission(http)
+    app = signed_in(admission.in_front_of(app), http, config.access or None)
     if web and web.visitors:
-        app = web.visitors(app)
+        app = web.visitors(admission.in_front_of(web.site), app)
     if intake:
         app = intake.in_front_of(app)
     if webhook:
         app = webhook.in_front_of(app)
-    app = Admission(app, http=http)
+    app = BodyBuffer(app, http=http)
     return checked(
         app, Addresses.of(http), trust_proxy_headers=http.trust_proxy_headers
     )

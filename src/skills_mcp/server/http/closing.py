@@ -50,21 +50,28 @@ class Streams:
         if scope["type"] != "http" or scope["method"] != "GET":
             await self._app(scope, receive, send)
             return
-        is_open = False
+        await run_until(self._ending, self._app, scope, receive, send)
 
-        async def note(message: Message) -> None:
-            nonlocal is_open
-            is_body = message["type"] == "http.response.body"
-            is_open = not is_body or message.get("more_body", False)
-            await send(message)
 
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._cancel_at_the_end, tasks.cancel_scope)
-            await self._app(scope, receive, note)
-            tasks.cancel_scope.cancel()
-        if is_open:
-            await send({"type": "http.response.body", "body": b""})
+async def run_until(
+    ending: anyio.Event, app: ASGIApp, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Let an application answer until an event is set, then end the body regularly."""
+    is_open = False
 
-    async def _cancel_at_the_end(self, answering: anyio.CancelScope) -> None:
-        await self._ending.wait()
+    async def note(message: Message) -> None:
+        nonlocal is_open
+        is_body = message["type"] == "http.response.body"
+        is_open = not is_body or message.get("more_body", False)
+        await send(message)
+
+    async def cancel(answering: anyio.CancelScope) -> None:
+        await ending.wait()
         answering.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(cancel, tasks.cancel_scope)
+        await app(scope, receive, note)
+        tasks.cancel_scope.cancel()
+    if is_open:
+        await send({"type": "http.response.body", "body": b""})

@@ -135,7 +135,7 @@ class EventIntake:
             return _later("takes other events just now")
         self._taken += 1
         try:
-            body = await request.body()  # `Admission` bounds it
+            body = await request.body()  # `BodyBuffer` bounds it
             return await anyio.to_thread.run_sync(
                 self._take, body, limiter=self._threads
             )

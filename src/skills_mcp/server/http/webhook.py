@@ -101,7 +101,7 @@ class Webhook:
         """Answer a delivery at once; what it says about sources stays in the log."""
         if not has_signature(request.headers):
             return self._refuse("it has no signature")
-        body = await request.body()  # `Admission` bounds it
+        body = await request.body()  # `BodyBuffer` bounds it
         delivery = await anyio.to_thread.run_sync(
             lambda: open_delivery(
                 request.headers, body, self._secrets.current(), self._clock()

@@ -23,7 +23,15 @@ from soak.events import (
     deadends,
     discretion,
 )
-from soak.http import crowds, merging, real_clients, rolling_restart, scraping, sign_in
+from soak.http import (
+    crowds,
+    fairness,
+    merging,
+    real_clients,
+    rolling_restart,
+    scraping,
+    sign_in,
+)
 from soak.input import (
     bombs,
     findings,
@@ -96,6 +104,7 @@ SCENARIOS: tuple[tuple[str, Scenario], ...] = (
     *findings.SCENARIOS,
     *sign_in.SCENARIOS,
     *crowds.SCENARIOS,
+    *fairness.SCENARIOS,
     *scraping.SCENARIOS,
     *real_clients.SCENARIOS,
     *rolling_restart.SCENARIOS,

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from soak.http.crowds import SCENARIOS
+from soak.http import crowds, fairness
 from soak.scenario import Scenario
 from tests.faults.promises import find_missed
+
+SCENARIOS = (*crowds.SCENARIOS, *fairness.SCENARIOS)
 
 
 @pytest.mark.parametrize("scenario", [s for _, s in SCENARIOS], ids=dict(SCENARIOS))

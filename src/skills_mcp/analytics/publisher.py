@@ -22,6 +22,7 @@ from skills_mcp.analytics.outbox import Outbox
 from skills_mcp.analytics.receiver import Meaning, ReceiverState, Verdict, decide
 from skills_mcp.analytics.spool import MAX_BATCH_EVENTS, Line, Segment
 from skills_mcp.config import Analytics
+from skills_mcp.config.loopback import is_loopback
 from skills_mcp.config.values import SAFE_ADDRESS
 
 if TYPE_CHECKING:  # imported late: nothing is sent before the first answer
@@ -258,7 +259,7 @@ class Publisher:
     def _open_client(self, address: "httpx.URL", token: str) -> "httpx.AsyncClient":
         import httpx
 
-        is_local = address.host in {"localhost", "::1"} or address.host[:4] == "127."
+        is_local = is_loopback(address.host)
         return httpx.AsyncClient(
             timeout=httpx.Timeout(TIMEOUT_SECONDS, connect=_CONNECT_SECONDS),
             transport=self._transport,

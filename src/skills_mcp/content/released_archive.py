@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from skills_mcp.config.loopback import is_loopback
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.import_stream import render_commit, render_file
 from skills_mcp.content.git.remote import Remote
@@ -44,7 +45,6 @@ _DIGITS = 12
 _SIGNATURE = ".sig"
 # The digest is of the file: a host must not compress it once more.
 _AS_STORED = {"Accept-Encoding": "identity"}
-_LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ def is_fetchable(url: str) -> bool:
     (True, False)
     """
     parts = urlsplit(url)
-    is_near = parts.scheme == "http" and parts.hostname in _LOCAL_HOSTS
+    is_near = parts.scheme == "http" and is_loopback(parts.hostname or "")
     has_secret = "@" in parts.netloc
     return "://" not in url or (not has_secret and (parts.scheme == "https" or is_near))
 

@@ -4,13 +4,14 @@ Rule: only the configured issuer can say where its users sign in and which keys 
 Documents come by TLS, or from this machine, and name the issuer exactly.
 """
 
-import ipaddress
 import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+from skills_mcp.config.loopback import is_loopback
 
 if TYPE_CHECKING:  # imported late: the first answer may not wait for it
     import httpx
@@ -194,11 +195,4 @@ def _is_safe(url: str, issuer: str) -> bool:
     if parts.scheme == "https":
         return bool(parts.hostname)
     # An issuer is only on this machine without TLS; then its pages may be, too.
-    return parts.scheme == own.scheme == "http" and _is_loopback(parts.hostname or "")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return parts.scheme == own.scheme == "http" and is_loopback(parts.hostname or "")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from skills_mcp.config.loopback import is_loopback
 from skills_mcp.errors import ConfigError
 from skills_mcp.text.redaction import HIDDEN, redact, remember_secret
 from skills_mcp.text.rendering import shorten
@@ -20,8 +21,6 @@ USER_VARIABLE = "SKILLS_MCP_GIT_USER"
 
 # GitHub wants this name beside a token (001 §9.2); other forges take any.
 _TOKEN_USER = "x-access-token"  # noqa: S105 - a name, not a secret
-
-_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 # Git's other transports are old, unsafe, or run a program.
 _TRANSPORTS = frozenset({"https", "http", "ssh", "file"})
@@ -158,7 +157,7 @@ class Remote:
     def is_private(self) -> bool:
         """Whether the way is private: https, or http within this machine."""
         return self.scheme == "https" or (
-            self.scheme == "http" and urlsplit(self.url).hostname in _LOOPBACK
+            self.scheme == "http" and is_loopback(urlsplit(self.url).hostname or "")
         )
 
     @property

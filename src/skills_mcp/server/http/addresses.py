@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skills_mcp.config import Http
+from skills_mcp.config.loopback import is_loopback
 from skills_mcp.errors import ConfigError
 from skills_mcp.server.http.refusals import refuse
 
@@ -182,13 +183,6 @@ def checked(
     return AddressCheck(
         shared, addresses=addresses, trust_proxy_headers=trust_proxy_headers
     )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address to listen on is only reached from this machine."""
-    if host.lower() == "localhost":
-        return True
-    return _is_ip_address(host) and ipaddress.ip_address(host.strip("[]")).is_loopback
 
 
 def _is_ip_address(name: str) -> bool:

@@ -77,16 +77,27 @@ def test_settings_of_a_server_for_others_do_not_count_here(tmp_path: Path) -> No
             "base_url": "https://skills.example.com",
             "auth": {"issuer": "https://id.example.com", "audience": "skills"},
             "webhook_secret_file": "/does/not/exist",
+            "allowed_hosts": ["skills.example.com"],
+            "allowed_origins": ["https://skills.example.com"],
+            "trust_proxy_headers": True,
+            "anonymous": [],
         },
-        "web": {"enabled": False, "client_id": "pages"},
+        "web": {
+            "enabled": False,
+            "client_id": "pages",
+            "trusted_header": {"user": "X-User", "proxies": ["127.0.0.1"]},
+        },
         "access": [{"when": {"groups": ["payments"]}, "allow": ["**"]}],
     }
     write(tmp_path / "config.yaml", yaml.safe_dump(theirs))
 
     with opened(tmp_path) as (url, _):
         page = httpx.get(url)
+        named = httpx.get(url, headers={"Host": "skills.example.com"})
+        other = httpx.get(url, headers={"Origin": "https://skills.example.com"})
 
     assert page.status_code == 200
+    assert (named.status_code, other.status_code) == (421, 403)
 
 
 def test_a_browser_is_opened_where_there_is_one(tmp_path: Path) -> None:

@@ -51,4 +51,4 @@ def test_an_address_of_the_network_asks_for_a_sign_in(run: Run) -> None:
 
     assert ended.returncode == 3
     assert "http.auth.issuer" in ended.stderr
-    assert "http.allow_anonymous" in ended.stderr
+    assert "http.anonymous" in ended.stderr

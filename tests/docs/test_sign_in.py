@@ -46,7 +46,7 @@ def recipe(name: str) -> tuple[dict[str, Any], dict[str, Any]]:
 def test_a_recipe_accepts_the_token_that_it_shows(name: str, issuer: Issuer) -> None:
     settings, claims = recipe(name)
     section = settings["http"]
-    check_sign_in(Settings((Layer("page", settings),)).resolve().http)
+    check_sign_in(Settings((Layer("page", settings),)).resolve())
     assert claims["iss"] == section["auth"].pop("issuer")
     said = {**claims, "iss": issuer.url}
 

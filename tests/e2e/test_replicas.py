@@ -80,7 +80,9 @@ async def test_notices_and_progress_pass_the_proxy_at_once(
 async def test_what_a_client_says_about_its_address_is_thrown_away(
     tmp_path: Path, proxy: str
 ) -> None:
-    with behind(tmp_path, proxy, count=1, trust_proxy_headers=True) as (each, url):
+    with behind(
+        tmp_path, proxy, count=1, trust_proxy_headers=True, anonymous=["skills:read"]
+    ) as (each, url):
         forged = {"X-Forwarded-Host": "evil.example", "Forwarded": "host=evil.example"}
         direct = f"http://127.0.0.1:{each[0].port}/mcp"
         async with client_of(url) as client:

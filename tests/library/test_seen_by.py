@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -23,7 +24,7 @@ from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
 from skills_mcp.identity.access import EVERYTHING, Access
-from skills_mcp.identity.principal import PRINCIPAL_KEY, derive_anonymous
+from skills_mcp.identity.principal import OPERATOR, PRINCIPAL_KEY
 from skills_mcp.library.catalog import RENDERERS
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.known_clients import ReplyRules, answering
@@ -227,7 +228,7 @@ async def read_resources(
     library: SkillLibrary, access: Access, uris: Iterable[str]
 ) -> Iterator[str]:
     resources = Resources(library, read_seconds=1, list_seconds=1)
-    request = SimpleNamespace(scope={PRINCIPAL_KEY: derive_anonymous(access)})
+    request = SimpleNamespace(scope={PRINCIPAL_KEY: replace(OPERATOR, access=access)})
     context: Any = SimpleNamespace(protocol_version="2026-07-28", request=request)
     listed = await resources.list(context, PaginatedRequestParams())
     extension = SkillsExtension(library, read_seconds=1, list_seconds=1)

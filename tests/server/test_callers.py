@@ -3,6 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,11 @@ from starlette.requests import Request
 from skills_mcp.identity.access import Access
 from skills_mcp.identity.principal import (
     FEEDBACK,
+    OPERATOR,
     PRINCIPAL_KEY,
     READ,
     REFRESH,
     Principal,
-    derive_anonymous,
 )
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.app import create_server
@@ -63,7 +64,7 @@ def content(tmp_path: Path) -> Path:
 
 
 async def test_a_caller_sees_only_what_is_given(content: Path, era: str) -> None:
-    caller = derive_anonymous(UI)
+    caller = replace(OPERATOR, access=UI)
 
     async with called_by(caller, open_library(content), era) as client:
         missed = await ask(client, "get_skill", context="refund")
@@ -122,7 +123,7 @@ async def test_a_caller_hears_only_of_a_change_that_can_be_seen(
     async def hear(message: object) -> None:
         heard.append(message)
 
-    caller, library = derive_anonymous(UI), open_library(content)
+    caller, library = replace(OPERATOR, access=UI), open_library(content)
     async with (
         called_by(caller, library, era, message_handler=hear) as client,
         listening(client, era),

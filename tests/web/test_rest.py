@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,10 +15,10 @@ from skills_mcp.analytics.collector.event_store import open_event_store
 from skills_mcp.analytics.received_event import parse_received
 from skills_mcp.identity.access import EVERYTHING, Access
 from skills_mcp.identity.principal import (
+    OPERATOR,
     PRINCIPAL_KEY,
     READ,
     Principal,
-    derive_anonymous,
 )
 from skills_mcp.library import SkillLibrary
 from skills_mcp.web import create_site
@@ -31,7 +32,9 @@ ROUTE = re.compile(r"\{(\w+):path\}")
 
 def let_in(app: ASGIApp, caller: Access | Principal) -> ASGIApp:
     """Return the pages as one caller gets them, or one without sign-in."""
-    principal = caller if isinstance(caller, Principal) else derive_anonymous(caller)
+    principal = (
+        caller if isinstance(caller, Principal) else replace(OPERATOR, access=caller)
+    )
 
     async def bound(scope: Scope, receive: Receive, send: Send) -> None:
         scope[PRINCIPAL_KEY] = principal

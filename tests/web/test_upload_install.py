@@ -187,11 +187,16 @@ def test_a_body_without_an_archive_is_refused(
     [
         (Http(), 201),
         (Http(host="0.0.0.0", allow_anonymous=True), 403),  # noqa: S104 - no port is opened
-        (Http(trust_proxy_headers=True), 403),
-        (Http(base_url="https://skills.example.com"), 403),
+        (Http(trust_proxy_headers=True, anonymous=("skills:read",)), 403),
+        (Http(base_url="https://skills.example.com", anonymous=()), 403),
+        (Http(anonymous=("skills:read",)), 403),
+        (
+            Http(base_url="https://skills.example.com", anonymous=("skills:upload",)),
+            201,
+        ),
     ],
 )
-def test_without_sign_in_only_this_machine_adds_skills(
+def test_without_sign_in_only_this_machine_or_a_named_scope_adds_skills(
     library: SkillLibrary, tmp_path: Path, http: Http, status: int
 ) -> None:
     reply = send(library, write_zip(tmp_path / "pdf.zip"), http)

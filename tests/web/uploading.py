@@ -9,7 +9,7 @@ import httpx
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skills_mcp.authoring.intake.uploads import open_uploads
-from skills_mcp.config import Http
+from skills_mcp.config import Config, Http
 from skills_mcp.identity.access import EVERYTHING, Access
 from skills_mcp.identity.principal import PRINCIPAL_KEY, READ, UPLOAD, Principal
 from skills_mcp.library import SkillLibrary
@@ -43,7 +43,7 @@ def open_site(library: SkillLibrary, caller: Principal | Http = ADA) -> ASGIApp:
     site = create_site(library, uploads=open_uploads(library))
     if isinstance(caller, Principal):
         return called_by(site, caller)
-    return signed_in(site, caller, None)
+    return signed_in(site, Config(http=caller))
 
 
 def send(

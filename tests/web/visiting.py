@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from skills_mcp.config import Auth, Grant, Http, Web
+from skills_mcp.config import Auth, Config, Grant, Http, Web
 from skills_mcp.identity.browser_session import SessionSeal
 from skills_mcp.identity.open_id import OpenIdClient
 from skills_mcp.identity.principal import PRINCIPAL_KEY, Principal
@@ -62,7 +62,8 @@ def put_behind(
     own = sign_in.routes if isinstance(sign_in, OpenIdSignIn) else []
     every = Route("/{path:path}", say_who, methods=["GET", "POST"])
     pages = Starlette(routes=[*own, notice_route(show), every])
-    return Visitors(pages, signed_in(pages, http, grants), sign_in)
+    guarded = signed_in(pages, Config(http=http, access=tuple(grants or ())))
+    return Visitors(pages, guarded, sign_in, takes_tokens=True)
 
 
 @contextmanager

@@ -654,9 +654,17 @@ class Http(Section):  # 000 §7.2
         description="Origins of web pages whose requests are answered, besides that "
         "of `base_url`.",
     )
+    anonymous: tuple[ToolScope, ...] | None = Field(
+        default=None,
+        description="The scopes of callers without sign-in, such as `[skills:read]`, "
+        "or `[]` for none. Without it, a server that only its own machine reaches "
+        "permits everything, and any other needs `http.auth.issuer`.",
+    )
     allow_anonymous: bool = Field(
         default=False,
-        description="Whether to serve without sign-in beyond this machine.",
+        description="Deprecated: `anonymous: [skills:read, skills:refresh, "
+        "skills:feedback]` says the same.",
+        json_schema_extra={"deprecated": True},
     )
     auth: Auth = Auth.model_construct()
     webhook_secret_file: str = Field(

@@ -1,6 +1,6 @@
 """Who asks: a caller that an identity provider has named, or the operator."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from skills_mcp.identity.access import EVERYTHING, Access
 
@@ -36,14 +36,3 @@ class Principal:
 
 OPERATOR = Principal("", "", frozenset(SCOPES) - {EVENTS, UPLOAD}, EVERYTHING)
 """The caller on standard input: the person who has started the server."""
-
-
-def derive_anonymous(access: Access, *, may_upload: bool = False) -> Principal:
-    """Return a caller without sign-in, who may do everything with these skills.
-
-    Args:
-        access: What the caller sees.
-        may_upload: Whether the caller may add skills, too.
-    """
-    scopes = OPERATOR.scopes | ({UPLOAD} if may_upload else set())
-    return replace(OPERATOR, scopes=scopes, access=access)

@@ -46,4 +46,5 @@ def open_web(
     site = create_site(library, events, routes, open_uploads(library))
     if sign_in is None:
         return Entrance(site, None)
-    return Entrance(site, partial(Visitors, sign_in=sign_in))
+    takes_tokens = bool(library.config.http.auth.issuer)
+    return Entrance(site, partial(Visitors, sign_in=sign_in, takes_tokens=takes_tokens))

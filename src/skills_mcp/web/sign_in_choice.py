@@ -1,6 +1,5 @@
 """Which way people sign in to the pages, as the settings have it."""
 
-import ipaddress
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -10,11 +9,14 @@ from urllib.parse import urlsplit
 from starlette.types import Scope
 
 from skills_mcp.config import Config, Grant, Http, Web
+from skills_mcp.config.loopback import is_loopback
 from skills_mcp.errors import ConfigError
 from skills_mcp.files.durable import read_regular
 from skills_mcp.files.kept_key import load_key, read_key
+from skills_mcp.identity.anonymous import derive_anonymous_scopes
 from skills_mcp.identity.browser_session import SessionSeal
 from skills_mcp.identity.open_id import OpenIdClient
+from skills_mcp.identity.principal import READ
 from skills_mcp.text.redaction import remember_secret
 from skills_mcp.web.notice_page import Notice, ShowNotice
 from skills_mcp.web.proxy_sign_in import ProxySignIn, parse_proxies
@@ -31,20 +33,33 @@ class NoSignIn:
 
     Args:
         seal: Makes the tokens of forms.
+        may_read: Whether callers without sign-in may read.
     """
 
-    def __init__(self, seal: SessionSeal) -> None:
+    def __init__(self, seal: SessionSeal, *, may_read: bool) -> None:
+        self._may_read = may_read
         self._visitor = Visitor(principal=None, form_token=seal.form_token(""))
         # Without a cookie there is nothing that another page could use.
         self._program = Visitor(principal=None)
 
-    def find(self, scope: Scope) -> Visitor:
-        """Return a person without a name."""
+    def find(self, scope: Scope) -> Visitor | None:
+        """Return a person without a name; None if there is nothing to see."""
+        if not self._may_read:
+            return None
         return self._program if scope["path"].startswith("/api/") else self._visitor
 
     def turn_away(self, scope: Scope) -> Notice:
-        """Raise an error: without a sign-in no visitor is turned away."""
-        raise NotImplementedError(scope["path"])
+        """Name the settings: a person has no way to sign in."""
+        del scope
+        return Notice(
+            title="These pages are closed",
+            message="This server has no sign-in, and callers without one may not "
+            "read. The operator of this server sets http.auth.issuer and "
+            "web.client_id, web.trusted_header, or http.anonymous.",
+            link="/",
+            link_text="Try again",
+            status=403,
+        )
 
 
 def choose_sign_in(
@@ -74,7 +89,7 @@ def choose_sign_in(
     if is_proxied:
         return ProxySignIn(web.trusted_header, seal, grants)
     if not web.client_id:
-        return NoSignIn(seal)
+        return NoSignIn(seal, may_read=READ in derive_anonymous_scopes(config))
     client = OpenIdClient(http.auth, web, _load_secret(web.client_secret_file))
     return OpenIdSignIn(client, seal, http, grants, show)
 
@@ -111,12 +126,7 @@ def _is_private(http: Http) -> bool:
     if not http.base_url:
         return True  # then the server listens on this machine only
     parts = urlsplit(http.base_url)
-    if parts.scheme == "https" or parts.hostname == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(parts.hostname or "").is_loopback
-    except ValueError:
-        return False
+    return parts.scheme == "https" or is_loopback(parts.hostname or "")
 
 
 def _open_seal(web: Web, grants: Sequence[Grant] | None, key_file: Path) -> SessionSeal:

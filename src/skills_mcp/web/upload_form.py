@@ -47,8 +47,9 @@ def describe_need(principal: Principal) -> str:
     if principal.subject:
         return f"Adding skills needs the scope {UPLOAD}: ask your operator for it"
     return (
-        "Without sign-in, skills are only added from the machine of the server. "
-        "Operators: let people sign in, and give them the scope " + UPLOAD
+        f"Adding skills needs the scope {UPLOAD}, which callers without sign-in do "
+        "not have here. Operators: let people sign in and give them the scope, or "
+        "name it in http.anonymous"
     )
 
 

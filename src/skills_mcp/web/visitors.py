@@ -85,6 +85,7 @@ class Visitors:
         pages: Answers people.
         guarded: Answers all others, and everything that is not for browsers.
         sign_in: Tells who uses a browser.
+        takes_tokens: Whether the guard knows callers by a token.
     """
 
     def __init__(
@@ -92,14 +93,17 @@ class Visitors:
         pages: ASGIApp,
         guarded: ASGIApp,
         sign_in: BrowserSignIn,
+        *,
+        takes_tokens: bool,
     ) -> None:
         self._pages = pages
         self._guarded = guarded
         self._sign_in = sign_in
+        self._takes_tokens = takes_tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or turn it away."""
-        if not _is_for_browsers(scope):
+        if not self._is_for_browsers(scope):
             await self._guarded(scope, receive, send)
             return
         visitor = self._sign_in.find(scope)
@@ -121,6 +125,14 @@ class Visitors:
             scope[PRINCIPAL_KEY] = visitor.principal
             app = self._pages
         await app(scope, receive, _kept_private(scope, send, visitor.cookies))
+
+    def _is_for_browsers(self, scope: Scope) -> bool:
+        if scope["type"] != "http":
+            return False
+        path: str = scope["path"]
+        if path in {"/mcp", "/events"} or path.startswith(_PROGRAM_PATHS):
+            return False
+        return not (self._takes_tokens and _has_token(scope))
 
     async def _answer_stranger(
         self, scope: Scope, receive: Receive, send: Send
@@ -169,13 +181,10 @@ def parse_local_path(given: str) -> str:
     return given
 
 
-def _is_for_browsers(scope: Scope) -> bool:
-    if scope["type"] != "http":
-        return False
-    path: str = scope["path"]
-    if path in {"/mcp", "/events"} or path.startswith(_PROGRAM_PATHS):
-        return False
-    return "authorization" not in Headers(scope=scope)
+def _has_token(scope: Scope) -> bool:
+    """Whether a request brings a bearer token; proxies send other schemes along."""
+    given = Headers(scope=scope).getlist("authorization")
+    return any(each.partition(" ")[0].lower() == "bearer" for each in given)
 
 
 async def _read_form_token(scope: Scope, receive: Receive) -> tuple[str, Receive]:

@@ -49,7 +49,7 @@ class Collector:
             store, self.metrics, self.config.http, intake._tokens, lambda: self.now
         )
         app: ASGIApp = self.intake.behind_sign_in(PlainTextResponse("behind"))
-        app = self.intake.in_front_of(signed_in(app, self.config.http, None))
+        app = self.intake.in_front_of(signed_in(app, self.config))
         self.app = BodyBuffer(app, http=self.config.http)
 
     def count(self, name: str) -> float:

@@ -13,7 +13,9 @@ from tests.support import wait_for
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[HttpServer]:
-    with served({"http": {"allowed_hosts": ["skills.example"]}}) as serving:
+    with served(
+        {"http": {"allowed_hosts": ["skills.example"], "anonymous": []}}
+    ) as serving:
         wait_for(lambda: get(serving, "/readyz").status_code == 200)
         yield serving
 

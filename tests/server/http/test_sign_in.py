@@ -14,7 +14,7 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from skills_mcp.config import Grant, Http
+from skills_mcp.config import Config, Grant, Http
 from skills_mcp.errors import ConfigError
 from skills_mcp.identity import signing_keys
 from skills_mcp.identity.principal import (
@@ -22,8 +22,7 @@ from skills_mcp.identity.principal import (
     PRINCIPAL_KEY,
     READ,
     REFRESH,
-    REPORT,
-    UPLOAD,
+    SCOPES,
     Principal,
 )
 from skills_mcp.server.http.protected_resource import WELL_KNOWN
@@ -87,7 +86,9 @@ def guarded(
     issuer: str, grants: list[Grant] | None = None, **changed: Any
 ) -> Iterator[httpx.Client]:
     """Return a client of an application behind the sign-in."""
-    app: ASGIApp = signed_in(say_who, settings(issuer, **changed), grants)
+    app: ASGIApp = signed_in(
+        say_who, Config(http=settings(issuer, **changed), access=tuple(grants or ()))
+    )
     with listening(app) as url, httpx.Client(base_url=url) as client:
         yield client
 
@@ -244,7 +245,7 @@ def test_a_provider_that_has_gone_keeps_nobody_out_who_is_known() -> None:
 
 async def test_callers_who_wait_for_the_provider_take_no_thread_from_others() -> None:
     with running_issuer() as issuer:
-        app = signed_in(say_who, settings(issuer.url), None)
+        app = signed_in(say_who, Config(http=settings(issuer.url)))
         signed = bearer(issuer.token())
         issuer.released.clear()
         transport = httpx.ASGITransport(app)
@@ -267,7 +268,7 @@ async def test_made_up_tokens_do_not_fill_the_server_while_a_provider_hangs(
 ) -> None:
     statuses: list[int] = []
     with running_issuer() as issuer:
-        app = signed_in(say_who, settings(issuer.url), None)
+        app = signed_in(say_who, Config(http=settings(issuer.url)))
         made_up = bearer(issuer.token(kid="made-up"))
         transport = httpx.ASGITransport(app)
         async with (
@@ -488,7 +489,7 @@ def test_no_part_of_a_challenge_ends_its_quotes(issuer: Issuer) -> None:
 def test_without_sign_in_every_caller_is_a_stranger() -> None:
     grants = [Grant(allow=("ui/**",)), Grant(when={"groups": ("x",)}, allow=("*",))]
     with (
-        listening(signed_in(say_who, Http(), grants)) as url,
+        listening(signed_in(say_who, Config(access=tuple(grants)))) as url,
         httpx.Client(base_url=url) as client,
     ):
         caller = client.get("/mcp", headers={"X-Skills-Scope": "ui/a"}).json()
@@ -496,7 +497,7 @@ def test_without_sign_in_every_caller_is_a_stranger() -> None:
         metadata = client.get(WELL_KNOWN).json()
 
     assert caller["subject"] == ""
-    assert caller["scopes"] == sorted([*EVERY_SCOPE.split(), REPORT, UPLOAD])
+    assert caller["scopes"] == sorted(SCOPES)
     assert caller["grants"] == [[["ui/**"], []]]
     assert caller["narrowed"] == ["ui/a"]
     assert caller["token"] is None
@@ -507,7 +508,7 @@ def test_without_sign_in_every_caller_is_a_stranger() -> None:
 @pytest.mark.parametrize(
     "section, asked",
     [
-        ({"host": "0.0.0.0"}, "http.allow_anonymous"),  # noqa: S104 - refused
+        ({"host": "0.0.0.0"}, "http.anonymous"),  # noqa: S104 - refused
         ({"host": "10.0.0.7"}, "http.auth.issuer"),
         ({"host": "skills.internal"}, "http.auth.issuer"),
         ({"auth": {"audience": "x"}}, "http.auth.issuer"),
@@ -533,7 +534,7 @@ def test_it_does_not_start_if_callers_could_come_in_by_mistake(
     section: dict[str, Any], asked: str
 ) -> None:
     with pytest.raises(ConfigError, match=asked):
-        check_sign_in(Http.model_validate_json(json.dumps(section)))
+        check_sign_in(Config(http=Http.model_validate_json(json.dumps(section))))
 
 
 @pytest.mark.parametrize(
@@ -552,4 +553,4 @@ def test_it_does_not_start_if_callers_could_come_in_by_mistake(
     ],
 )
 def test_it_starts_with_sign_in_or_for_this_machine(section: dict[str, Any]) -> None:
-    check_sign_in(Http.model_validate_json(json.dumps(section)))
+    check_sign_in(Config(http=Http.model_validate_json(json.dumps(section))))

@@ -67,7 +67,7 @@ def create_application(  # noqa: PLR0913 - each of them is a part of the port
             let callers in without sign-in by mistake.
     """
     http = config.http
-    check_sign_in(http)
+    check_sign_in(config)
     app: ASGIApp = server.streamable_http_app(
         streamable_http_path=PATH,
         stateless_http=http.stateless,
@@ -83,7 +83,7 @@ def create_application(  # noqa: PLR0913 - each of them is a part of the port
     if intake:
         app = intake.behind_sign_in(app)
     admission = Admission(http)
-    app = signed_in(admission.in_front_of(app), http, config.access or None)
+    app = signed_in(admission.in_front_of(app), config)
     if web and web.visitors:
         app = web.visitors(admission.in_front_of(web.site), app)
     if intake:

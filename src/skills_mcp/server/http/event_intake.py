@@ -29,7 +29,6 @@ from skills_mcp.analytics.received_event import (
 )
 from skills_mcp.config import Config, Http
 from skills_mcp.errors import EventStoreError
-from skills_mcp.server.http.addresses import is_loopback
 from skills_mcp.server.http.ingest_tokens import IngestTokens
 from skills_mcp.server.http.metrics import Metrics
 from skills_mcp.server.http.protected_resource import EVENTS_PATH
@@ -88,7 +87,8 @@ class EventIntake:
     def in_front_of(self, app: ASGIApp) -> ASGIApp:
         """Return an application that answers senders with a token of their own.
 
-        All others go to `app`, which is the sign-in, or are refused if there is none.
+        All others go to `app`, which is the sign-in, or are refused if such a token is
+        the only way.
         """
 
         async def choose(scope: Scope, receive: Receive, send: Send) -> None:
@@ -111,9 +111,7 @@ class EventIntake:
     async def _authenticate(self, headers: Headers) -> ASGIApp | None:
         """Return what answers a request; None if that is for the sign-in to say."""
         if self._tokens is None:
-            if self._http.auth.issuer:
-                return None
-            return self._answer if is_loopback(self._http.host) else _no_sign_in()
+            return None
         given = headers.getlist("authorization")
         scheme, _, token = (given[0] if len(given) == 1 else "").partition(" ")
         token = token.strip() if scheme.lower() == "bearer" else ""
@@ -280,16 +278,6 @@ def _wrong_token(token: str) -> Response:
         "header Authorization: Bearer. A sender has it in analytics.token_file or in "
         "ANALYTICS_TOKEN.",
         {"WWW-Authenticate": f"{_CHALLENGE}{error}"},
-    )
-
-
-def _no_sign_in() -> Response:
-    return refuse(
-        401,
-        "TOKEN_NEEDED",
-        "This server takes no events from other machines, because nothing tells who "
-        "sends them. Its operator sets events.ingest_token_file or http.auth.issuer.",
-        {"WWW-Authenticate": _CHALLENGE},
     )
 
 

@@ -5,12 +5,10 @@ configured. A token is taken from the header Authorization only: an address, and
 a token in it, gets into logs and histories.
 """
 
-import json
 import logging
-from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Any, TypeAlias
-from urllib.parse import parse_qs, urlsplit
+from collections.abc import Collection, Mapping, Sequence
+from typing import TypeAlias
+from urllib.parse import parse_qs
 
 import anyio
 import anyio.to_thread
@@ -19,9 +17,10 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from starlette.datastructures import Headers
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from skills_mcp.config import Grant, Http
+from skills_mcp.config import Config, Grant, Http
+from skills_mcp.config.loopback import is_loopback
 from skills_mcp.errors import ConfigError, InvalidArgumentsError
 from skills_mcp.identity.access import derive_access, parse_scope
 from skills_mcp.identity.access_tokens import (
@@ -30,29 +29,31 @@ from skills_mcp.identity.access_tokens import (
     TokenValidator,
     parse_scopes,
 )
+from skills_mcp.identity.anonymous import DEPRECATED_SCOPES, derive_anonymous_scopes
 from skills_mcp.identity.principal import (
     EVENTS,
     PRINCIPAL_KEY,
     READ,
-    REPORT,
     SCOPES,
     UPLOAD,
     Principal,
-    derive_anonymous,
 )
 from skills_mcp.identity.signing_keys import (
     PAUSE_SECONDS,
     KeysUnavailableError,
     SigningKeys,
 )
-from skills_mcp.server.core_tools import CORE_TOOLS
-from skills_mcp.server.http.addresses import is_loopback
 from skills_mcp.server.http.protected_resource import (
     PATH,
     ProtectedResource,
     ResourceMetadata,
 )
 from skills_mcp.server.http.refusals import refuse
+from skills_mcp.server.http.scope_check import (
+    MissingScopeError,
+    check_scopes,
+    needed_scopes,
+)
 from skills_mcp.skills.model import printable
 
 logger = logging.getLogger(__name__)
@@ -74,39 +75,27 @@ _MAX_WAITING = 16
 
 Grants: TypeAlias = Sequence[Grant]
 
-_TOOL_SCOPES = {tool.name: tool.scope for tool in CORE_TOOLS if tool.scope != READ}
-"""The tools that need another scope than the one that every request needs."""
 
-_MCP_SCOPES = {READ, *_TOOL_SCOPES.values()}
-
-
-def check_sign_in(http: Http) -> None:
+def check_sign_in(config: Config) -> None:
     """Check that no caller from elsewhere comes in without sign-in by mistake.
 
     Raises:
         ConfigError: The settings would let one in, or contradict each other.
     """
-    auth = http.auth
-    if not auth.issuer:
-        if auth.audience:
-            raise ConfigError(
-                "http.auth.audience is set without http.auth.issuer: write the URL of "
-                "your identity provider there, or leave both out."
-            )
-        if not is_loopback(http.host) and not http.allow_anonymous:
-            raise ConfigError(
-                f"http.host is {http.host}, which other machines reach, and there is "
-                "no sign-in. Set http.auth.issuer and http.base_url, or listen on "
-                "127.0.0.1, or set http.allow_anonymous to true if everyone who "
-                "reaches this address may read the skills."
-            )
-        return
-    if http.allow_anonymous:
+    http, auth = config.http, config.http.auth
+    if auth.audience and not auth.issuer:
         raise ConfigError(
-            "http.auth.issuer asks for sign-in, and http.allow_anonymous for none: "
-            "leave one of them out."
+            "http.auth.audience is set without http.auth.issuer: write the URL of "
+            "your identity provider there, or leave both out."
         )
-    if not http.base_url and not (is_loopback(http.host) and auth.audience):
+    derive_anonymous_scopes(config)
+    if http.allow_anonymous:
+        logger.warning(
+            "http.allow_anonymous is deprecated: write `http.anonymous: [%s]` instead",
+            ", ".join(DEPRECATED_SCOPES),
+        )
+    has_name = http.base_url or (is_loopback(http.host) and auth.audience)
+    if auth.issuer and not has_name:
         raise ConfigError(
             "http.auth.issuer is set without http.base_url: set it to the URL that "
             "clients use, such as https://skills.example.com. Tokens must be for that "
@@ -114,43 +103,42 @@ def check_sign_in(http: Http) -> None:
         )
 
 
-def signed_in(app: ASGIApp, http: Http, grants: Grants | None) -> ASGIApp:
-    """Return the application behind the sign-in, or open to all if there is none.
+def signed_in(app: ASGIApp, config: Config) -> ASGIApp:
+    """Return the application behind the sign-in, or open to anonymous callers.
 
     Args:
         app: What answers callers.
-        http: The settings, which `check_sign_in` has checked.
-        grants: Which callers see which skills; None for all.
+        config: The settings, which `check_sign_in` has checked.
     """
+    http, grants = config.http, config.access or None
     if not http.auth.issuer:
-        return AnonymousCallers(app, grants, may_upload=_is_of_this_machine(http))
+        scopes = derive_anonymous_scopes(config)
+        return AnonymousCallers(app, grants, scopes, http.max_body_bytes)
     resource = ProtectedResource(http)
     return ResourceMetadata(SignIn(app, http, grants, resource), resource)
 
 
-def _is_of_this_machine(http: Http) -> bool:
-    """Whether only this machine can call: no proxy passes on what others ask."""
-    if http.trust_proxy_headers or not is_loopback(http.host):
-        return False
-    named = urlsplit(http.base_url).hostname if http.base_url else http.host
-    return is_loopback(named or "")
-
-
 class AnonymousCallers:
-    """Lets each request in as that of a caller without a name.
+    """Lets each request in as that of a caller without a name, as far as that may go.
 
     Args:
         app: The application behind it.
         grants: Those without a condition apply.
-        may_upload: Whether these callers may add skills.
+        scopes: What these callers may do.
+        max_body_bytes: The maximum size of the body of a request.
     """
 
     def __init__(
-        self, app: ASGIApp, grants: Grants | None, *, may_upload: bool = False
+        self,
+        app: ASGIApp,
+        grants: Grants | None,
+        scopes: frozenset[str],
+        max_body_bytes: int,
     ) -> None:
         self._app = app
         self._grants = grants
-        self._may_upload = may_upload
+        self._scopes = scopes
+        self._max_body_bytes = max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer or refuse a request."""
@@ -159,10 +147,17 @@ class AnonymousCallers:
             return
         try:
             access = derive_access(self._grants, {}, parse_narrowing(scope))
+            principal = Principal("", "", self._scopes, access)
+            receive = await check_scopes(
+                scope, receive, principal, self._max_body_bytes
+            )
         except InvalidArgumentsError as error:
             await _refuse_narrowing(error)(scope, receive, send)
             return
-        scope[PRINCIPAL_KEY] = derive_anonymous(access, may_upload=self._may_upload)
+        except MissingScopeError as error:
+            await _refuse_anonymous(error)(scope, receive, send)
+            return
+        scope[PRINCIPAL_KEY] = principal
         await self._app(scope, receive, send)
 
 
@@ -306,25 +301,13 @@ class SignIn:
     ) -> Receive:
         """Return how the rest of a request is received, if the caller may make it.
 
-        The body tells which tool is called: what a header says of it is not checked
-        before the SDK compares the two.
-
         Raises:
             _RefusedError: The token lacks a scope.
         """
-        needed_first = _needed_scopes(scope)
-        for each in needed_first:
-            if not principal.may(each):
-                raise self._forbidden(scope, principal, each)
-        if needed_first != (READ,):
-            return receive
-        if scope["method"] != "POST" or principal.scopes.issuperset(_MCP_SCOPES):
-            return receive
-        body, again = await _read_body(receive, self._max_body_bytes)
-        needed = _TOOL_SCOPES.get(_parse_tool(body), READ)
-        if not principal.may(needed):
-            raise self._forbidden(scope, principal, needed)
-        return again
+        try:
+            return await check_scopes(scope, receive, principal, self._max_body_bytes)
+        except MissingScopeError as error:
+            raise self._forbidden(scope, principal, error) from None
 
     def _malformed(self, scope: Scope, description: str) -> "_RefusedError":
         headers = self._resource.challenge(scope, "invalid_request", description)
@@ -333,7 +316,7 @@ class SignIn:
     def _unauthorised(
         self, scope: Scope, error: str = "", description: str = ""
     ) -> "_RefusedError":
-        needed = _needed_scopes(scope)
+        needed = needed_scopes(scope)
         asked = None if needed == (READ,) else needed
         headers = self._resource.challenge(scope, error, description, asked)
         code = error.upper() or "SIGN_IN_NEEDED"
@@ -343,10 +326,10 @@ class SignIn:
         return _RefusedError(refuse(401, code, message, headers))
 
     def _forbidden(
-        self, scope: Scope, principal: Principal, needed: str
+        self, scope: Scope, principal: Principal, missing: MissingScopeError
     ) -> "_RefusedError":
         """Ask for the missing scope beside those that the next token must not lose."""
-        description = f"The request needs the scope {needed}"
+        description, needed = str(missing), missing.scope
         if needed == UPLOAD:
             logger.warning(
                 "Refused an upload of %s, who lacks the scope %s",
@@ -368,19 +351,6 @@ class SignIn:
             wanted.add(READ)
         foreign = [s for s in self._rules.requested_scopes if s not in SCOPES]
         return [*(scope for scope in SCOPES if scope in wanted), *foreign]
-
-
-def _needed_scopes(scope: Scope) -> tuple[str, ...]:
-    """Return the scopes that a request needs before its body is looked at."""
-    match scope["path"]:
-        case "/events":
-            return (EVENTS,)
-        case "/api/skills/upload-install":
-            return (UPLOAD,)
-        case "/report" | "/api/report":
-            return READ, REPORT
-        case _:
-            return (READ,)
 
 
 class _RefusedError(Exception):
@@ -421,6 +391,26 @@ def _decode(value: bytes) -> str:
         return value.decode("latin-1")
 
 
+def _refuse_anonymous(missing: MissingScopeError) -> Response:
+    """Name the settings: the caller has no way to sign in."""
+    if missing.scope == EVENTS:
+        return refuse(
+            401,
+            "TOKEN_NEEDED",
+            "This server takes no events without a token, because nothing tells who "
+            "sends them. Its operator sets events.ingest_token_file or "
+            "http.auth.issuer.",
+            {"WWW-Authenticate": 'Bearer realm="skills-mcp"'},
+        )
+    return refuse(
+        403,
+        "INSUFFICIENT_SCOPE",
+        f"{missing}, which callers without sign-in do not have here. The operator of "
+        "this server sets http.auth.issuer, so that callers sign in, or names the "
+        "scope in http.anonymous.",
+    )
+
+
 def _refuse_narrowing(error: InvalidArgumentsError) -> Response:
     return refuse(400, error.code, str(error))
 
@@ -435,42 +425,3 @@ def _derive_access_token(claims: Claims, principal: Principal) -> AccessToken:
         subject=principal.subject,
         claims={"iss": principal.issuer},
     )
-
-
-async def _read_body(
-    receive: Receive, max_bytes: int
-) -> tuple[bytes, Callable[[], Awaitable[Message]]]:
-    """Read the body of a request, and return it with a way to receive it again.
-
-    One that is too long is only read up to there; what is behind refuses it.
-    """
-    messages: deque[Message] = deque()
-    body = bytearray()
-    while True:
-        messages.append(message := await receive())
-        body += message.get("body", b"")
-        is_last = message["type"] != "http.request" or not message.get("more_body")
-        if is_last or len(body) > max_bytes:
-            break
-
-    async def again() -> Message:
-        return messages.popleft() if messages else await receive()
-
-    return bytes(body), again
-
-
-def _parse_tool(body: bytes) -> str:
-    """Return the name of the tool that a message calls; empty if it calls none.
-
-    The server looks once more when it calls one, so a message that is read otherwise
-    there runs nothing.
-    """
-    try:
-        message = json.loads(body)
-    except (ValueError, RecursionError):
-        return ""
-    if not isinstance(message, Mapping) or message.get("method") != "tools/call":
-        return ""
-    parameters: Any = message.get("params")
-    name = parameters.get("name") if isinstance(parameters, Mapping) else ""
-    return name if isinstance(name, str) else ""

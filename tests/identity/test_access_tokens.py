@@ -72,6 +72,13 @@ def test_the_types_of_access_tokens_are_permitted(issuer: Issuer, type_: str) ->
         ({"without": ("iss",)}, "no iss"),
         ({"without": ("sub",)}, "no sub"),
         ({"sub": 7}, "cannot be read"),
+        ({"sub": ""}, "sub of the token is no name"),
+        ({"sub": " \t"}, "sub of the token is no name"),
+        ({"sub": "ada\nroot"}, "sub of the token is no name"),
+        ({"sub": "ada\x00"}, "sub of the token is no name"),
+        ({"sub": "ada\u2028"}, "sub of the token is no name"),
+        ({"sub": "\ud800"}, "sub of the token is no name"),
+        ({"sub": "a" * 256}, "sub of the token is no name"),
         ({"exp": "soon"}, "cannot be read"),
         ({"kid": None}, "does not name its key"),
         ({"kid": "other"}, "no key of the token's name"),
@@ -94,6 +101,11 @@ def test_a_token_is_refused_with_its_reason(
 ) -> None:
     with pytest.raises(InvalidTokenError, match=reason):
         check(validator_of(issuer), issuer.token(**said))
+
+
+@pytest.mark.parametrize("sub", ["a" * 255, "Åda 李", "CgNhZGESBGxkYXA", "auth0|5"])
+def test_a_subject_need_not_be_ascii(issuer: Issuer, sub: str) -> None:
+    assert check(validator_of(issuer), issuer.token(sub=sub))["sub"] == sub
 
 
 def test_a_clock_may_differ_by_the_skew(issuer: Issuer) -> None:

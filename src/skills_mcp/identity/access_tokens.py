@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
+from skills_mcp.identity.principal import MAX_NAME_CHARACTERS, is_name
 from skills_mcp.identity.signing_keys import SigningKeys
 
 if TYPE_CHECKING:  # imported late: the first answer may not wait for it
@@ -137,6 +138,7 @@ class TokenValidator:
             return known.claims
         claims = self._decode(token, key)
         self._check_kind(claims)
+        _check_subject(claims)
         self._remember(digest, _Remembered(claims, name, key, int(claims["exp"])))
         return claims
 
@@ -206,6 +208,19 @@ class TokenValidator:
                 f"The token looks like an ID token ({', '.join(found)}): use the "
                 "access token. Operators: http.auth.accept_id_tokens allows it"
             )
+
+
+def _check_subject(claims: Claims) -> None:
+    """Refuse a token whose bearer has no name that can be compared and shown.
+
+    Raises:
+        InvalidTokenError: It is one.
+    """
+    if not is_name(claims["sub"]):
+        raise InvalidTokenError(
+            "The sub of the token is no name: it must be one line of 1 to "
+            f"{MAX_NAME_CHARACTERS} characters"
+        )
 
 
 def parse_key_name(token: str) -> str:

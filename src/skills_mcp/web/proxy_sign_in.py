@@ -15,7 +15,7 @@ from skills_mcp.config import Grant, TrustedHeader
 from skills_mcp.errors import ConfigError
 from skills_mcp.identity.access import derive_access
 from skills_mcp.identity.browser_session import SessionSeal
-from skills_mcp.identity.principal import READ, SCOPES, Principal
+from skills_mcp.identity.principal import MAX_NAME_CHARACTERS, READ, SCOPES, Principal
 from skills_mcp.web.notice_page import Notice
 from skills_mcp.web.visitors import Visitor
 
@@ -51,7 +51,7 @@ class ProxySignIn:
         """Return the user that the proxy names; None if it names none or is unknown."""
         headers = Headers(scope=scope)
         named = headers.getlist(self._rules.user)
-        if len(named) != 1 or not named[0].strip():
+        if len(named) != 1 or not 0 < len(named[0].strip()) <= MAX_NAME_CHARACTERS:
             return None
         if not self._is_proxy(scope):
             logger.warning(

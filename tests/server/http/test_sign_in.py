@@ -478,6 +478,25 @@ def test_the_audience_is_the_address_unless_another_is_named(issuer: Issuer) -> 
     assert "api://skills" in fields(address)["error_description"]
 
 
+@pytest.mark.parametrize("sub", ["", " ", "a\nb", "\ud800", "a" * 256])
+def test_a_caller_has_a_name(client: httpx.Client, issuer: Issuer, sub: str) -> None:
+    answer = client.get("/mcp", headers=bearer(issuer.token(sub=sub)))
+
+    assert answer.status_code == 401
+    assert "The sub of the token is no name" in fields(answer)["error_description"]
+
+
+@pytest.mark.parametrize("client_id", ["", None, 7, {"a": 1}, "\ud800"])
+def test_what_is_no_name_names_no_client(
+    client: httpx.Client, issuer: Issuer, client_id: object
+) -> None:
+    token = issuer.token(client_id=client_id, azp="agents")
+
+    answer = client.get("/mcp", headers=bearer(token)).json()
+
+    assert answer["token"]["client_id"] == "agents"
+
+
 def test_no_part_of_a_challenge_ends_its_quotes(issuer: Issuer) -> None:
     with guarded(issuer.url, audience='a"b\\c é') as client:
         answer = client.get("/mcp", headers=bearer(issuer.token()))

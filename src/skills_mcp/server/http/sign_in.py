@@ -37,6 +37,7 @@ from skills_mcp.identity.principal import (
     SCOPES,
     UPLOAD,
     Principal,
+    is_name,
 )
 from skills_mcp.identity.signing_keys import (
     PAUSE_SECONDS,
@@ -417,10 +418,10 @@ def _refuse_narrowing(error: InvalidArgumentsError) -> Response:
 
 def _derive_access_token(claims: Claims, principal: Principal) -> AccessToken:
     """Return what the SDK compares; the token itself is not passed on."""
-    clients = (claims[name] for name in _CLIENT_CLAIMS if name in claims)
+    named = (claims.get(name) for name in _CLIENT_CLAIMS)
     return AccessToken(
         token="",
-        client_id=str(next(clients, "")),
+        client_id=next(filter(is_name, named), ""),
         scopes=sorted(principal.scopes),
         subject=principal.subject,
         claims={"iss": principal.issuer},

@@ -1,6 +1,7 @@
 """What a browser keeps, and for how long that counts."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import jwt
@@ -9,6 +10,7 @@ import pytest
 from skills_mcp.config import Grant
 from skills_mcp.identity.browser_session import (
     ATTEMPT_SECONDS,
+    MAX_ENDED,
     BrowserSession,
     SessionSeal,
     begin_session,
@@ -174,3 +176,36 @@ def test_a_person_without_a_name_is_called_by_the_next_best(clock: Clock) -> Non
     assert session(clock, name="", email="ada@example.com").name == "ada@example.com"
     assert session(clock, name=1).name == "ada"
     assert len(session(clock, name="A" * 5000).name) == 100
+
+
+def test_a_session_that_was_ended_here_is_over_in_all_its_cookies(clock: Clock) -> None:
+    begun, here, elsewhere = session(clock), seal(clock), seal(clock)
+    clock.seconds += 30 * 60
+    renewed = here.renew(begun)
+    assert renewed
+
+    here.end(begun)
+
+    for each in (begun, renewed):
+        sealed = here.seal_session(each)
+        assert here.open_session(sealed) is None
+        # Replicas share a key, and no memory.
+        assert elsewhere.open_session(sealed) == each
+
+
+def test_of_ended_sessions_the_oldest_are_forgotten_first(clock: Clock) -> None:
+    one, other = session(clock), session(clock)
+    it = seal(clock)
+    it.end(one)
+    it.end(other)
+    for number in range(MAX_ENDED - 1):
+        it.end(replace(one, session_id=f"{number}"))
+
+    assert it.open_session(it.seal_session(one)) == one
+    assert it.open_session(it.seal_session(other)) is None
+
+
+@pytest.mark.parametrize("name", ["", " ", "\ud800", "a\nb", 7, None])
+def test_a_name_that_cannot_be_shown_is_left_out(clock: Clock, name: object) -> None:
+    assert session(clock, name=name, preferred_username="ada_l").name == "ada_l"
+    assert session(clock, name=name).name == "ada"

@@ -296,6 +296,33 @@ def test_a_part_of_a_page_sends_the_whole_page_to_the_sign_in(
     assert part.headers["HX-Redirect"] == "/sign-in?next=/%3Fq%3Dlogin"
 
 
+@pytest.mark.parametrize(
+    "address", ["http://[::1", "http://[x]/", "//[", "http://\u2100/", "\\"]
+)
+def test_an_address_that_cannot_be_read_leads_to_the_page_of_the_request(
+    browser: httpx.Client, address: str
+) -> None:
+    asked = [(b"HX-Request", b"true"), (b"HX-Current-URL", address.encode())]
+
+    part = browser.get("/part?q=logi", headers=asked)
+
+    assert part.status_code == 401
+    assert part.headers["HX-Redirect"].startswith("/sign-in?next=")
+
+
+@pytest.mark.parametrize("charset", ["undefined", "idna", "punycode", "none"])
+def test_a_form_of_an_unreadable_charset_is_refused(
+    browser: httpx.Client, issuer: Issuer, charset: str
+) -> None:
+    sign_in(browser, issuer)
+    body = b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\n\xff\r\n--x--\r\n'
+    kind = f"multipart/form-data; boundary=x; charset={charset}"
+
+    refused = browser.post("/add", content=body, headers={"Content-Type": kind})
+
+    assert refused.status_code == 403
+
+
 def test_signing_out_ends_the_session_here_and_at_the_provider(
     browser: httpx.Client, issuer: Issuer
 ) -> None:
@@ -307,6 +334,39 @@ def test_signing_out_ends_the_session_here_and_at_the_provider(
     assert f"url={issuer.url}/end?client_id=pages" in page.text
     assert browser.get("/").status_code == 303
     assert "You are signed out" in browser.get("/sign-out").text
+
+
+@pytest.mark.parametrize("minutes", [0, 20])
+def test_a_copied_cookie_ends_with_the_session(
+    browser: httpx.Client, issuer: Issuer, clock: Clock, minutes: int
+) -> None:
+    sign_in(browser, issuer)
+    copied, token = browser.cookies["skills_session"], find_form_token(browser)
+    clock.seconds += minutes * 60  # after a while a cookie is renewed
+
+    browser.post("/sign-out", data={"form_token": token})
+    left = browser.cookies.get("skills_session")
+    browser.cookies.set("skills_session", copied)
+    page = browser.get("/")
+    form = browser.post("/add", data={"form_token": token})
+    program = browser.get("/api/skills")
+
+    assert left is None
+    assert (page.status_code, form.status_code, program.status_code) == (303, 401, 401)
+
+
+def test_signing_out_ends_no_other_session_of_the_person(
+    browser: httpx.Client, issuer: Issuer
+) -> None:
+    sign_in(browser, issuer)
+    other = browser.cookies["skills_session"]
+    browser.cookies.clear()
+    sign_in(browser, issuer)
+
+    browser.post("/sign-out", data={"form_token": find_form_token(browser)})
+    browser.cookies.set("skills_session", other)
+
+    assert browser.get("/").status_code == 200
 
 
 def test_nobody_is_signed_out_by_a_link(browser: httpx.Client, issuer: Issuer) -> None:

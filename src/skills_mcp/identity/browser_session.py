@@ -7,6 +7,7 @@ after the sign-in, and what the person may see is derived anew for each request.
 import hmac
 import secrets
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,7 +19,7 @@ from skills_mcp.identity.access import (
     derive_grants_key,
     find_claims,
 )
-from skills_mcp.identity.principal import READ, SCOPES, Principal
+from skills_mcp.identity.principal import READ, SCOPES, Principal, is_name
 
 _ALGORITHM = "HS256"
 
@@ -30,6 +31,13 @@ ATTEMPT_SECONDS = 600
 
 _MAX_NAME = 100
 """Of a name that is shown; browsers drop a cookie beyond 4,096 characters."""
+
+
+MAX_ENDED = 20_000
+"""How many sessions that were ended here are known: 4 MB, at 200 bytes for each.
+
+A person ends one only after a sign-in at the provider, so it takes as many sign-ins to
+have one forgotten."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,12 +69,13 @@ def begin_session(
     now: float,
 ) -> BrowserSession:
     """Return the session of a person of whom a provider has said these claims."""
-    named = (claims.get(name) for name in ("name", "preferred_username", "email"))
-    name = next((each for each in named if isinstance(each, str) and each), "")
+    given = (claims.get(name) for name in ("name", "preferred_username", "email"))
+    named = (each[:_MAX_NAME] for each in given if isinstance(each, str))
+    name = next(filter(is_name, named), claims["sub"])
     return BrowserSession(
         subject=claims["sub"],
         issuer=claims["iss"],
-        name=(name or claims["sub"])[:_MAX_NAME],
+        name=name[:_MAX_NAME],
         scopes=tuple(each for each in SCOPES if each in {READ, *scopes}),
         claims=find_claims(grants, claims),
         began_at=int(now),
@@ -98,6 +107,7 @@ class SessionSeal:
         self._longest_seconds = hours * 3_600
         self._idle_seconds = idle_minutes * 60
         self._grants_key = derive_grants_key(grants)
+        self._ended: OrderedDict[str, None] = OrderedDict()
         self.clock = clock
 
     def seal_session(self, session: BrowserSession) -> str:
@@ -130,7 +140,18 @@ class SessionSeal:
             seen_at=values["seen"],
             session_id=values["sid"],
         )
+        if session.session_id in self._ended:
+            return None
         return session if self.clock() < self._ends_at(session) else None
+
+    def end(self, session: BrowserSession) -> None:
+        """End a session, however often its cookie was copied or renewed.
+
+        Other replicas do not hear of it: there, a copy lasts as any cookie does.
+        """
+        self._ended[session.session_id] = None
+        while len(self._ended) > MAX_ENDED:
+            self._ended.popitem(last=False)
 
     def renew(self, session: BrowserSession) -> BrowserSession | None:
         """Return a session as used now; None if that is not worth a new cookie."""

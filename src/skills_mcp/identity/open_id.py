@@ -236,7 +236,7 @@ class OpenIdClient:
         except KeysUnavailableError as error:
             raise ProviderUnavailableError(str(error)) from None
         if not hmac.compare_digest(
-            str(claims.get("nonce", "")).encode(), nonce.encode()
+            str(claims.get("nonce", "")).encode("utf-8", "replace"), nonce.encode()
         ):
             raise SignInRefusedError("The ID token answers another sign-in (nonce).")
         if claims.get("azp", self._client_id) != self._client_id:

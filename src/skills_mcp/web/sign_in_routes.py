@@ -94,8 +94,7 @@ class OpenIdSignIn:
 
     def find(self, scope: Scope) -> Visitor | None:
         """Return who has sent a request; None without a session that still lasts."""
-        sealed = Request(scope).cookies.get(self._cookie, "")
-        session = self._seal.open_session(sealed) if sealed else None
+        session = self._find_session(Request(scope))
         if session is None:
             return None
         renewed = self._seal.renew(session)
@@ -106,6 +105,10 @@ class OpenIdSignIn:
             can_sign_out=True,
             cookies=(self._write(renewed),) if renewed else (),
         )
+
+    def _find_session(self, request: Request) -> BrowserSession | None:
+        sealed = request.cookies.get(self._cookie, "")
+        return self._seal.open_session(sealed) if sealed else None
 
     def turn_away(self, scope: Scope) -> Response | Notice:
         """Return the way to the provider, or what a form says that comes too late."""
@@ -187,6 +190,8 @@ class OpenIdSignIn:
         if VISITOR_KEY not in request.scope:
             return RedirectResponse(self._prefix + SIGN_OUT, 303)
         del request.scope[VISITOR_KEY]  # the page shows no user any more
+        if session := self._find_session(request):
+            self._seal.end(session)
         back = f"{self._base(request)}{SIGN_OUT}"
         url = await anyio.to_thread.run_sync(
             self._client.sign_out_url, back, limiter=self._waiting

@@ -1,6 +1,7 @@
 """What a request to add a skill holds: an archive, and who has sent it."""
 
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
@@ -69,6 +70,18 @@ async def read_archive(form: FormData, owner: str) -> SentArchive:
     return SentArchive(owner, suffix, await sent.read())
 
 
-def opened_form(request: Request) -> AbstractAsyncContextManager[FormData]:
-    """Return the form of a request: it is closed with the block."""
-    return request.form(max_files=1, max_fields=_MAX_FIELDS)
+@asynccontextmanager
+async def opened_form(request: Request) -> AsyncIterator[FormData]:
+    """Open the form of a request: it is closed with the block.
+
+    Raises:
+        InvalidArgumentsError: Its charset, which may be any codec, cannot be read.
+    """
+    try:
+        form = await request.form(max_files=1, max_fields=_MAX_FIELDS)
+    except UnicodeError as error:
+        raise InvalidArgumentsError("The form cannot be read: send UTF-8.") from error
+    try:
+        yield form
+    finally:
+        await form.close()

@@ -5,6 +5,7 @@ something is only taken from a page of this server.
 """
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from hmac import compare_digest
 from typing import Protocol
@@ -159,9 +160,10 @@ def derive_sign_in_url(scope: Scope, prefix: str = "") -> str:
         prefix: What stands in front of the paths that the browser knows.
     """
     path, query = scope["path"], scope["query_string"].decode("latin-1")
-    if headers := Headers(scope=scope).get("hx-current-url"):
-        parts = urlsplit(headers)  # the page, not the part of it that is asked for
-        path, query = parts.path.removeprefix(prefix), parts.query
+    with suppress(ValueError):  # a client can send any text
+        if given := Headers(scope=scope).get("hx-current-url"):
+            parts = urlsplit(given)  # the page, not the part of it that is asked for
+            path, query = parts.path.removeprefix(prefix), parts.query
     wanted = f"{path}?{query}" if query else path
     return f"{SIGN_IN}?next={quote(wanted, safe='/')}"
 
@@ -197,7 +199,7 @@ async def _read_form_token(scope: Scope, receive: Receive) -> tuple[str, Receive
     try:
         async with Request(scope, _replay(messages, receive)).form() as form:
             token = form.get(FORM_FIELD)
-    except MultiPartException:
+    except (MultiPartException, UnicodeError):  # the charset may be any codec
         token = None
     return token if isinstance(token, str) else "", _replay(messages, receive)
 
@@ -219,7 +221,8 @@ def _kept_private(scope: Scope, send: Send, cookies: tuple[str, ...]) -> Send:
             headers = MutableHeaders(raw=message["headers"])
             if not scope["path"].startswith("/static/"):
                 headers.setdefault("Cache-Control", "no-store")
-            for cookie in cookies:
+            # Without a visitor the session has ended in between.
+            for cookie in cookies if VISITOR_KEY in scope else ():
                 headers.append("Set-Cookie", cookie)
         await send(message)
 

@@ -222,6 +222,20 @@ def authorize(given: Iterable[str]) -> list[tuple[str, str]]:
     return [("Authorization", each) for each in given]
 
 
+def test_a_charset_that_no_text_has_is_refused(tmp_path: Path) -> None:
+    kind = "multipart/form-data; boundary=x; charset=undefined"
+    part = 'Content-Disposition: form-data; name="a"; filename="\xff"'.encode("latin-1")
+    body = b"--x\r\n" + part + b"\r\n\r\n\xff\r\n--x--\r\n"
+    with served_here(tmp_path) as client:
+        install = REQUESTS["upload"][1]
+        sent = client.post(install, content=body, headers={"Content-Type": kind})
+
+    assert (sent.status_code, sent.json()["error"]["message"]) == (
+        400,
+        "The form cannot be read: send UTF-8.",
+    )
+
+
 @pytest.mark.parametrize("web", [FROM_HERE, FROM_ELSEWHERE], ids=["here", "elsewhere"])
 @pytest.mark.parametrize("scopes", [(), (READ,), SCOPES])
 def test_whom_no_proxy_names_is_a_stranger(

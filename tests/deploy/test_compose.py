@@ -3,10 +3,14 @@
 import re
 import subprocess
 import sys
+from http.client import HTTPConnection
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from soak.http.replicas import haproxy, nginx, replicas
+from soak.scenario import Unavailable
 from tests.deploy.files import (
     DEPLOY,
     known_variables,
@@ -14,7 +18,8 @@ from tests.deploy.files import (
     load_config,
     parse_command,
 )
-from tests.support import PROJECT
+from tests.docs.pages import DOCS, codes
+from tests.support import PROJECT, SKILLS_CONTENT, write
 
 FOLDER = DEPLOY / "compose"
 FILE = FOLDER / "compose.yaml"
@@ -101,3 +106,77 @@ def test_the_proxy_asks_the_operations_port_and_listens_where_it_is_published() 
     assert re.findall(r"check port (\d+)", text) == [str(CONFIG.http.operations_port)]
     assert re.findall(r"bind :(\d+)", text) == [published.rpartition(":")[2]]
     assert re.findall(r"/run/secrets/(\S+)", text) == PROXY["secrets"]
+
+
+METADATA = "/.well-known/oauth-protected-resource"
+OUTSIDE = {"/mcp", METADATA, "/hooks/git"}
+
+# What a server answers at these paths, and other spellings of what is passed.
+INSIDE = (
+    *("/", "/skills/ui", "/api/skills", "/api/report", "/report", "/add", "/try"),
+    *("/events", "/sign-in", "/sign-out", "/static/style.css", "/nothing"),
+    *("/.well-known/agent-skills/index.json", "/.well-known/other"),
+    *("/readyz", "/metrics", "/mcp/", "/mcp/x", "/hooks/git/x", "/MCP"),
+    *("/mcp/../report", "/mcp/..%2freport", "/mcp%00", "/mcp;/report"),
+    *(f"{METADATA}x", f"{METADATA}/../../report", f"{METADATA}/other"),
+)
+# One proxy passes them on as the path that they stand for, the other refuses them.
+SPELLINGS = ("/skills/ui/../../mcp", "//mcp", "/%6dcp", "/report/../mcp", "/./mcp")
+
+
+def ask(port: int, method: str, path: str) -> int:
+    """Return the status of a request whose path is sent as it is."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.request(method, path)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_the_guide_names_the_paths_that_are_passed() -> None:
+    guide = (DOCS / "how-to/serve-over-http.md").read_text(encoding="utf-8")
+    [line] = [each for each in guide.splitlines() if "nothing else;" in each]
+
+    assert set(codes(line)) == OUTSIDE
+
+
+@pytest.mark.parametrize("proxy", [haproxy, nginx])
+def test_a_proxy_passes_the_paths_of_the_guide_and_no_other(
+    tmp_path: Path, proxy: Any
+) -> None:
+    secret = write(tmp_path / "secret", "0123456789abcdef")
+    secret.chmod(0o600)
+    auth = {"issuer": "http://127.0.0.1:1/nothing-listens-here", "audience": "x"}
+    settings = {"http": {"auth": auth, "webhook_secret_file": str(secret)}}
+    options = ("--skills-dir", str(SKILLS_CONTENT))
+    work = tmp_path / "work"
+    work.mkdir()
+    try:
+        with (
+            replicas(
+                work, 1, is_shared=True, settings=settings, options=options
+            ) as each,
+            proxy(work, each) as port,
+        ):
+            direct = {path: ask(each[0].port, "GET", path) for path in INSIDE}
+            inside = {path: ask(port, "GET", path) for path in INSIDE}
+            spelled = {path: ask(port, "POST", path) for path in SPELLINGS}
+            outside = {
+                path: (ask(port, "POST", path), ask(port, "GET", path))
+                for path in (*OUTSIDE, f"{METADATA}/mcp")
+            }
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+
+    assert 401 in direct.values()  # so 404 is the answer of the proxy
+    assert {
+        path for path, status in inside.items() if status not in {400, 404}
+    } == set()
+    assert set(spelled.values()) <= {400, 401, 404}  # that of /mcp, or of the proxy
+    assert outside == {
+        "/mcp": (401, 401),
+        METADATA: (405, 200),
+        f"{METADATA}/mcp": (405, 200),
+        "/hooks/git": (403, 405),
+    }

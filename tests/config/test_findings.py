@@ -131,6 +131,17 @@ SYNC_KEYS = (
                 "password and without a query (got what may be a secret)"
             ),
         ),
+        *(
+            (
+                {"http": {"base_url": address}},
+                f"http.base_url: must be a URL that can be read (got {address!r})",
+            )
+            for address in ("http://[::1", "http://[x]/", "https://a:99999")
+        ),
+        (
+            {"http": {"auth": {"issuer": "https://[::1"}}},
+            "http.auth.issuer: must be a URL that can be read (got 'https://[::1')",
+        ),
         (
             {"embedding": {"timeout_seconds": 0}},
             "embedding.timeout_seconds: must be a number from 0.1 to 60 (got 0)",

@@ -108,7 +108,9 @@ def test_no_variable_lets_callers_in_without_sign_in() -> None:
     keys = {variable.key for variable in VARIABLES}
 
     assert "http.auth.issuer" in keys
-    assert keys.isdisjoint({"http.allow_anonymous", "http.trust_proxy_headers"})
+    assert keys.isdisjoint(
+        {"http.anonymous", "http.allow_anonymous", "http.trust_proxy_headers"}
+    )
 
 
 def test_a_variable_sets_a_key_of_a_section_within_a_section() -> None:

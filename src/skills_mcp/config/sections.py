@@ -38,6 +38,7 @@ from skills_mcp.config.values import (
     Port,
     ProgramName,
     Ratio,
+    ReadableUrl,
     ReplyCharacters,
     RetentionDays,
     Root,
@@ -570,7 +571,7 @@ class Responses(Section):  # DESIGN §3.14
 class Auth(Section):
     """Whose tokens sign a caller in."""
 
-    issuer: str = Field(
+    issuer: ReadableUrl = Field(
         default="",
         pattern=ISSUER,
         description="The issuer of the tokens: the URL of your identity provider, "
@@ -628,7 +629,7 @@ class Http(Section):  # 000 §7.2
     operations_port: Port = Field(
         default=8001, description="The port of it; 0 takes any that is free."
     )
-    base_url: str = Field(
+    base_url: ReadableUrl = Field(
         default="",
         pattern=PLAIN_ADDRESS,
         description="The URL that clients use, without `/mcp`; without one, the host "

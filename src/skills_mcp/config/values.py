@@ -4,6 +4,7 @@ import re
 import shlex
 from pathlib import PurePath
 from typing import Annotated, Literal, get_args
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic.config import JsonDict
@@ -128,6 +129,14 @@ def _require_absolute(path: str) -> str:
     raise PydanticCustomError("absolute_path", message)
 
 
+def _require_readable(url: str) -> str:
+    try:
+        _ = urlsplit(url).port
+    except ValueError as error:
+        raise PydanticCustomError("url", "a URL that can be read") from error
+    return url
+
+
 def _require_root(path: str) -> str:
     return path if path == "." else _require_absolute(path)
 
@@ -154,6 +163,7 @@ _PATH: JsonDict = {"pattern": r'^([^\\/:*?"<>|]+(/[^\\/:*?"<>|]+)*/?)?$'}
 
 Synonym = Annotated[str, Field(pattern=SYNONYM, max_length=200)]
 Name = Annotated[str, Field(min_length=1)]
+ReadableUrl = Annotated[str, AfterValidator(_require_readable)]
 GroupName = Annotated[str, Field(pattern=_LINE, max_length=100)]
 Extension = Annotated[str, Field(pattern=_EXTENSION)]
 EnvironmentName = Annotated[

@@ -8,7 +8,7 @@ import pytest
 from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 
-from skills_mcp.config import Http
+from skills_mcp.config import Config, Http
 from skills_mcp.server.http.sessions import Sessions
 from skills_mcp.server.http.sign_in import signed_in
 from tests.identity.issuer import AUDIENCE, Issuer, running_issuer
@@ -78,9 +78,9 @@ def callers(issuer: Issuer, *names: str) -> Iterator[list[Caller]]:
     )
     app = Sessions(endpoint, CAPACITY, trust_proxy_headers=False)
     auth = {"issuer": issuer.url, "audience": AUDIENCE}
-    http = Http.model_validate({"auth": auth})
+    config = Config(http=Http.model_validate({"auth": auth}))
     with (
-        listening(signed_in(app, http, None)) as url,
+        listening(signed_in(app, config)) as url,
         httpx.Client(base_url=url) as client,
     ):
         yield [Caller(client, issuer.token(sub=name)) for name in names]

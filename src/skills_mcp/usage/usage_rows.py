@@ -14,10 +14,9 @@ from typing import IO, Any, TypeGuard
 
 from skills_mcp.analytics.privacy import HASH_PREFIX
 from skills_mcp.analytics.received_event import (
-    EVENT_TYPES,
     MOST_NAME,
-    find_fault,
-    parse_moment,
+    InvalidEventError,
+    check_event,
 )
 from skills_mcp.analytics.spool import split_lines
 from skills_mcp.analytics.tracker import EventType
@@ -153,14 +152,21 @@ class AskedTask:
 
 def parse_row(raw: object) -> UsageRow | None:
     """Return a checked event; None if it is no event, or of an unknown type."""
-    if not isinstance(raw, Mapping) or find_fault(raw):
+    if not isinstance(raw, Mapping):
         return None
-    kind, data = EVENT_TYPES[raw["type"]], raw["data"]
-    moment = parse_moment(raw["timestamp"])
-    assert moment is not None, "find_fault has looked"  # noqa: S101
+    try:
+        checked = check_event(raw)
+    except InvalidEventError:
+        return None
     person = tidy(raw.get("server_id"), MOST_NAME)
     commit = tidy(raw.get("content_commit"), MOST_NAME)
-    return UsageRow(kind, moment, "" if person == _ANONYMOUS else person, commit, data)
+    return UsageRow(
+        checked.kind,
+        checked.moment,
+        "" if person == _ANONYMOUS else person,
+        commit,
+        checked.data,
+    )
 
 
 def identify(raw: object) -> int:

@@ -131,6 +131,20 @@ def test_one_bad_event_is_named_and_nothing_of_the_request_is_stored(
     assert collector.count('skills_events_received_total{outcome="refused"}') == 3
 
 
+@pytest.mark.parametrize("kind", ["no_match", "heartbeat"])
+@pytest.mark.parametrize(
+    "timestamp",
+    ["2026-11-23T07:00:00Z\0", "2026-11-23T07:00:00+00:00\0", "9999-12-31T23:59:59Z"],
+)
+def test_a_time_that_is_none_is_the_fault_of_the_sender(
+    open_door: tuple[Collector, httpx.Client], kind: str, timestamp: str
+) -> None:
+    answer = post(open_door[1], {**beat(), "type": kind, "timestamp": timestamp})
+
+    assert (answer.status_code, code(answer)) == (400, "EVENT_INVALID")
+    assert "its timestamp is no time" in answer.json()["error"]["message"]
+
+
 @pytest.mark.parametrize(
     "fields, fault",
     [

@@ -475,6 +475,19 @@ class Events(Section):
     retention_days: RetentionDays = Field(
         default=400, description="Days for which events are kept."
     )
+    # A thousand machines with one token: 180 events of 500 bytes each a day are 90 MB,
+    # and five days without the server come back within the quota of a day.
+    sender_bytes_per_day: BytesOnDisk = Field(
+        default=536_870_912,
+        description="Bytes of events that one sender may have stored in a day, and in "
+        "a minute a 32nd of it: a token of ingest_token_file, or a caller who has "
+        "signed in.",
+    )
+    # Two senders at their quota; one of them leaves half of it to all others.
+    total_bytes_per_day: BytesOnDisk = Field(
+        default=1_073_741_824,
+        description="The same for all senders together, at each replica.",
+    )
 
 
 class Visibility(Section):  # 000 §8.3, 002 §8.1

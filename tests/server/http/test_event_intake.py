@@ -21,7 +21,7 @@ from skills_mcp.config import Analytics, Config
 from skills_mcp.errors import ConfigError
 from skills_mcp.identity.principal import EVENTS
 from skills_mcp.server.http.body_buffer import BodyBuffer
-from skills_mcp.server.http.event_intake import MAX_EVENTS, EventIntake, open_intake
+from skills_mcp.server.http.event_intake import MAX_EVENTS, open_intake
 from skills_mcp.server.http.metrics import Metrics
 from skills_mcp.server.http.sign_in import signed_in
 from skills_mcp.server.measurements import Condition
@@ -44,10 +44,7 @@ class Collector:
         condition = Condition(skills=0, problems={}, sources=(), events_waiting=0)
         self.metrics = Metrics(lambda: condition)
         self.now = 0.0
-        intake = open_intake(store, self.config, self.metrics)
-        self.intake = EventIntake(
-            store, self.metrics, self.config.http, intake._tokens, lambda: self.now
-        )
+        self.intake = open_intake(store, self.config, self.metrics, lambda: self.now)
         app: ASGIApp = self.intake.behind_sign_in(PlainTextResponse("behind"))
         app = self.intake.in_front_of(signed_in(app, self.config))
         self.app = BodyBuffer(app, http=self.config.http)

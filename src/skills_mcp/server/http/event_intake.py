@@ -7,6 +7,7 @@ again.
 
 import json
 import logging
+import math
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,11 +30,14 @@ from skills_mcp.analytics.received_event import (
 )
 from skills_mcp.config import Config, Http
 from skills_mcp.errors import EventStoreError
+from skills_mcp.identity.principal import PRINCIPAL_KEY, Principal
+from skills_mcp.server.http.event_quota import EventQuota, QuotaExceeded
 from skills_mcp.server.http.ingest_tokens import IngestTokens
 from skills_mcp.server.http.metrics import Metrics
 from skills_mcp.server.http.protected_resource import EVENTS_PATH
 from skills_mcp.server.http.refusals import refuse
 from skills_mcp.server.http.secret_file import find_secret_file
+from skills_mcp.skills.model import printable
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +51,9 @@ _MAX_TAKEN = 2 * _MAX_WORKING
 
 # After a failure the database is not asked again for so long.
 _REST_SECONDS = 2.0
+
+# An event of a few bytes takes as many of the disk, with its key and its indexes.
+_ROW_BYTES = 300
 
 # Machines that were refused together do not come back together.
 _RETRY_AFTER_SECONDS = (5, 30)
@@ -62,22 +69,26 @@ class EventIntake:
         store: Where the events go.
         metrics: Counts them.
         http: The settings of the port.
+        quota: What each sender, and all together, may have stored.
         tokens: What a sender without an identity provider has to know; None if there
             is no such token.
         clock: Seconds that never go back.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each of them is a part of the intake
         self,
         store: EventStore,
         metrics: Metrics,
         http: Http,
+        quota: EventQuota,
+        *,
         tokens: IngestTokens | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._metrics = metrics
         self._http = http
+        self._quota = quota
         self._tokens = tokens
         self._clock = clock
         self._threads = anyio.CapacityLimiter(_MAX_WORKING)
@@ -115,35 +126,41 @@ class EventIntake:
         given = headers.getlist("authorization")
         scheme, _, token = (given[0] if len(given) == 1 else "").partition(" ")
         token = token.strip() if scheme.lower() == "bearer" else ""
-        accept = partial(self._tokens.accept, token)
-        is_known: bool = await anyio.to_thread.run_sync(accept)
-        if is_known:
-            return self._answer
+        find = partial(self._tokens.find, token)
+        if line := await anyio.to_thread.run_sync(find):
+            sender = f"token {line} of {IngestTokens.setting}"
+            return partial(self._answer, sender=sender)
         return None if self._http.auth.issuer else _wrong_token(token)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        answer = await self.answer(Request(scope, receive))
+    async def _answer(
+        self, scope: Scope, receive: Receive, send: Send, *, sender: str = ""
+    ) -> None:
+        answer = await self.answer(Request(scope, receive), sender or _name(scope))
         await answer(scope, receive, send)
 
-    async def answer(self, request: Request) -> Response:
+    async def answer(self, request: Request, sender: str) -> Response:
         """Store the events of a request, and say how many were new."""
         if fault := _find_form_fault(request):
             return fault
         if self._taken >= _MAX_TAKEN or self._clock() < self._rests_until:
             return _later("takes other events just now")
+        body = await request.body()  # `BodyBuffer` has read it
+        if exceeded := self._quota.take(sender, len(body)):
+            self._metrics.count_refusal("quota")
+            return _over_quota(exceeded)
         self._taken += 1
         try:
-            body = await request.body()  # `BodyBuffer` bounds it
-            return await anyio.to_thread.run_sync(
-                self._take, body, limiter=self._threads
-            )
+            take = partial(self._take, body, sender)
+            return await anyio.to_thread.run_sync(take, limiter=self._threads)
         except EventStoreError as error:
+            # The sender comes again with the same events until they are stored.
+            self._quota.charge(sender, -len(body))
             self._rest(error)
             return _later("cannot store events just now")
         finally:
             self._taken -= 1
 
-    def _take(self, body: bytes) -> Response:
+    def _take(self, body: bytes, sender: str) -> Response:
         """Store what a body holds.  Blocking.
 
         Raises:
@@ -152,9 +169,13 @@ class EventIntake:
         try:
             received, beats = _parse_body(body)
         except _RefusedBodyError as refused:
+            self._metrics.count_refusal("invalid")
             self._metrics.count_events("refused", refused.number)
             return refused.answer
         done = self._store.store(received, beats)
+        rows = len(received) + len(beats)
+        self._quota.charge(sender, max(0, rows * _ROW_BYTES - len(body)))
+        self._metrics.count_stored_bytes(len(body))
         self._metrics.count_events("stored", done.stored)
         self._metrics.count_events("known", done.known)
         return JSONResponse({"stored": done.stored, "known": done.known})
@@ -168,7 +189,12 @@ class EventIntake:
         self._rests_until = now + _REST_SECONDS
 
 
-def open_intake(store: EventStore, config: Config, metrics: Metrics) -> EventIntake:
+def open_intake(
+    store: EventStore,
+    config: Config,
+    metrics: Metrics,
+    clock: Callable[[], float] = time.monotonic,
+) -> EventIntake:
     """Return the intake of a server.
 
     Raises:
@@ -178,7 +204,9 @@ def open_intake(store: EventStore, config: Config, metrics: Metrics) -> EventInt
     if named := config.events.ingest_token_file:
         tokens = IngestTokens(find_secret_file(IngestTokens.setting, named))
         tokens.load()
-    return EventIntake(store, metrics, config.http, tokens)
+    events = config.events
+    quota = EventQuota(events.sender_bytes_per_day, events.total_bytes_per_day, clock)
+    return EventIntake(store, metrics, config.http, quota, tokens=tokens, clock=clock)
 
 
 class _RefusedBodyError(Exception):
@@ -204,7 +232,7 @@ def _parse_body(body: bytes) -> tuple[Sequence[ReceivedEvent], Sequence[Heartbea
             raise _RefusedBodyError(
                 400,
                 "EVENT_INVALID",
-                f"events[{number}]{_name(raw)} is no event: {error}.",
+                f"events[{number}]{_quote_id(raw)} is no event: {error}.",
                 len(given),
             ) from None
     return received, beats
@@ -237,12 +265,24 @@ def _refuse_constant(constant: str) -> None:
     raise ValueError(constant)
 
 
-def _name(raw: object) -> str:
+def _quote_id(raw: object) -> str:
     """Return the id of an event for a message; empty if it has none to show."""
     given = raw.get("event_id") if isinstance(raw, Mapping) else None
     if isinstance(given, str) and given.isprintable() and len(given) <= 80:  # noqa: PLR2004 - a line
         return f" (event_id {given})"
     return ""
+
+
+def _name(scope: Scope) -> str:
+    """Name the sender of a request that has no token of the file.
+
+    It is a caller who has signed in, or an address: on loopback none needs a name.
+    """
+    principal: Principal | None = scope.get(PRINCIPAL_KEY)
+    if principal and principal.subject:
+        return f"{printable(principal.subject)} of {printable(principal.issuer)}"
+    host, _ = scope.get("client") or ("", 0)
+    return f"the address {host}"
 
 
 def _is_ours(scope: Scope) -> bool:
@@ -287,5 +327,17 @@ def _later(reason: str) -> Response:
         503,
         "EVENTS_UNAVAILABLE",
         f"The server {reason}. Keep the events, and send them again in {seconds} s.",
+        {"Retry-After": str(seconds)},
+    )
+
+
+def _over_quota(exceeded: QuotaExceeded) -> Response:
+    wait = math.ceil(exceeded.retry_after_seconds)
+    seconds = wait + random.randint(*_RETRY_AFTER_SECONDS)  # noqa: S311 - spreads load
+    return refuse(
+        429,
+        "EVENTS_QUOTA_EXCEEDED",
+        f"These are more bytes of events than events.{exceeded.name} of this server "
+        f"allows just now. Keep the events, and send them again in {seconds} s.",
         {"Retry-After": str(seconds)},
     )

@@ -57,6 +57,9 @@ ROUTES = frozenset(
 EventOutcome = Literal["stored", "known", "refused"]
 EVENT_OUTCOMES: tuple[EventOutcome, ...] = get_args(EventOutcome)
 
+EventRefusal = Literal["quota", "disk", "invalid"]
+EVENT_REFUSALS: tuple[EventRefusal, ...] = get_args(EventRefusal)
+
 _LISTEN = (b"mcp-method", b"subscriptions/listen")
 
 
@@ -120,6 +123,19 @@ class Metrics:
         )
         for fate in EVENT_OUTCOMES:
             self._events.labels(fate)
+        self._refusals = Counter(
+            "skills_events_refused_requests",
+            "Requests with events that were refused, by the reason.",
+            ("reason",),
+            registry=self._registry,
+        )
+        for reason in EVENT_REFUSALS:
+            self._refusals.labels(reason)
+        self._stored_bytes = Counter(
+            "skills_events_stored_bytes",
+            "Bytes of requests whose events were stored.",
+            registry=self._registry,
+        )
         self._store_failures = Counter(
             "skills_event_store_failures",
             "How often the database of events could not be used.",
@@ -157,6 +173,14 @@ class Metrics:
     def count_events(self, outcome: EventOutcome, number: int) -> None:
         """Count events that another server has sent."""
         self._events.labels(outcome).inc(number)
+
+    def count_refusal(self, reason: EventRefusal) -> None:
+        """Count a request with events that was refused."""
+        self._refusals.labels(reason).inc()
+
+    def count_stored_bytes(self, number: int) -> None:
+        """Count the bytes of a request whose events were stored."""
+        self._stored_bytes.inc(number)
 
     def count_store_failure(self) -> None:
         """Count a failure of the database of events."""

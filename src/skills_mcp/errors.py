@@ -19,6 +19,7 @@ SkillsError                     code                  whose turn it is
 ├── RefreshLimitError           REFRESH_TOO_OFTEN     model: later
 ├── OutOfMemoryError            OUT_OF_MEMORY         operator: a higher limit
 ├── EventStoreError             EVENTS_UNAVAILABLE    server: senders come again
+│   └── EventStoreFullError     EVENTS_DISK_FULL      operator: room on the disk
 ├── PackageRefusedError         PACKAGE_REFUSED       author: repair the archive
 ├── PackageNotAddedError        PACKAGE_NOT_ADDED     operator: the folder
 ├── SkillNotWrittenError        SKILL_NOT_WRITTEN     author: another path
@@ -174,6 +175,12 @@ class EventStoreError(SkillsError):
     """The database of events cannot be reached, or refuses a statement."""
 
     code = "EVENTS_UNAVAILABLE"
+
+
+class EventStoreFullError(EventStoreError):
+    """The disk of the database of events has less room than `events.reserve_bytes`."""
+
+    code = "EVENTS_DISK_FULL"
 
 
 class PackageRefusedError(SkillsError):

@@ -157,14 +157,16 @@ def collect_events(
     from skills_mcp.analytics.collector.event_store import open_event_store
     from skills_mcp.analytics.collector.own_events import OwnEvents
 
-    store = open_event_store(library.config.events.database, find_home(environment))
+    events = library.config.events
+    home = find_home(environment)
+    store = open_event_store(events.database, home, events.reserve_bytes)
     own = OwnEvents(
         application.publisher.outbox,
         lambda: library.config.analytics,
         store,
         is_offline=lambda: library.config.sync.offline,
         read_token=partial(_read_token, library.config.analytics, environment),
-        pulse=open_pulse(library, find_home(environment), environment, "http"),
+        pulse=open_pulse(library, home, environment, "http"),
     )
     return EventCollection(own, store)
 

@@ -488,6 +488,12 @@ class Events(Section):
         default=1_073_741_824,
         description="The same for all senders together, at each replica.",
     )
+    # As large as a source may be (limits.max_total_bytes): a new commit still fits.
+    reserve_bytes: BytesOnDisk = Field(
+        default=1_073_741_824,
+        description="With SQLite, events are refused while its disk has fewer bytes "
+        "left; the senders keep them.",
+    )
 
 
 class Visibility(Section):  # 000 §8.3, 002 §8.1

@@ -208,11 +208,13 @@ class DayArchive:
             return {row[0]: row[1] for row in connection.execute(wanted)}
 
     def save(self, kept: KeptDay) -> None:
-        """Keep the figures of a day in place of older ones.
+        """Keep the figures of a day in place of older ones, if the disk has room.
 
         Raises:
             EventStoreError: The database cannot be reached, or refuses them.
         """
+        if not self._store.has_room():
+            return  # a report counts them again
         row = {
             "day": kept.day,
             "layout": self._layout,

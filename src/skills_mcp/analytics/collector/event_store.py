@@ -5,9 +5,10 @@ database, or comes again with the same id and is known then.
 """
 
 import logging
+import sqlite3
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
@@ -35,11 +36,12 @@ from skills_mcp.analytics.collector.database_address import (
     parse_address,
     show_address,
 )
+from skills_mcp.analytics.collector.disk_reserve import DiskReserve, read_free_bytes
 from skills_mcp.analytics.collector.event_tables import events, heartbeats, kept_days
 from skills_mcp.analytics.collector.schema_upgrade import upgrade_schema
 from skills_mcp.analytics.heartbeat import Heartbeat, ServedSource
 from skills_mcp.analytics.received_event import ReceivedEvent
-from skills_mcp.errors import ConfigError, EventStoreError
+from skills_mcp.errors import ConfigError, EventStoreError, EventStoreFullError
 from skills_mcp.files.durable import open_private
 from skills_mcp.text.redaction import redact_remembered
 from skills_mcp.text.rendering import render_time
@@ -86,10 +88,23 @@ class EventStore:
 
     Args:
         engine: From `open_engine`.
+        reserve_bytes: What SQLite leaves free on its disk: below it nothing is stored.
+        read_free_bytes: Measures the free bytes of the disk of a folder.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        reserve_bytes: int = 0,
+        read_free_bytes: Callable[[Path], int] = read_free_bytes,
+    ) -> None:
         self._engine = engine
+        self._reserve = DiskReserve(
+            Path(engine.url.database or "").parent,
+            reserve_bytes if _is_sqlite(engine) else 0,
+            make_room=self._checkpoint,
+            read_free_bytes=read_free_bytes,
+        )
         self._gate = threading.Lock()
         self._is_ready = False
         # One writer at a time is all that SQLite has; waiting here is fair.
@@ -107,7 +122,9 @@ class EventStore:
 
         Raises:
             EventStoreError: The database cannot be reached, or refuses them.
+            EventStoreFullError: Its disk has no more room than the reserve.
         """
+        self.require_room()
         # In one order, so that two servers with the same events do not lock each other.
         ordered = sorted(received, key=lambda each: each.event_id)
         with self.writing() as connection:
@@ -117,6 +134,39 @@ class EventStore:
             for beat in sorted(beats, key=lambda each: each.server_id):
                 stored += self._upsert(connection, beat, now)
         return Stored(stored, len(received) + len(beats) - stored)
+
+    def require_room(self) -> None:
+        """Check that the disk has more room than the reserve.
+
+        Raises:
+            EventStoreError: The database cannot be reached.
+            EventStoreFullError: The disk has no more room.
+        """
+        self.prepare()
+        if not self.has_room():
+            raise EventStoreFullError(
+                f"The disk of the database of events ({self.address}) has less room "
+                "than events.reserve_bytes."
+            )
+
+    def has_room(self) -> bool:
+        """Whether the disk has more room than the reserve; measured once a second."""
+        try:
+            return self._reserve.has_room()
+        except OSError as error:
+            raise self._refuse(error) from error
+
+    def _checkpoint(self) -> None:
+        """Move the write-ahead log into the file, and give its bytes back.
+
+        A reader that lasts makes it grow to many times the events, and while nothing is
+        written it shrinks only here.
+        """
+        with self._translated(), self._engine.connect() as connection:
+            driver: Any = connection.connection.driver_connection
+            with suppress(sqlite3.Error):  # it is locked: again in a second
+                # Outside of a transaction, which SQLAlchemy would begin.
+                driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def store_heartbeat(self, beat: Heartbeat) -> None:
         """Keep what a server says of itself, unless something newer of it is known.
@@ -309,17 +359,18 @@ class EventStore:
         return postgresql.insert(table)
 
 
-def open_event_store(text: str, home: Path) -> EventStore:
+def open_event_store(text: str, home: Path, reserve_bytes: int = 0) -> EventStore:
     """Return the store that a URL names, without connecting to it.
 
     Args:
         text: The URL; empty for a file in a folder.
         home: That folder.
+        reserve_bytes: What SQLite leaves free on its disk.
 
     Raises:
         ConfigError: The URL cannot be used.
     """
-    return EventStore(open_engine(text, home))
+    return EventStore(open_engine(text, home), reserve_bytes)
 
 
 def find_event_store(text: str) -> EventStore:

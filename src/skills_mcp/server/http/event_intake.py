@@ -29,7 +29,7 @@ from skills_mcp.analytics.received_event import (
     parse_received,
 )
 from skills_mcp.config import Config, Http
-from skills_mcp.errors import EventStoreError
+from skills_mcp.errors import EventStoreError, EventStoreFullError
 from skills_mcp.identity.principal import PRINCIPAL_KEY, Principal
 from skills_mcp.server.http.event_quota import EventQuota, QuotaExceeded
 from skills_mcp.server.http.ingest_tokens import IngestTokens
@@ -57,6 +57,9 @@ _ROW_BYTES = 300
 
 # Machines that were refused together do not come back together.
 _RETRY_AFTER_SECONDS = (5, 30)
+
+# An operator makes room on a disk in minutes at best.
+_FULL_RETRY_AFTER_SECONDS = (60, 300)
 
 _JSON = "application/json"
 _CHALLENGE = 'Bearer realm="skills-mcp"'
@@ -155,6 +158,9 @@ class EventIntake:
         except EventStoreError as error:
             # The sender comes again with the same events until they are stored.
             self._quota.charge(sender, -len(body))
+            if isinstance(error, EventStoreFullError):
+                self._metrics.count_refusal("disk")
+                return _disk_full()
             self._rest(error)
             return _later("cannot store events just now")
         finally:
@@ -166,6 +172,7 @@ class EventIntake:
         Raises:
             EventStoreError: The database cannot be used.
         """
+        self._store.require_room()  # before the work of parsing
         try:
             received, beats = _parse_body(body)
         except _RefusedBodyError as refused:
@@ -339,5 +346,16 @@ def _over_quota(exceeded: QuotaExceeded) -> Response:
         "EVENTS_QUOTA_EXCEEDED",
         f"These are more bytes of events than events.{exceeded.name} of this server "
         f"allows just now. Keep the events, and send them again in {seconds} s.",
+        {"Retry-After": str(seconds)},
+    )
+
+
+def _disk_full() -> Response:
+    seconds = random.randint(*_FULL_RETRY_AFTER_SECONDS)  # noqa: S311 - spreads load
+    return refuse(
+        507,
+        "EVENTS_DISK_FULL",
+        "The disk of this server has no room for events. Keep them, and send them "
+        f"again in {seconds} s.",
         {"Retry-After": str(seconds)},
     )

@@ -65,6 +65,7 @@ class Remembered(Generic[Value]):
             value = self._make()
         except SkillsError as error:
             failure = str(error)
+            logger.warning("A value for the pages could not be made: %s", error)
         except Exception:
             logger.exception("A value for the pages could not be made")
             failure = "It failed for a reason that is in the server's log."

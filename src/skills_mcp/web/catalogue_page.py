@@ -14,7 +14,7 @@ from skills_mcp.library.browsing import (
     BrowseRequest,
     FacetName,
 )
-from skills_mcp.web.page import find_used, library_of, render_page
+from skills_mcp.web.page import find_used, is_use_unknown, library_of, render_page
 
 _PAGE = 50
 
@@ -93,6 +93,7 @@ def show_catalogue(request: Request) -> Response:
         groups=_derive_groups(page, query, chosen),
         is_narrowed=bool(query or chosen),
         is_first=not cursor,
+        is_use_unknown=is_use_unknown(request),
         begin=state,
         following={**state, "cursor": page.next_cursor or ""},
     )

@@ -24,7 +24,8 @@ _REFUSALS = {
     "401": "The token is missing or refused; where sign-in is configured.",
     "403": "The operator does not offer the skill, or the token lacks a scope.",
     "404": "There is no such skill or file for this caller, or no event is kept.",
-    "503": "Nothing is loaded yet, or the server is busy. Try again.",
+    "503": "Nothing is loaded yet, the events cannot be read, or the server is busy. "
+    "Try again after the seconds of `Retry-After`.",
 }
 
 _FACET_MEANINGS = {

@@ -70,6 +70,12 @@ def find_counts(request: Request) -> CatalogueCounts | None:
     return counts.look() if counts else None
 
 
+def is_use_unknown(request: Request) -> bool:
+    """Whether events are kept, and cannot be counted just now."""
+    counts = state_of(request).counts
+    return counts is not None and counts.look() is None and bool(counts.failure)
+
+
 def find_used(request: Request) -> frozenset[str] | None:
     """Return the paths of the skills that agents got; None if that is not known."""
     counts = find_counts(request)

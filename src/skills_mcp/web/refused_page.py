@@ -1,6 +1,7 @@
 """What a person or a program is told when a request cannot be answered."""
 
 import logging
+import random
 from http import HTTPStatus
 from urllib.parse import urlencode
 
@@ -11,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from skills_mcp.errors import (
     AmbiguousNameError,
     ContentUnavailableError,
+    EventStoreError,
     FileTooLargeError,
     InvalidArgumentsError,
     InvalidPathError,
@@ -47,7 +49,11 @@ _STATUSES: tuple[tuple[type[SkillsError], int], ...] = (
     (FileTooLargeError, 413),
     (PackageRefusedError, 422),
     (ContentUnavailableError, 503),
+    (EventStoreError, 503),
 )
+
+# Readers that were refused together do not come back together.
+_RETRY_AFTER_SECONDS = (5, 30)
 
 _CODES = {403: "INSUFFICIENT_SCOPE", 404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}
 
@@ -59,6 +65,11 @@ _TITLES = {
     503: "The skills are not loaded yet",
 }
 
+_NO_EVENTS_TITLE = "The events cannot be read just now"
+_NO_EVENTS = (
+    "The database of events does not answer as it should. Try again in a moment; if it "
+    "stays so, tell the operator, who finds the reason in the log of the server."
+)
 _NOT_FOUND = "Nothing is at this address. Look for the skill in the catalogue."
 _AGENTS_HINT = "list_skills or search_skills shows what there is."
 _FAILED = (
@@ -89,10 +100,27 @@ def refuse_skills_error(request: Request, error: Exception) -> Response:
     if not isinstance(error, SkillsError):
         raise error
     status = derive_status(error)
-    if _is_for_programs(request):
+    if isinstance(error, EventStoreError):
+        answer = _refuse_without_events(request, error, status)
+    elif _is_for_programs(request):
         told = render_error(error)
-        return _answer_program(status, told["code"], told["message"])
-    return _show_refusal(request, status, tell_person(error))
+        answer = _answer_program(status, told["code"], told["message"])
+    else:
+        answer = _show_refusal(request, status, tell_person(error))
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        seconds = random.randint(*_RETRY_AFTER_SECONDS)  # noqa: S311 - spreads load
+        answer.headers["Retry-After"] = str(seconds)
+    return answer
+
+
+def _refuse_without_events(
+    request: Request, error: EventStoreError, status: int
+) -> Response:
+    """Answer without the message, which names the host and the database."""
+    logger.error("No events can be shown: %s", error)
+    if _is_for_programs(request):
+        return _answer_program(status, EventStoreError.code, _NO_EVENTS)
+    return _show_refusal(request, status, _NO_EVENTS, _NO_EVENTS_TITLE)
 
 
 def refuse_address(request: Request, error: Exception) -> Response:
@@ -123,7 +151,9 @@ def _answer_program(status: int, code: str, message: str) -> Response:
     return JSONResponse({"error": {"code": code, "message": message}}, status)
 
 
-def _show_refusal(request: Request, status: int, message: str) -> Response:
+def _show_refusal(
+    request: Request, status: int, message: str, title: str = ""
+) -> Response:
     link, link_text = "/", "To the catalogue"
     path = request.url.path
     if status == HTTPStatus.NOT_FOUND and path.startswith(_SKILLS):
@@ -131,7 +161,7 @@ def _show_refusal(request: Request, status: int, message: str) -> Response:
         words = path.rstrip("/").rpartition("/")[2][:_MAX_WORDS]
         link = f"/?{urlencode({'q': words})}"
         link_text = "Look for it in the catalogue"
-    title = _TITLES.get(status, "This did not work")
+    title = title or _TITLES.get(status, "This did not work")
     return show_notice(
         request,
         Notice(

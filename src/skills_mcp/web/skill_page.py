@@ -15,7 +15,7 @@ from skills_mcp.skills.model import Skill
 from skills_mcp.web.page import derive_title, library_of, render_page, state_of
 from skills_mcp.web.rendered_markdown import quote_path, render_markdown
 from skills_mcp.web.rest import derive_type
-from skills_mcp.web.skill_use import find_use, is_counted
+from skills_mcp.web.skill_use import describe_missing_use, find_use
 
 _VIEWS = {
     "": "Rendered",
@@ -78,7 +78,7 @@ def show_skill(request: Request) -> Response:
         history=library.read_history(preview.skill.path) if view == "history" else None,
         page_url=preview.sections[-1].page_url,
         use=find_use(request, preview.skill.path),
-        is_counted=is_counted(request),
+        missing_use=describe_missing_use(request),
         sections=_render_sections(preview, here),
         shown=_read_shown(library, preview.skill, file) if file else None,
         near=_find_near(library, preview),

@@ -55,6 +55,11 @@ def find_use(request: Request, path: str) -> ShownUse | None:
     return ShownUse(counts, bars, counts.comments if may_read else ())
 
 
-def is_counted(request: Request) -> bool:
-    """Whether the server keeps events, so that there will be counts."""
-    return state_of(request).counts is not None
+def describe_missing_use(request: Request) -> str:
+    """Say why there are no counts; empty if no events are kept."""
+    counts = state_of(request).counts
+    if counts is None:
+        return ""
+    if counts.failure:
+        return "It cannot be counted just now: the database of events does not answer."
+    return "Being counted; reload the page in a moment."

@@ -1,5 +1,6 @@
 """Where the skills come from, how new they are, and what other servers serve."""
 
+import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import PurePath
@@ -7,11 +8,14 @@ from pathlib import PurePath
 from starlette.requests import Request
 from starlette.responses import Response
 
+from skills_mcp.errors import EventStoreError
 from skills_mcp.library import SourceState
 from skills_mcp.library.answers import render_error
 from skills_mcp.text.rendering import describe_age
 from skills_mcp.usage.usage_report import Fleet
 from skills_mcp.web.page import library_of, render_page, state_of
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,24 +38,33 @@ def show_sources(request: Request) -> Response:
     now = datetime.now(UTC)
     states = library.states()
     # Other servers may serve sources that the caller does not know of.
-    fleet = _load_fleet(request, now) if library.sees_everything else None
+    is_asked = library.sees_everything
+    fleet, is_unknown = _load_fleet(request, now) if is_asked else (None, False)
     return render_page(
         request,
         "sources.html",
         sources=[_compose(each, now) for each in states],
         fleet=fleet,
+        is_fleet_unknown=is_unknown,
         served_here={each.commit for each in states if each.commit},
     )
 
 
-def _load_fleet(request: Request, now: datetime) -> Fleet | None:
-    """Return what the servers said last about themselves; None if nothing is kept."""
+def _load_fleet(request: Request, now: datetime) -> tuple[Fleet | None, bool]:
+    """Return what the servers said last, and whether that cannot be read.
+
+    None if nothing is kept.
+    """
     from skills_mcp.usage.fleet import FLEET_DAYS, derive_fleet
 
     store = state_of(request).events
     if store is None:
-        return None
-    return derive_fleet(store.fleet(now - timedelta(days=FLEET_DAYS)))
+        return None, False
+    try:
+        return derive_fleet(store.fleet(now - timedelta(days=FLEET_DAYS))), False
+    except EventStoreError as error:
+        logger.error("No other servers can be shown: %s", error)  # noqa: TRY400 - no trace
+        return None, True
 
 
 def _compose(state: SourceState, now: datetime) -> ShownSource:

@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from sqlalchemy import (
@@ -57,6 +58,10 @@ _BUSY_SECONDS = 4.0
 _LOST_MILLISECONDS = 10_000
 
 _CONNECTIONS = 5
+
+# After a connection has failed, no other one is tried for so long: each takes seconds
+# of a thread that skills are served with.
+_REST_SECONDS = 2.0
 
 # Read at once; the memory of a report does not grow with the events of a year.
 _ROWS = 1000
@@ -107,6 +112,8 @@ class EventStore:
         )
         self._gate = threading.Lock()
         self._is_ready = False
+        self._failure: EventStoreError | None = None
+        self._rests_until = float("-inf")
         # One writer at a time is all that SQLite has; waiting here is fair.
         self._writer = threading.Lock() if _is_sqlite(engine) else nullcontext()
 
@@ -261,11 +268,13 @@ class EventStore:
         with self._gate:
             if self._is_ready:
                 return
+            self._require_rested()
             try:
                 _make_file(self._engine)
                 upgrade_schema(self._engine)
             except (SQLAlchemyError, OSError) as error:
-                raise self._refuse(error) from error
+                self._rest(refused := self._refuse(error))
+                raise refused from error
             self._is_ready = True
 
     def close(self) -> None:
@@ -301,10 +310,27 @@ class EventStore:
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
+        self._require_rested()
         try:
             yield
         except SQLAlchemyError as error:
-            raise self._refuse(error) from error
+            refused = self._refuse(error)
+            if _has_no_connection(error):
+                self._rest(refused)
+            raise refused from error
+
+    def _require_rested(self) -> None:
+        """Check that no connection has failed just now.
+
+        Raises:
+            EventStoreError: One has; it says why.
+        """
+        if self._failure and monotonic() < self._rests_until:
+            raise EventStoreError(str(self._failure)) from self._failure
+
+    def _rest(self, failure: EventStoreError) -> None:
+        self._failure = failure
+        self._rests_until = monotonic() + _REST_SECONDS
 
     def _refuse(self, error: Exception) -> EventStoreError:
         said = f"The database of events ({self.address}) cannot be used: "
@@ -450,10 +476,15 @@ def _describe(error: Exception) -> str:
 
 
 def _advise(error: Exception) -> str:
-    """Say what to do if there is no connection: an error of one has no statement."""
-    if isinstance(error, DBAPIError) and error.statement is None:
+    """Say what to do if there is no connection."""
+    if _has_no_connection(error):
         return ". Check its address, and whether it can be reached from here."
     return ""
+
+
+def _has_no_connection(error: Exception) -> bool:
+    """Whether there is no connection: an error of one has no statement."""
+    return isinstance(error, DBAPIError) and error.statement is None
 
 
 def _fetch(

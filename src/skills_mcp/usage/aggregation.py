@@ -21,11 +21,14 @@ from skills_mcp.usage.fleet import FleetTally
 from skills_mcp.usage.main_figures import (
     PartTally,
     TotalsTally,
+    add_names,
     count_answers,
     is_task,
 )
 from skills_mcp.usage.tallies import (
+    OTHERS,
     Answer,
+    BoundedTally,
     CurrentSkill,
     FeedbackTally,
     GapTally,
@@ -64,6 +67,9 @@ class CurrentSkills:
     answer: Answer
 
 
+# Commits with their groups; each has sums of its own, which take ten times a name.
+_MOST_PARTS = 10_000
+
 _Part = tuple[str, str]
 """A commit and a group; each may be empty."""
 
@@ -88,10 +94,10 @@ class Aggregation:
         self._newest: datetime | None = None
         self._oldest: datetime | None = None
         self._before = TotalsTally()
-        self._parts: defaultdict[_Part, PartTally] = defaultdict(PartTally)
+        self._parts = BoundedTally(PartTally, ("", ""), _MOST_PARTS)
         self._answers: defaultdict[date, Counter[str]] = defaultdict(Counter)
         self._people: defaultdict[date, set[str]] = defaultdict(set)
-        self._releases: defaultdict[str, Seen] = defaultdict(Seen)
+        self._releases = BoundedTally(Seen, OTHERS)
         self._refreshes: Counter[bool] = Counter()
         self._fleet_tally = FleetTally()
         self._gap_tally = GapTally()
@@ -152,7 +158,7 @@ class Aggregation:
 
     def _count(self, row: UsageRow, day: date) -> None:
         if row.person:
-            self._people[day].add(row.person)
+            add_names(self._people[day], (row.person,))
         if row.commit:
             self._releases[row.commit].add(row.moment)
         self._parts[row.commit, row.group].add(row)
@@ -220,7 +226,7 @@ class Aggregation:
         if totals["answers"]:
             self._answers[day].update(totals["answers"])
         if totals["people"]:
-            self._people[day].update(totals["people"])
+            add_names(self._people[day], totals["people"])
         for commit, group, packed in totals["parts"]:
             self._parts[commit, group].merge(day, packed)
         for commit, packed in body["releases"].items():

@@ -3,12 +3,17 @@
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import timedelta
+from heapq import nsmallest
 
 from skills_mcp.analytics.heartbeat import Heartbeat, ServedSource
 from skills_mcp.usage.usage_report import Fleet, FleetCommit, FleetVersion, Release
 
 FLEET_DAYS = 7
 """A server that was not heard from for so long is no longer one."""
+
+
+_MOST_SHOWN_COMMITS, _MOST_SHOWN_VERSIONS = 1_000, 100
+"""The most served; a fleet has a few, and a sender of events may name a million."""
 
 
 class FleetTally:
@@ -64,6 +69,7 @@ def derive_fleet(beats: Sequence[Heartbeat], releases: Sequence[Release] = ()) -
         )
         for (source, commit), each in served.items()
     ]
+    commits = nsmallest(_MOST_SHOWN_COMMITS, commits, lambda each: -each.servers)
     versions = Counter(beat.version for beat in beats)
     return Fleet(
         days=FLEET_DAYS,
@@ -71,8 +77,10 @@ def derive_fleet(beats: Sequence[Heartbeat], releases: Sequence[Release] = ()) -
         commits=tuple(sorted(commits, key=lambda c: (c.source, -c.servers, c.commit))),
         versions=tuple(
             FleetVersion(version=version, servers=count)
-            for version, count in sorted(
-                versions.items(), key=lambda item: (-item[1], item[0])
+            for version, count in nsmallest(
+                _MOST_SHOWN_VERSIONS,
+                versions.items(),
+                key=lambda item: (-item[1], item[0]),
             )
         ),
     )

@@ -1,9 +1,10 @@
 """The main figures of some events: of a span, and of each group and source in it."""
 
 from collections import Counter
+from collections.abc import Iterable
 from datetime import date
 
-from skills_mcp.usage.tallies import Packed
+from skills_mcp.usage.tallies import MOST_NAMES, Packed
 from skills_mcp.usage.usage_report import Answers, PartUse, Span, Totals
 from skills_mcp.usage.usage_rows import UsageRow
 
@@ -18,7 +19,7 @@ class TotalsTally:
 
     def add(self, row: UsageRow) -> None:
         """Count an event."""
-        self._people |= {row.person} - {""}
+        add_names(self._people, {row.person} - {""})
         if row.kind == "skill_feedback":
             self._ratings[row.is_set("useful")] += 1
         elif is_task(row):
@@ -35,7 +36,7 @@ class TotalsTally:
     def merge(self, packed: Packed) -> None:
         """Add what another one has packed."""
         self._answers.update(packed["answers"])
-        self._people.update(packed["people"])
+        add_names(self._people, packed["people"])
         bad, useful = packed["ratings"]
         self._ratings.update({False: bad, True: useful})
 
@@ -92,6 +93,14 @@ class PartTally:
             before=old.answers if before else None,
             periods=tuple(sorted((+periods).items())),
         )
+
+
+def add_names(names: set[str], more: Iterable[str]) -> None:
+    """Add names to a set until there are many; a report counts them."""
+    for name in more:
+        if len(names) >= MOST_NAMES:
+            return
+        names.add(name)
 
 
 def is_task(row: UsageRow) -> bool:

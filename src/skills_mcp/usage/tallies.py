@@ -14,7 +14,7 @@ from hashlib import blake2b
 from heapq import nsmallest
 from itertools import combinations, groupby, takewhile
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 from skills_mcp.routing.tokens import fold, tokenize
 from skills_mcp.usage.usage_report import (
@@ -29,6 +29,15 @@ from skills_mcp.usage.usage_report import (
     Unserved,
 )
 from skills_mcp.usage.usage_rows import MOST_TEXT, AskedTask, UsageRow, parse_task
+
+OTHERS = "(others)"
+"""Stands for the names that are not counted by themselves."""
+
+MOST_NAMES = 50_000
+"""Different names in one tally, as many as the largest catalogue has skills.
+
+A sender chooses the names, and a tally of so many takes 100 MB.
+"""
 
 _MOST_COMMENTS = 5  # of a skill at a commit: more of them repeat each other
 
@@ -48,6 +57,11 @@ Pair = tuple[str, str]
 Packed = Mapping[str, Any]
 """The values of a tally, for JSON."""
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+_MOST_OF_ONE = 100  # names beside one pair or task; a report shows a few
+_MOST_PAIRED = 8  # candidates of an answer; an agent is offered fewer
 _MOST_KEYWORDS = 8  # of a pair: the first of them are those to change
 _MOST_TRIED = 200  # tasks that are routed again: lists are shown to 40 rows
 
@@ -69,6 +83,37 @@ def derive_day(tick: int) -> date:
 @lru_cache(maxsize=4096)
 def _find_day(number: int) -> date:
     return date.fromordinal(_EPOCH.toordinal() + number)
+
+
+class BoundedTally(defaultdict[Key, Value]):
+    """Counts by name; once there are many, new names count as one other name.
+
+    Args:
+        make: Makes the counts of a name.
+        others: Stands for the other names.
+        most: How many names have counts of their own.
+    """
+
+    def __init__(
+        self, make: Callable[[], Value], others: Key, most: int = MOST_NAMES
+    ) -> None:
+        super().__init__(make)
+        self._make = make
+        self._others = others
+        self._most = most
+
+    def __missing__(self, key: Key) -> Value:
+        """Return new counts, or those of the others."""
+        key = key if len(self) < self._most else self._others
+        return self.setdefault(key, self._make())
+
+
+def add_bounded(
+    counts: Counter[Key], name: Key, count: int = 1, most: int = MOST_NAMES
+) -> None:
+    """Add to the count of a name, unless it is a new one and there are many."""
+    if name in counts or len(counts) < most:
+        counts[name] += count
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +165,7 @@ class SkillTally:
     """How often each skill was served, or was a candidate."""
 
     def __init__(self) -> None:
-        self._used: defaultdict[str, _SkillCounts] = defaultdict(_SkillCounts)
+        self._used = BoundedTally(_SkillCounts, OTHERS)
         self._candidates: Counter[str] = Counter()
 
     def add_served(self, row: UsageRow) -> None:
@@ -136,7 +181,11 @@ class SkillTally:
 
     def add_ambiguous(self, row: UsageRow) -> None:
         """Count the candidates of an ambiguous answer."""
-        self._candidates.update(set(row.texts("candidates")))
+        self._add_candidates(dict.fromkeys(row.texts("candidates"), 1))
+
+    def _add_candidates(self, counts: Mapping[str, int]) -> None:
+        for path, count in counts.items():
+            add_bounded(self._candidates, path, count)
 
     def _use(self, row: UsageRow) -> _SkillCounts:
         used = self._used[row.text("skill_path")]
@@ -160,7 +209,7 @@ class SkillTally:
 
     def merge(self, packed: Packed) -> None:
         """Add what another one has packed."""
-        self._candidates.update(packed["candidates"])
+        self._add_candidates(packed["candidates"])
         for path, served, unchanged, picked, files, seen in packed["used"]:
             used = self._used[path]
             used.served += served
@@ -239,9 +288,7 @@ class FeedbackTally:
     """The feedback on skills, commit by commit."""
 
     def __init__(self) -> None:
-        self._judged: defaultdict[tuple[str, str], _FeedbackCounts] = defaultdict(
-            _FeedbackCounts
-        )
+        self._judged = BoundedTally(_FeedbackCounts, (OTHERS, ""))
 
     def add_served(self, row: UsageRow) -> None:
         """Count a served skill, to which an agent could have given feedback."""
@@ -326,9 +373,7 @@ class ScriptTally:
     """The runs of scripts and commands, commit by commit."""
 
     def __init__(self) -> None:
-        self._ran: defaultdict[tuple[str, str, str], _RunCounts] = defaultdict(
-            _RunCounts
-        )
+        self._ran = BoundedTally(_RunCounts, (OTHERS, "", ""))
 
     def add(self, row: UsageRow) -> None:
         """Count a run."""
@@ -463,9 +508,11 @@ class GapTally:
         self._add(derive_mark(task), counts)
 
     def _add(self, mark: str, counts: _TaskCounts) -> None:
-        known = self._found.setdefault(mark, counts)
-        if known is not counts:
+        """Add counts; beyond the bound, a new task counts as one without a text."""
+        if known := self._found.get(mark):
             known.merge(counts)
+        elif len(self._found) < MOST_NAMES:
+            self._found[mark] = counts
 
     def pack(self) -> Packed:
         """Return it as values for JSON."""
@@ -480,12 +527,8 @@ class GapTally:
 
     def merge(self, packed: Packed) -> None:
         """Add what another one has packed."""
-        found = self._found
         for mark, *counts in packed["found"]:
-            if mark in found:
-                found[mark].merge(_TaskCounts(*counts))
-            else:
-                found[mark] = _TaskCounts(*counts)
+            self._add(mark, _TaskCounts(*counts))
 
     def derive_unrecorded(self, no_match: int) -> Unrecorded:
         """Return how many of all unmatched tasks have no text."""
@@ -532,33 +575,41 @@ class _PairCounts:
     keywords: Counter[str] = field(default_factory=Counter)
     newest: Newest = field(default_factory=Newest)
 
+    def add_keywords(self, counts: Mapping[str, int]) -> None:
+        """Add how often keywords matched both."""
+        for word, count in counts.items():
+            add_bounded(self.keywords, word, count, _MOST_OF_ONE)
+
 
 class RivalryTally:
     """Pairs of skills that were candidates of the same ambiguous answers."""
 
     def __init__(self) -> None:
-        self._met: defaultdict[Pair, _PairCounts] = defaultdict(_PairCounts)
-        self._asked: defaultdict[str, _AmbiguousTask] = defaultdict(_AmbiguousTask)
-        self._picks: defaultdict[Pair, Counter[str]] = defaultdict(Counter)
+        self._met = BoundedTally(_PairCounts, (OTHERS, OTHERS))
+        self._asked = BoundedTally(_AmbiguousTask, OTHERS)
+        self._picks = BoundedTally(Counter[str], (OTHERS, OTHERS))
         """Those that were packed."""
 
     def add_ambiguous(self, row: UsageRow) -> None:
         """Count an ambiguous answer."""
-        candidates = row.texts("candidates")
+        candidates = row.texts("candidates")[:_MOST_PAIRED]
         task = parse_task(row)
         if task.mark:
-            self._asked[_key(row, task)].candidates[tuple(sorted(candidates))] += 1
-        for pair, shared in _pairs(candidates, row.lists("matched_keywords")):
+            asked = self._asked[_key(row, task)]
+            add_bounded(asked.candidates, tuple(sorted(candidates)), most=_MOST_OF_ONE)
+        matched = row.lists("matched_keywords")[:_MOST_PAIRED]
+        for pair, shared in _pairs(candidates, matched):
             met = self._met[pair]
             met.days[row.moment.date()] += 1
-            met.keywords.update(shared)
+            met.add_keywords(dict.fromkeys(shared, 1))
             met.newest.add(derive_tick(row.moment), task.text)
 
     def add_pick(self, row: UsageRow) -> None:
         """Count a skill that an agent picked from several candidates."""
         task = parse_task(row)
         if task.mark:
-            self._asked[_key(row, task)].picks[row.text("skill_path")] += 1
+            picks = self._asked[_key(row, task)].picks
+            add_bounded(picks, row.text("skill_path"), most=_MOST_OF_ONE)
 
     def pack(self) -> Packed:
         """Return it as values for JSON."""
@@ -579,11 +630,10 @@ class RivalryTally:
             met = self._met[pair]
             for day, count in days.items():
                 met.days[date.fromisoformat(day)] += count
-            for word, count in keywords.items():
-                met.keywords[word] += count
+            met.add_keywords(keywords)
             met.newest.add(tick, text)
             for path, count in (picks or {}).items():
-                self._picks[pair][path] += count
+                add_bounded(self._picks[pair], path, count, _MOST_OF_ONE)
 
     def pack_unfinished(self) -> Packed:
         """Return the tasks of which picks may come, as values for JSON."""

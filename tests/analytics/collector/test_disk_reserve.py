@@ -191,7 +191,8 @@ def test_a_server_without_room_for_events_serves_skills(
     settings = f"analytics: {{enabled: true}}\nevents: {{reserve_bytes: {1 << 40}}}\n"
     write(home / "config.yaml", settings)
     environment = {"SKILLS_MCP_HOME": str(home), "ANALYTICS_ENDPOINT": ""}
-    with serving(environment=environment) as server:
+    options = ("--port", "0", "--operations-port", "0")
+    with serving(environment=environment, options=options) as server:
         answer = httpx.post(
             server.url.replace("/mcp", "/events"), json={"events": [missed("a")]}
         )

@@ -16,7 +16,10 @@ from skills_mcp.analytics.collector.event_store import EventStore
 from skills_mcp.analytics.collector.event_tables import events, heartbeats, kept_days
 
 _MOST_HEARTBEATS = 20_000  # each names its commits, and others name them, too
+_MOST_NAMED = 50_000  # commits with a name; a day has a few of each source
 _MOST_COMMITS = 5  # that a message names
+
+_ROWS = 200  # read at once
 
 _HEAD = (
     kept_days.c.day,
@@ -182,13 +185,17 @@ class DayArchive:
             .order_by(heartbeats.c.day.desc())
             .limit(_MOST_HEARTBEATS)
         )
+        names: dict[str, str] = {}
         with self._store.reading() as connection:
-            return {
-                each["commit"]: each["repository"] or each["mount"]
-                for (sources,) in connection.execute(wanted)
-                for each in sources
-                if each["commit"]
-            }
+            connection.execution_options(yield_per=_ROWS)
+            with connection.execute(wanted) as rows:
+                for (sources,) in rows:
+                    for each in sources:
+                        if each["commit"]:
+                            names[each["commit"]] = each["repository"] or each["mount"]
+                    if len(names) >= _MOST_NAMED:
+                        break
+        return names
 
     def find_commits(self, prefix: str) -> dict[str, datetime]:
         """Return when each commit that begins so was first in an event.

@@ -10,6 +10,7 @@ from sqlalchemy import Row, Select, func, select
 
 from skills_mcp.analytics.collector.event_store import EventStore
 from skills_mcp.analytics.collector.event_tables import events
+from skills_mcp.analytics.received_event import MOST_NAME
 
 WEEKS = 13
 """A quarter: enough to see a trend, and what is not used in it may go."""
@@ -23,6 +24,9 @@ _MOST_READ = 5_000
 _WEEK = timedelta(weeks=1)
 
 _MOST_TEXT = 500  # characters of a comment
+
+MOST_SKILLS = 50_000
+"""Paths of a week, the most frequent: senders choose them, and may send millions."""
 
 _TRUE = ("true", "1", 1)  # as PostgreSQL and SQLite say it
 
@@ -90,14 +94,15 @@ def count_skills(store: EventStore, last: date) -> CatalogueCounts:
             its = counts[row.path]
             if row.comment and len(its.comments) < _MOST_COMMENTS:
                 useful = row.useful in _TRUE
-                text = row.comment[:_MOST_TEXT]
-                its.comments.append(SkillComment(text, useful, row.happened_at))
+                comment = SkillComment(row.comment, useful, row.happened_at)
+                its.comments.append(comment)
     used = frozenset(path for path, each in counts.items() if each.given)
     return CatalogueCounts(first, dict(counts), used)
 
 
 def _count_week(first: date) -> Select[Any]:
-    path, picked, useful = map(_read, ("skill_path", "was_ambiguous", "useful"))
+    picked, useful = map(_read, ("was_ambiguous", "useful"))
+    path = func.substr(_read("skill_path"), 1, MOST_NAME)
     return (
         select(
             events.c.kind,
@@ -111,14 +116,16 @@ def _count_week(first: date) -> Select[Any]:
         .where(events.c.happened_at >= _start_of(first))
         .where(events.c.happened_at < _start_of(first + _WEEK))
         .group_by(events.c.kind, path, picked, useful)
+        .order_by(func.count().desc(), path)
+        .limit(MOST_SKILLS)
     )
 
 
 def _find_comments(first: date) -> Select[Any]:
-    comment = _read("comment")
+    comment = func.substr(_read("comment"), 1, _MOST_TEXT)
     return (
         select(
-            _read("skill_path").label("path"),
+            func.substr(_read("skill_path"), 1, MOST_NAME).label("path"),
             comment.label("comment"),
             _read("useful").label("useful"),
             events.c.happened_at,

@@ -12,7 +12,6 @@ from skills_mcp.errors import InvalidPathError
 from skills_mcp.files.paths import (
     are_plain,
     find_name,
-    fits,
     is_safe_name,
     parse_relative,
 )
@@ -183,33 +182,6 @@ def test_the_only_name_of_its_spelling_is_found(names: list[str], wanted: str) -
     assert found == (same.pop() if len(same) == 1 else None)
     for encoding in ("NFC", "NFD"):
         assert find_name(names, normalize(encoding, wanted)) == found
-
-
-@pytest.mark.parametrize(
-    "pattern, path, expected",
-    [
-        ("pdf", "pdf", True),
-        ("pdf", "pdf/forms", False),
-        ("pdf/*", "pdf/forms/deep", True),
-        ("**/forms", "forms", True),
-        ("**/forms", "pdf/forms", True),
-        ("**/forms", "pdf/reforms", False),
-        ("a/**/b", "a/b", True),
-        ("a/**/b", "a/x/y/b", True),
-        ("caf\u00e9*", "cafe\u0301/menu", True),
-        ("PDF", "pdf", False),
-    ],
-)
-def test_a_pattern_fits_a_path_as_a_whole(
-    pattern: str,
-    path: str,
-    expected: bool,  # noqa: FBT001
-) -> None:
-    assert fits(path, pattern) is expected
-
-
-def test_a_pattern_of_many_folders_ends_soon() -> None:
-    assert not fits("a/" * 100, "**/" * 1000 + "b")
 
 
 @given(

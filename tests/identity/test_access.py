@@ -36,7 +36,8 @@ def seen(access: Access) -> tuple[str, ...]:
 
 
 def asked(access: Access) -> tuple[str, ...]:
-    return tuple(skill.path for skill in SKILLS if access.asks_for(skill))
+    asks_for = access.compile_scope()
+    return tuple(skill.path for skill in SKILLS if asks_for(skill))
 
 
 def test_without_grants_every_caller_sees_everything() -> None:
@@ -127,11 +128,24 @@ def test_a_scope_is_parsed_as_a_header_has_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [",".join(map(str, range(MAX_SCOPE_PATTERNS + 1))), "a" * 1000]
+    "text",
+    [
+        ",".join(map(str, range(MAX_SCOPE_PATTERNS + 1))),
+        "a" * 1000,
+        ",".join(f"{n}{'a' * 250}" for n in range(MAX_SCOPE_PATTERNS)),
+        ",".join(f"{n}*a[bc]?" for n in range(MAX_SCOPE_PATTERNS)),
+        "**/a" * 64 + "*",
+    ],
 )
 def test_a_scope_without_an_end_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgumentsError, match="Name folders"):
         parse_scope(text)
+
+
+def test_a_scope_has_room_for_dozens_of_deep_folders() -> None:
+    folders = [f"**/organisation/platform-{n}/payments/refunds/**" for n in range(32)]
+
+    assert len(parse_scope(",".join(folders))) == MAX_SCOPE_PATTERNS
 
 
 words = st.text(alphabet="ab/*?[]!éÉ_", min_size=1, max_size=8)

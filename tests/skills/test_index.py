@@ -1,7 +1,7 @@
 """How skills are related."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -320,11 +320,19 @@ def test_a_skill_can_be_named_by_its_markdown_file() -> None:
     assert index.resolve("/content/pdf/SKILL.md") is skill
 
 
+def see(index: SkillIndex, shown: Sequence[bool], asked: Sequence[bool]) -> SkillIndex:
+    """Return an index as a caller sees it: for each row whether it is shown, asked."""
+    paths = [row.path for row in index.rows]
+    seen, wanted = (dict(zip(paths, each, strict=True)) for each in (shown, asked))
+    its = index.seen(index.derive_shown(lambda row: seen[row.path]))
+    return its.seen(its.derive_asked(lambda row: wanted[row.path]))
+
+
 TREE = ["_root", "a/_index", "a/b/_index", "a/b/c", "a/d"]
 
 
 def test_what_a_caller_may_not_see_does_not_exist() -> None:
-    index = index_of(TREE).seen([True, True, False, True, False], [True] * 5)
+    index = see(index_of(TREE), [True, True, False, True, False], [True] * 5)
 
     assert [skill.path for skill in index] == ["_root", "a/_index", "a/b/c"]
     assert lineage(index, "a/b/c") == ["_root", "a/_index", "a/b/c"]
@@ -335,7 +343,7 @@ def test_what_a_caller_may_not_see_does_not_exist() -> None:
 def test_hidden_and_missing_are_refused_in_the_same_words() -> None:
     every = index_of(["_root", "a/one", "a/two"])
 
-    hidden = every.seen([True, True, False], [True] * 3)
+    hidden = see(every, [True, True, False], [True] * 3)
     missing = index_of(["_root", "a/one"])
 
     for asked in ("a/two", "two", "TWO", "$two", "a/two.md", "tw"):
@@ -346,7 +354,7 @@ def test_hidden_and_missing_are_refused_in_the_same_words() -> None:
 
 
 def test_what_a_request_is_not_about_is_not_found_but_its_rules_hold() -> None:
-    index = index_of(TREE).seen([True] * 5, [False, False, False, True, True])
+    index = see(index_of(TREE), [True] * 5, [False, False, False, True, True])
 
     assert [skill.path for skill in index] == ["a/b/c", "a/d"]
     assert lineage(index, "a/b/c") == TREE[:4]
@@ -358,13 +366,13 @@ def test_what_the_operator_denies_stays_denied_for_every_caller() -> None:
     rules = Visibility(deny=("a/_index",), allow=("a/**",))
     every = SkillIndex(map(make_skill, TREE), rules)
 
-    index = every.seen([True] * 5, [True] * 5)
+    index = see(every, [True] * 5, [True] * 5)
 
     assert lineage(index, "a/b/c") == ["_root", "a/b/_index", "a/b/c"]
     for path in ("_root", "a/_index"):
         with pytest.raises(SkillDisabledError):
             index.require(path)
-    outside = every.seen([True] * 5, [False, False, True, True, True])
+    outside = see(every, [True] * 5, [False, False, True, True, True])
     assert lineage(outside, "a/b/c") == ["_root", "a/b/_index", "a/b/c"]
     with pytest.raises(SkillNotFoundError):
         outside.require("a/_index")
@@ -376,7 +384,7 @@ COPIES = [[SkillPath(path) for path in ("a/pdf", "b/pdf", "pdf")]]
 def test_a_copy_that_is_seen_stands_for_a_skill_that_is_not() -> None:
     every = SkillIndex(map(make_skill, COPIES[0]), copies=COPIES)
 
-    index = every.seen([False, True, True], [True] * 3)
+    index = see(every, [False, True, True], [True] * 3)
 
     assert every.other_places(SkillPath("a/pdf")) == ("b/pdf", "pdf")
     assert [skill.path for skill in index] == ["b/pdf"]
@@ -388,7 +396,7 @@ def test_without_rules_that_tell_them_apart_skills_become_copies() -> None:
     paths = ["a/_index", *COPIES[0]]
     every = SkillIndex(map(make_skill, paths), copies=COPIES)
 
-    index = every.seen([False, True, True, True], [True] * 4)
+    index = see(every, [False, True, True, True], [True] * 4)
 
     assert [skill.path for skill in every] == ["a/_index", "a/pdf", "b/pdf"]
     assert [skill.path for skill in index] == ["a/pdf"]

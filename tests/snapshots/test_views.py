@@ -11,7 +11,7 @@ import pytest
 from skills_mcp.identity.access import EVERYTHING, Access
 from skills_mcp.skills.scoping import EVERYWHERE, Scoping
 from skills_mcp.snapshots.snapshot import Snapshot
-from skills_mcp.snapshots.views import MOST_VIEWS
+from skills_mcp.snapshots.views import MOST_GRANTED, MOST_NARROWED
 from tests.packages import write_package
 from tests.skills.contents import part_of, take
 from tests.support import write_skill
@@ -55,27 +55,37 @@ def test_other_grants_that_show_the_same_share_a_view(snapshot: Snapshot) -> Non
     assert snapshot.seen_by(one) is snapshot.seen_by(other)
 
 
-def test_scopes_of_a_caller_s_choice_are_kept_only_in_part(snapshot: Snapshot) -> None:
-    kept = snapshot.seen_by(granted("a/**"))
+def test_scopes_of_a_caller_s_choice_evict_no_view_of_grants(tmp_path: Path) -> None:
+    skills = [f"s{number}" for number in range(2 * MOST_NARROWED)]
+    for skill in skills:
+        write_skill(tmp_path / "content", f"{skill}.md")
+    snapshot = take(tmp_path / "content")
+    kept = [snapshot.seen_by(granted(each, "s0")) for each in skills]
 
-    for number in range(MOST_VIEWS * 2):
-        # Each shows another part to those who know that it is the same.
-        snapshot.seen_by(granted("*", scope=[f"absent-{number}"]))
-        snapshot.seen_by(granted("a/**"))
+    for each in skills:
+        snapshot.seen_by(granted("*", scope=[each]))
 
-    assert len(snapshot.views) <= MOST_VIEWS
-    assert snapshot.seen_by(granted("a/**")) is kept
+    assert [snapshot.seen_by(granted(each, "s0")) for each in skills] == kept
+    assert len(snapshot.narrowed) == MOST_NARROWED
+
+
+def test_a_scope_narrows_the_view_of_the_grants(snapshot: Snapshot) -> None:
+    narrowed = snapshot.seen_by(granted("a/**", scope=["a/one", "b/**"]))
+
+    assert paths(narrowed) == ["a/one"]
+    assert len(snapshot.views) == 1
+    assert narrowed is snapshot.seen_by(granted("a/*", scope=["*one"]))
 
 
 def test_a_view_is_let_go_after_many_others(tmp_path: Path) -> None:
-    for number in range(MOST_VIEWS + 1):
+    for number in range(MOST_GRANTED + 1):
         write_skill(tmp_path / "content", f"s{number}.md")
     snapshot = take(tmp_path / "content")
 
-    for number in range(MOST_VIEWS + 1):
+    for number in range(MOST_GRANTED + 1):
         assert paths(snapshot.seen_by(granted(f"s{number}"))) == [f"s{number}"]
 
-    assert len(snapshot.views) == MOST_VIEWS
+    assert len(snapshot.views) == MOST_GRANTED
 
 
 def test_a_view_has_no_index_of_its_own(snapshot: Snapshot) -> None:

@@ -1,12 +1,11 @@
-"""Relative paths: which are safe on every system, which are the same, which fit.
+"""Relative paths: which are safe on every system, and which are the same.
 
 Nothing here looks at the disk; `files.opening` does, and follows no link.
 """
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
-from fnmatch import fnmatchcase, translate
+from collections.abc import Iterable
 from functools import lru_cache
 
 from skills_mcp.errors import InvalidPathError
@@ -51,9 +50,6 @@ _PLAIN_NAME = rf"{_PLAIN_STEM}(?:\.[\w-]{{1,80}}){{0,2}}"
 _PLAIN_NAMES = re.compile(
     rf"{_PLAIN_NAME}(?:/{_PLAIN_NAME})*", re.ASCII | re.IGNORECASE
 )
-
-_ANY_FOLDERS = "**/"
-_MAX_ANY_FOLDERS = 4  # each doubles the ways to read a pattern; more are no help
 
 
 def parse_relative(text: str) -> tuple[str, ...]:
@@ -119,47 +115,9 @@ def find_name(names: Iterable[str], wanted: str) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def fits(path: str, pattern: str) -> bool:
-    """Whether a pattern fits a path as a whole, however its accents are encoded.
-
-    `*` also stands for slashes, and `**/` for any folders or none.
-
-    >>> [fits(path, "**/*.md") for path in ("a.md", "b/c/a.md", "a.txt")]
-    [True, True, False]
-    """
-    return _fits(_compose(path), _compose(pattern))
-
-
-def compile_patterns(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Return a function that tells whether any of these patterns fits a path.
-
-    It answers as `fits` does; to compile them pays for many paths.
-    """
-    composed = (_compose(pattern) for pattern in patterns)
-    every = (e for each in composed for e in _expand(each, _MAX_ANY_FOLDERS))
-    # Without a pattern there is nothing that fits, not even the empty path.
-    whole = re.compile("|".join(map(translate, every)) or r"(?!)")
-    return lambda path: whole.match(_compose(path)) is not None
-
-
 def _compose(name: str) -> str:
     """Return the one spelling that all encodings of a name share (NFC)."""
     return unicodedata.normalize("NFC", name)
-
-
-def _fits(path: str, pattern: str) -> bool:
-    every = _expand(pattern, _MAX_ANY_FOLDERS)
-    return any(fnmatchcase(path, each) for each in every)
-
-
-def _expand(pattern: str, left: int) -> Iterator[str]:
-    """Iterate over patterns without `**/`, one of which fits if this one does."""
-    head, found, tail = pattern.partition(_ANY_FOLDERS)
-    if not found or not left:
-        yield pattern
-        return
-    for between in ("", "*/"):
-        yield from _expand(f"{head}{between}{tail}", left - 1)
 
 
 def _is_unsafe(part: str) -> bool:

@@ -5,13 +5,14 @@ the grants that apply shows. A request may narrow that to a scope, and never wid
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Protocol
 
 from skills_mcp.errors import InvalidArgumentsError
+from skills_mcp.files.patterns import count_wildcards
 from skills_mcp.skills.visibility import Listed, Patterns, clean
 
 MAX_SCOPE_PATTERNS = 32
@@ -20,9 +21,19 @@ MAX_SCOPE_PATTERNS = 32
 MAX_PATTERN_CHARACTERS = 256
 """In one pattern of a request: longer than most paths."""
 
+MAX_SCOPE_CHARACTERS = 4096
+"""In all patterns of a request together: as many as 32 deep folders have."""
+
+MAX_SCOPE_WILDCARDS = 64
+"""In all patterns of a request together: two for each of 32. The states that a path
+can reach are so few that 10,000 skills are matched in a fraction of a second."""
+
 _ALL = ("**",)
 
 _EVERY = frozenset({"*", "**"})  # a star of a pattern stands for slashes, too
+
+# Lists of grants, which are the operator's; more are compiled again for each view.
+_MOST_COMPILED = 256
 
 _KEY_DIGITS = 16  # of two different texts, one in 10^19 has the same
 
@@ -81,11 +92,32 @@ class Access:
             for allow, deny in self.grants
         )
 
-    def asks_for(self, listed: Listed) -> bool:
-        """Whether the request is about a skill, which the caller may see or not."""
-        if self.within and not self.within.asks_for(listed):
-            return False
-        return not self.scope or _compile(self.scope).fit(listed)
+    @property
+    def is_scoped(self) -> bool:
+        """Whether the request is about a part of what the caller may see."""
+        return any(self._scopes())
+
+    @property
+    def unscoped(self) -> "Access":
+        """What the caller may see, without regard to the scope of the request."""
+        return Access(self.grants, within=self.within and self.within.unscoped)
+
+    def compile_scope(self) -> Callable[[Listed], bool]:
+        """Return a function that tells whether the request is about a skill.
+
+        The caller may see the skill or not. Nothing that a request chooses is kept
+        compiled.
+        """
+        scopes = [Patterns(scope).fit for scope in self._scopes()]
+        if len(scopes) == 1:
+            return scopes[0]
+        return lambda listed: all(fits(listed) for fits in scopes)
+
+    def _scopes(self) -> Iterator[tuple[str, ...]]:
+        if self.scope:
+            yield self.scope
+        if self.within:
+            yield from self.within._scopes()  # noqa: SLF001 - it is one of us
 
     def narrow(self, allow: tuple[str, ...], deny: tuple[str, ...]) -> "Access":
         """Return what shows of this only what `allow` fits and `deny` does not.
@@ -161,7 +193,7 @@ def parse_scope(text: str) -> tuple[str, ...]:
     ('ui/**', 'payments/refund')
 
     Raises:
-        InvalidArgumentsError: There are too many, or one is too long.
+        InvalidArgumentsError: There are too many, or they are too long.
     """
     every = dict.fromkeys(each.strip() for each in text.split(","))
     patterns = tuple(each for each in every if each)
@@ -170,6 +202,16 @@ def parse_scope(text: str) -> tuple[str, ...]:
         raise InvalidArgumentsError(
             f"scope: has more than {MAX_SCOPE_PATTERNS} patterns, or one of more than "
             f"{MAX_PATTERN_CHARACTERS} characters. Name folders, such as ui/**."
+        )
+    wildcards = sum(map(count_wildcards, patterns))
+    if (
+        sum(map(len, patterns)) > MAX_SCOPE_CHARACTERS
+        or wildcards > MAX_SCOPE_WILDCARDS
+    ):
+        raise InvalidArgumentsError(
+            f"scope: has more than {MAX_SCOPE_CHARACTERS:,} characters or "
+            f"{MAX_SCOPE_WILDCARDS} wildcards (*, **/, ?, [...]) in all of its "
+            "patterns. Name folders, such as ui/**."
         )
     return patterns
 
@@ -203,6 +245,6 @@ def _find(claims: Mapping[str, Any], name: str) -> object:
     return found
 
 
-@lru_cache(maxsize=256)  # the scope is the caller's, so there may be any number
+@lru_cache(maxsize=_MOST_COMPILED)
 def _compile(patterns: tuple[str, ...]) -> Patterns:
     return Patterns(patterns)

@@ -65,6 +65,10 @@ _STORED_CONTENT_SECONDS = 2.0
 
 _REPORT_INTERVAL_SECONDS = 1.0
 
+# Views of scopes, which callers choose, are made one at a time in any case: those that
+# wait for it take no thread from calls that wait for nothing.
+_MAX_NARROWING = 1
+
 # The tools are part of the program, so a client may cache the list.
 _STATIC = CacheHint(ttl_ms=24 * 60 * 60 * 1000, scope="public")
 
@@ -182,6 +186,7 @@ class _Tools:
         }
         self._owes_core_skills = not (is_shared or library.is_ready)
         self._refreshes = RefreshLimit(library.config.http.refreshes_per_minute)
+        self._narrowing = anyio.CapacityLimiter(_MAX_NARROWING)
 
     @property
     def names(self) -> frozenset[str]:
@@ -210,7 +215,8 @@ class _Tools:
             )
         library = self._library.seen_by(caller.access)
         if not library.is_prepared:  # the first call of a caller who sees as no other
-            await anyio.to_thread.run_sync(library.prepare)
+            limiter = self._narrowing if caller.access.is_scoped else None
+            await anyio.to_thread.run_sync(library.prepare, limiter=limiter)
         rules = derive_rules(_name_client(context), library.config.responses)
         try:
             question = await self._ask(library, spec, context, params)

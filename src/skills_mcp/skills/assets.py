@@ -22,7 +22,8 @@ from skills_mcp.errors import (
     MissingFileError,
 )
 from skills_mcp.files.opening import open_inside
-from skills_mcp.files.paths import find_name, fits, parse_relative
+from skills_mcp.files.paths import find_name, parse_relative
+from skills_mcp.files.patterns import compile_patterns
 from skills_mcp.skills.model import Skill, Stamp
 
 BINARY_EXTENSIONS = frozenset(
@@ -365,8 +366,9 @@ def find_files(
     Raises:
         FileError: One has changed since the skills were read.
     """
+    fits = compile_patterns((pattern,))
     for file, stamp in skill.files.items():
-        if not fits(file, pattern):
+        if not fits(file):
             continue
         if not contains:
             yield file

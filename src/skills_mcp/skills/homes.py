@@ -12,7 +12,8 @@ from posixpath import normpath
 from typing import Any
 
 from skills_mcp.errors import InvalidPathError
-from skills_mcp.files.paths import fits, parse_relative
+from skills_mcp.files.paths import parse_relative
+from skills_mcp.files.patterns import fits
 from skills_mcp.skills.file_tree import FileTree, has_folder, list_quietly
 from skills_mcp.skills.index import ROOT
 from skills_mcp.skills.model import Problem, Scope, printable
@@ -222,7 +223,7 @@ def _pick(
     usual: Sequence[HomeFolder], plugins: Sequence["_Plugin"], wanted: Sequence[str]
 ) -> Iterator[HomeFolder]:
     """Yield the homes of the plugins that the operator wants."""
-    picked = [plugin for plugin in plugins if _fits(plugin.name, wanted)]
+    picked = [plugin for plugin in plugins if fits(plugin.name, *wanted)]
     parts = [part for plugin in picked for home in plugin.homes for part in home.parts]
     for home in usual:
         if set(home.parts) <= set(parts):
@@ -247,12 +248,8 @@ def _unknown(plugins: Sequence[_Plugin], wanted: Sequence[str]) -> list[Problem]
             rule="plugin-unknown",
         )
         for each in wanted
-        if not any(_fits(name, (each,)) for name in names)
+        if not any(fits(name, each) for name in names)
     ]
-
-
-def _fits(name: str, patterns: Sequence[str]) -> bool:
-    return any(fits(name, pattern) for pattern in patterns)
 
 
 def lies_in(folder: str, above: str) -> bool:

@@ -2,7 +2,7 @@
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import chain
@@ -70,6 +70,9 @@ _DENIED = 2  # by the operator, and its rules reach no skill
 _DISABLED = 3  # the operator does not offer it; its rules reach the skills below
 _ENABLED = 4
 
+# How each of them stands to a request that is not about it.
+_BEYOND = bytes((_ABSENT, _OUTSIDE, _ABSENT, _OUTSIDE, _OUTSIDE))
+
 _HIDDEN = frozenset({_DENIED, _DISABLED})
 _REACHING = frozenset({_OUTSIDE, _DISABLED, _ENABLED})
 
@@ -130,18 +133,30 @@ class SkillIndex:
         )
         self.offered = Offered(every.skills, kept)
 
-    def seen(self, shown: Iterable[bool], asked: Iterable[bool]) -> "SkillIndex":
-        """Return the same skills as they are for a caller who may see some of them.
+    def derive_shown(self, sees: Callable[[Listed], bool]) -> bytes:
+        """Return how the skills stand to a caller who may see some of them.
 
-        Args:
-            shown: For each row (see `rows`) whether the caller may see it. Any other
-                does not exist: neither by its path, nor as a rule that others inherit.
-            asked: For each whether the request is about it. Any other cannot be found;
-                its rules still reach the skills below it.
+        Any other does not exist: neither by its path, nor as a rule that others
+        inherit.
         """
+        each = zip(self._standing, self.rows, strict=True)
+        return bytes(its if sees(row) else _ABSENT for its, row in each)
+
+    def derive_asked(self, asks_for: Callable[[Listed], bool]) -> bytes:
+        """Return how the skills stand to a request that is about some of them.
+
+        Any other cannot be found; its rules still reach the skills below it.
+        """
+        each = zip(self._standing, self.rows, strict=True)
+        return bytes(
+            its if its == _ABSENT or asks_for(row) else _BEYOND[its]
+            for its, row in each
+        )
+
+    def seen(self, standing: bytes) -> "SkillIndex":
+        """Return the same skills as they stand to a caller, a byte for each."""
         other = SkillIndex.__new__(SkillIndex)
-        each = zip(self._standing, shown, asked, strict=True)
-        other._look(self._every, bytes(_narrow(*its) for its in each))  # noqa: SLF001 - it is one of us
+        other._look(self._every, standing)  # noqa: SLF001 - it is one of us
         return other
 
     @property
@@ -345,14 +360,6 @@ def _judge(row: Listed, rules: Visibility) -> int:
     if is_denied(row, rules):
         return _DENIED
     return _ENABLED if is_enabled(row, rules) else _DISABLED
-
-
-def _narrow(standing: int, is_shown: bool, is_asked: bool) -> int:  # noqa: FBT001 - one of many rows
-    if not is_shown:
-        return _ABSENT
-    if is_asked:
-        return standing
-    return _ABSENT if standing == _DENIED else _OUTSIDE
 
 
 def show_asked(path: str, otherwise: str) -> str:

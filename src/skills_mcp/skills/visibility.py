@@ -5,11 +5,15 @@ below it. What is denied is never served, not even as a part of another skill.
 """
 
 from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache
 from typing import Protocol
 
 from skills_mcp.config import Visibility
-from skills_mcp.files.paths import compile_patterns, fits
+from skills_mcp.files.patterns import compile_patterns
 from skills_mcp.skills.model import Scope, SkillPath
+
+# The settings of a server and of its tests: each state is judged with the same ones.
+_MOST_COMPILED = 16
 
 
 class Listed(Protocol):
@@ -63,7 +67,7 @@ def find_unused(skills: Collection[Listed], rules: Visibility) -> Iterator[str]:
     """Iterate over the settings that name nothing, as `deny: pdf/*`."""
     for key in ("allow", "deny"):
         for pattern in getattr(rules, key):
-            if not any(_fits(skill, (pattern,)) for skill in skills):
+            if not any(map(Patterns((pattern,)).fit, skills)):
                 yield f"{key}: {pattern}"
     names = {text for s in skills for text in (s.name.casefold(), s.path.casefold())}
     categories = {skill.category for skill in skills}
@@ -97,13 +101,13 @@ class Patterns:
         return self._fits(skill.path.casefold()) or self._fits(skill.name.casefold())
 
 
-def _fits(skill: Listed, patterns: Iterable[str]) -> bool:
-    """Whether a pattern fits the path or the name."""
-    return any(
-        fits(text.casefold(), clean(pattern).casefold())
-        for pattern in patterns
-        for text in (skill.path, skill.name)
-    )
+def _fits(skill: Listed, patterns: tuple[str, ...]) -> bool:
+    return _compile(patterns).fit(skill)
+
+
+@lru_cache(maxsize=_MOST_COMPILED)
+def _compile(patterns: tuple[str, ...]) -> Patterns:
+    return Patterns(patterns)
 
 
 def _folded(words: Iterable[str]) -> list[str]:

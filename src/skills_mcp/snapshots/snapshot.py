@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -29,7 +30,7 @@ from skills_mcp.skills.package import is_main
 from skills_mcp.skills.scoping import Scoping, narrow
 from skills_mcp.skills.visibility import Listed, find_unused
 from skills_mcp.snapshots.changes import OfferedSkills
-from skills_mcp.snapshots.views import Views
+from skills_mcp.snapshots.views import MOST_GRANTED, MOST_NARROWED, Views
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
     from skills_mcp.embeddings.skill_vectors import SkillVectors
@@ -62,7 +63,12 @@ class Snapshot:
     problems: tuple[Problem, ...]
     vectors: "SkillVectors | None" = None
     """The embeddings of the skills, if the operator has set a provider."""
-    views: Views["Snapshot"] = field(default_factory=Views, init=False, repr=False)
+    views: Views["Snapshot"] = field(
+        default_factory=lambda: Views(MOST_GRANTED), init=False, repr=False
+    )
+    narrowed: Views["Snapshot"] = field(
+        default_factory=lambda: Views(MOST_NARROWED), init=False, repr=False
+    )
 
     @property
     def matcher(self) -> Matcher:
@@ -84,17 +90,29 @@ class Snapshot:
         """
         if access == EVERYTHING:
             return self
-        return self.views.find(access, self.index, self._see)
+        if access.is_scoped:
+            derive = partial(self._derive_asked, access)
+            return self.narrowed.find(access, derive, self._see)
+        derive = partial(self.index.derive_shown, access.sees)
+        return self.views.find(access, derive, self._see)
 
     def is_prepared_for(self, access: Access) -> bool:
         """Whether `get_skill` need not wait until the view of a caller is made."""
-        view = self if access == EVERYTHING else self.views.get(access)
+        if access == EVERYTHING:
+            return self.indexes.is_built
+        views = self.narrowed if access.is_scoped else self.views
+        view = views.get(access)
         return view is not None and view.indexes.is_built
 
-    def _see(self, index: SkillIndex) -> "Snapshot":
+    def _derive_asked(self, access: Access) -> bytes:
+        shown = self.seen_by(access.unscoped).index
+        return shown.derive_asked(access.compile_scope())
+
+    def _see(self, standing: bytes) -> "Snapshot":
         from skills_mcp.snapshots.indexes import SeenIndexes
 
         table = self.state.collection.table
+        index = self.index.seen(standing)
         return Snapshot(
             content=self.content,
             index=index,

@@ -10,22 +10,31 @@ from threading import Lock
 from typing import Generic, TypeVar
 
 from skills_mcp.identity.access import Access
-from skills_mcp.skills.index import SkillIndex
 
-MOST_VIEWS = 64
-"""Of one snapshot. More than an organisation has grants that differ, and few enough
-for their memory; a request's scope is the caller's choice."""
+MOST_GRANTED = 64
+"""Views of grants. More than an organisation has grants that differ, and few enough for
+their memory."""
 
-_MOST_ACCESSES = 1024  # each is a digest; callers with other grants may see the same
+MOST_NARROWED = 16
+"""Views of the scopes of requests, which callers choose: as many as are in use at once.
+They evict no view of grants."""
+
+_MOST_ACCESSES = 8  # for each view: callers with other grants may see the same
 
 View = TypeVar("View")
 
 
 class Views(Generic[View]):
-    """The views of one snapshot that were asked for last.  Any thread may ask."""
+    """The views of one snapshot that were asked for last.  Any thread may ask.
 
-    def __init__(self) -> None:
+    Args:
+        most: How many are kept.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._lock = Lock()
+        self._building = Lock()
         self._digests: OrderedDict[Access, bytes] = OrderedDict()
         self._views: OrderedDict[bytes, View] = OrderedDict()
 
@@ -39,25 +48,40 @@ class Views(Generic[View]):
             return None if digest is None else _take(self._views, digest)
 
     def find(
-        self, access: Access, index: SkillIndex, build: Callable[[SkillIndex], View]
+        self,
+        access: Access,
+        derive_standing: Callable[[], bytes],
+        build: Callable[[bytes], View],
     ) -> View:
-        """Return the view of a caller; `build` makes it of what the caller sees.
+        """Return the view of a caller; one thread at a time makes one.
 
         Callers with other grants, who see the same skills, have one view.
+
+        Args:
+            access: What the caller sees.
+            derive_standing: Returns how each skill stands to the caller.
+            build: Makes the view of that.
         """
-        view = self.get(access)
-        if view is not None:
-            return view
-        shown = bytes(map(access.sees, index.rows))
-        asked = bytes(map(access.asks_for, index.rows))
-        digest = hashlib.sha256(shown + asked).digest()
+        known = self.get(access)
+        if known is not None:
+            return known
+        with self._building:  # threads share the interpreter: two would be no faster
+            known = self.get(access)
+            return (
+                self._add(access, derive_standing(), build) if known is None else known
+            )
+
+    def _add(
+        self, access: Access, standing: bytes, build: Callable[[bytes], View]
+    ) -> View:
+        digest = hashlib.sha256(standing).digest()
         with self._lock:
             view = _take(self._views, digest)
-        view = view or build(index.seen(map(bool, shown), map(bool, asked)))
+        view = view or build(standing)
         with self._lock:
-            _put(self._digests, access, digest, _MOST_ACCESSES)
-            # Two threads may have made it: all go on with the one that came first.
-            return _put(self._views, digest, view, MOST_VIEWS)
+            _put(self._digests, access, digest, self._most * _MOST_ACCESSES)
+            _put(self._views, digest, view, self._most)
+        return view
 
 
 Key = TypeVar("Key")
@@ -70,9 +94,8 @@ def _take(kept: "OrderedDict[Key, Value]", key: Key) -> "Value | None":
     return kept.get(key)
 
 
-def _put(kept: "OrderedDict[Key, Value]", key: Key, value: Value, most: int) -> "Value":
-    value = kept.setdefault(key, value)
+def _put(kept: "OrderedDict[Key, Value]", key: Key, value: Value, most: int) -> None:
+    kept[key] = value
     kept.move_to_end(key)
     while len(kept) > most:
         kept.popitem(last=False)
-    return value

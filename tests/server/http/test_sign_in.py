@@ -410,6 +410,9 @@ def test_a_request_narrows_what_it_is_about(
         ({"X-Skills-Scope": "a"}, {"scope": "b"}),
         ({"X-Skills-Scope": ",".join(map(str, range(33)))}, {}),
         ({"X-Skills-Scope": "x" * 257}, {}),
+        ({"X-Skills-Scope": ",".join(f"{n}{'x' * 200}" for n in range(21))}, {}),
+        ({"X-Skills-Scope": ",".join(f"{n}*a*b*" for n in range(22))}, {}),
+        ({}, {"scope": "**/a" * 64 + "/*"}),
         ({}, {"scope": ["a", "b"]}),
     ],
 )

@@ -55,7 +55,12 @@ _STATUSES: tuple[tuple[type[SkillsError], int], ...] = (
 # Readers that were refused together do not come back together.
 _RETRY_AFTER_SECONDS = (5, 30)
 
-_CODES = {403: "INSUFFICIENT_SCOPE", 404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}
+_CODES = {
+    403: "INSUFFICIENT_SCOPE",
+    404: "NOT_FOUND",
+    405: "METHOD_NOT_ALLOWED",
+    503: "SERVER_BUSY",
+}
 
 _TITLES = {
     400: "This address cannot be read",
@@ -65,11 +70,14 @@ _TITLES = {
     503: "The skills are not loaded yet",
 }
 
+_TITLES_OF_ADDRESSES = {503: "The server is busy"}
+
 _NO_EVENTS_TITLE = "The events cannot be read just now"
 _NO_EVENTS = (
     "The database of events does not answer as it should. Try again in a moment; if it "
     "stays so, tell the operator, who finds the reason in the log of the server."
 )
+
 _NOT_FOUND = "Nothing is at this address. Look for the skill in the catalogue."
 _AGENTS_HINT = "list_skills or search_skills shows what there is."
 _FAILED = (
@@ -131,8 +139,12 @@ def refuse_address(request: Request, error: Exception) -> Response:
     code = _CODES.get(status, "INVALID_REQUEST")
     said = _NOT_FOUND if status == HTTPStatus.NOT_FOUND else f"{error.detail}."
     if _is_for_programs(request):
-        return _answer_program(status, code, said)
-    return _show_refusal(request, status, said)
+        answer = _answer_program(status, code, said)
+    else:
+        title = _TITLES_OF_ADDRESSES.get(status, "")
+        answer = _show_refusal(request, status, said, title)
+    answer.headers.update(error.headers or {})
+    return answer
 
 
 def refuse_after_failure(request: Request, _: Exception) -> Response:
@@ -161,10 +173,13 @@ def _show_refusal(
         words = path.rstrip("/").rpartition("/")[2][:_MAX_WORDS]
         link = f"/?{urlencode({'q': words})}"
         link_text = "Look for it in the catalogue"
-    title = title or _TITLES.get(status, "This did not work")
     return show_notice(
         request,
         Notice(
-            title=title, message=message, link=link, link_text=link_text, status=status
+            title=title or _TITLES.get(status, "This did not work"),
+            message=message,
+            link=link,
+            link_text=link_text,
+            status=status,
         ),
     )

@@ -26,6 +26,7 @@ from skills_mcp.web.add_page import add_routes
 from skills_mcp.web.catalogue_page import show_catalogue
 from skills_mcp.web.notice_page import notice_route
 from skills_mcp.web.page import NavigationLink, SiteState
+from skills_mcp.web.page_threads import PageThreads
 from skills_mcp.web.problems_page import show_problems
 from skills_mcp.web.refused_page import (
     refuse_address,
@@ -41,7 +42,7 @@ from skills_mcp.web.trial_page import show_trial
 from skills_mcp.web.upload_desk import UploadDesk
 from skills_mcp.web.upload_install import upload_routes
 from skills_mcp.web.usage_page import show_report, show_report_style
-from skills_mcp.web.well_known import well_known_routes
+from skills_mcp.web.well_known import WELL_KNOWN_PATHS, well_known_routes
 
 # A count reads the events of a quarter.
 _COUNTED_SECONDS = 5 * 60.0
@@ -59,6 +60,9 @@ _NAVIGATION = {
 }
 
 _NEEDED = {"report": REPORT}
+
+# They read every skill, or the events of a year.
+_EXPENSIVE = frozenset({*WELL_KNOWN_PATHS, "/report", "/api/report"})
 
 
 def create_site(
@@ -79,8 +83,9 @@ def create_site(
     """
     added = [*add_routes(), *upload_routes()] if uploads else []
     routes = [*sign_in, *added, *_routes(has_report=events is not None)]
+    threads = PageThreads(_EXPENSIVE)
     site = Starlette(
-        routes=routes,
+        routes=[threads.bind(route) for route in routes],
         middleware=[Middleware(SecurityHeaders)],
         exception_handlers={
             HTTPException: refuse_address,

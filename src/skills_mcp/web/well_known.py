@@ -15,14 +15,17 @@ from skills_mcp.library import SkillLibrary
 from skills_mcp.web.page import library_of
 
 _SETTINGS = LockedSettings(format="well-known", raw=False, select=())
+WELL_KNOWN_PATHS = (f"/{INDEX}", f"/{WELL_KNOWN}/{{name}}/{{file}}")
+"""Of the index, and of the file of each skill in it."""
+
 _KEPT = 16  # callers with the same rights share an index
 
 
 def well_known_routes() -> list[Route]:
     """Return the routes: the index, and the file of each skill in it."""
     return [
-        Route(f"/{INDEX}", _WellKnownIndex().send),
-        Route(f"/{WELL_KNOWN}/{{name}}/{{file}}", _send_skill),
+        Route(WELL_KNOWN_PATHS[0], _WellKnownIndex().send),
+        Route(WELL_KNOWN_PATHS[1], _send_skill),
     ]
 
 

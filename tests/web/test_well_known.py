@@ -2,13 +2,23 @@
 
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
 
 from skills_mcp.export import LockedSettings, export_skills
 from skills_mcp.export.layout import INDEX
-from skills_mcp.identity.access import EVERYTHING
+from skills_mcp.export.packaged_skill import package_skill
+from skills_mcp.identity.access import EVERYTHING, Access
+from skills_mcp.library import SkillLibrary
+from skills_mcp.library.published_skills import PublishedSkills
+from skills_mcp.skills.model import SkillPath
+from skills_mcp.web import create_site, well_known
 from tests.packages import write_package
 from tests.support import open_library, write_skill
-from tests.web.test_rest import ask_site
+from tests.web.test_rest import ask_site, let_in
 
 
 def test_the_index_and_its_files_are_those_of_an_export(tmp_path: Path) -> None:
@@ -43,3 +53,93 @@ def test_a_caller_gets_only_what_it_may_see(tmp_path: Path) -> None:
     assert [each["name"] for each in everything] == ["open", "secret"]
     assert [each["name"] for each in index] == ["open"]
     assert (hidden.status_code, unknown.status_code) == (404, 404)
+
+
+def ask_in_turn(
+    library: SkillLibrary, *asked: tuple[str, Access], tag: str = ""
+) -> list[httpx.Response]:
+    """Send requests to one site."""
+    site, headers = create_site(library), {"If-None-Match": tag} if tag else {}
+
+    async def ask(path: str, access: Access) -> httpx.Response:
+        transport = httpx.ASGITransport(let_in(site, access))
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as it:
+            return await it.get(path, headers=headers)
+
+    async def ask_all() -> list[httpx.Response]:
+        return [await ask(*each) for each in asked]
+
+    return anyio.run(ask_all)
+
+
+def scoped(*scope: str) -> Access:
+    return Access(None, scope)
+
+
+def test_no_scope_of_a_request_packages_a_skill_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(9):
+        write_skill(tmp_path, f"area-{number % 3}/skill-{number}.md")
+    library, packaged = open_library(tmp_path), []
+
+    def package(published: PublishedSkills, path: SkillPath, *its: Any) -> Any:
+        packaged.append(path)
+        return package_skill(published, path, *its)
+
+    monkeypatch.setattr(well_known, "package_skill", package)
+
+    answers = ask_in_turn(
+        library,
+        (f"/{INDEX}", scoped("area-1/**")),
+        (f"/{INDEX}", EVERYTHING),
+        *((f"/{INDEX}", scoped(f"*{number}", "area-0/**")) for number in range(9)),
+    )
+
+    assert len(packaged) == 9
+    sizes = [len(each.json()["skills"]) for each in answers]
+    assert sizes == [3, 9, *(3 if number % 3 == 0 else 4 for number in range(9))]
+    every = answers[1].json()["skills"]
+    assert all(skill in every for each in answers for skill in each.json()["skills"])
+
+
+def test_a_file_outside_of_the_scope_is_not_there(tmp_path: Path) -> None:
+    write_skill(tmp_path, "open.md")
+    write_skill(tmp_path, "other.md")
+    file = "/.well-known/agent-skills/open/SKILL.md"
+
+    answers = ask_in_turn(
+        open_library(tmp_path),
+        (file, scoped("open")),
+        (file, scoped("other")),
+        (f"/{INDEX}", scoped("nothing")),
+    )
+
+    assert [each.status_code for each in answers] == [200, 404, 200]
+    assert answers[2].json()["skills"] == []
+
+
+def test_a_scope_of_a_copy_names_the_skill_that_stands_for_it(tmp_path: Path) -> None:
+    for path in ("a/pdf", "b/pdf"):
+        write_package(tmp_path, path, name="pdf", description="Fills forms.")
+    library = open_library(tmp_path)
+
+    every, copy = ask_in_turn(
+        library, (f"/{INDEX}", EVERYTHING), (f"/{INDEX}", scoped("b/**"))
+    )
+
+    assert every.json() == copy.json()
+    assert len(copy.json()["skills"]) == 1
+
+
+def test_an_index_that_has_not_changed_is_not_sent_again(tmp_path: Path) -> None:
+    write_skill(tmp_path, "one.md")
+    library = open_library(tmp_path)
+    [first] = ask_in_turn(library, (f"/{INDEX}", EVERYTHING))
+
+    tag = first.headers["ETag"]
+    [same] = ask_in_turn(library, (f"/{INDEX}", EVERYTHING), tag=f'"x", W/{tag}')
+    [other] = ask_in_turn(library, (f"/{INDEX}", EVERYTHING), tag='"x"')
+
+    assert (same.status_code, same.content) == (304, b"")
+    assert (other.status_code, other.content) == (200, first.content)

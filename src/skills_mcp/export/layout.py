@@ -9,9 +9,10 @@ import io
 import json
 import tarfile
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Protocol
 
 from skills_mcp.export.packaged_skill import PackagedSkill
 from skills_mcp.library.skill_folder import MAIN
@@ -90,32 +91,55 @@ class MarketplaceLayout:
         return files
 
 
+@dataclass(frozen=True, slots=True)
+class WellKnownSkill:
+    """A skill that a web server offers: one file, and its entry in the index."""
+
+    file: str
+    data: bytes = field(repr=False)
+    entry: str
+    """As JSON, where it stands in the index."""
+
+
 class WellKnownLayout:
     """The index that a web server offers; a package of several files is an archive."""
 
     def __init__(self) -> None:
-        self._entries: list[dict[str, Any]] = []
+        self._entries: list[str] = []
 
     def place(self, package: PackagedSkill) -> tuple[str, Files]:
         """Return the folder of a package, and the one file that is fetched."""
-        is_single = set(package.files) == {MAIN}
-        file = MAIN if is_single else f"{package.name}.tar.gz"
-        data = package.files[MAIN] if is_single else _pack(package.files)
-        folder = f"{WELL_KNOWN}/{package.name}"
-        self._entries.append(
-            {
-                "name": package.name,
-                "type": "skill-md" if is_single else "archive",
-                "description": package.description,
-                "url": f"/{folder}/{file}",
-                "digest": f"sha256:{sha256(data).hexdigest()}",
-            }
-        )
-        return folder, {file: data}
+        skill = lay_out_well_known(package)
+        self._entries.append(skill.entry)
+        return f"{WELL_KNOWN}/{package.name}", {skill.file: skill.data}
 
     def finish(self) -> Files:
         """Return the index."""
-        return {INDEX: _render({"$schema": _SCHEMA, "skills": self._entries})}
+        return {INDEX: render_well_known(self._entries)}
+
+
+def lay_out_well_known(package: PackagedSkill) -> WellKnownSkill:
+    """Return a package as a web server offers it."""
+    is_single = set(package.files) == {MAIN}
+    file = MAIN if is_single else f"{package.name}.tar.gz"
+    data = package.files[MAIN] if is_single else _pack(package.files)
+    entry = {
+        "name": package.name,
+        "type": "skill-md" if is_single else "archive",
+        "description": package.description,
+        "url": f"/{WELL_KNOWN}/{package.name}/{file}",
+        "digest": f"sha256:{sha256(data).hexdigest()}",
+    }
+    text = json.dumps(entry, indent=2, ensure_ascii=False)
+    return WellKnownSkill(file, data, text.replace("\n", "\n    "))
+
+
+def render_well_known(entries: Sequence[str]) -> bytes:
+    """Return the index of these skills."""
+    listed = ",".join(f"\n    {each}" for each in entries)
+    end = "\n  " if entries else ""
+    head = f'"$schema": {json.dumps(_SCHEMA)},\n  "skills": '
+    return f"{{\n  {head}[{listed}{end}]\n}}\n".encode()
 
 
 def choose_layout(name: str) -> FolderLayout:

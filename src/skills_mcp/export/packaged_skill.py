@@ -40,18 +40,17 @@ def package_skills(
     """
     published = library.publish()
     for path in published.names.published:
-        yield package_skill(library, published, path, settings)
+        yield package_skill(published, path, settings)
 
 
 def package_skill(
-    library: SkillLibrary,
     published: PublishedSkills,
     path: SkillPath,
     settings: LockedSettings,
 ) -> PackagedSkill:
     """Return one of the skills that are published as a package.  Blocking."""
     skill = published.snapshot.index.require(path)
-    folder = library.open_folder(path)
+    folder = published.open_folder(skill)
     remarks = []
     if len(skill.description.strip()) > MAX_DESCRIPTION:
         remarks.append(f"its description was cut to {MAX_DESCRIPTION:,} characters")

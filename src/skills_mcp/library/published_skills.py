@@ -15,6 +15,7 @@ from skills_mcp.errors import FileError
 from skills_mcp.library.answers import compose_instructions, derive_sha256
 from skills_mcp.library.skill_folder import (
     MAIN,
+    SkillFolder,
     derive_frontmatter,
     open_folder,
     render_document,
@@ -116,9 +117,13 @@ class PublishedSkills:
         told = derive_frontmatter(skill, self.names.name_of(path), {})
         return told["name"], told["description"]
 
+    def open_folder(self, skill: Skill) -> SkillFolder:
+        """Return a skill's text and files as they are in this state."""
+        return open_folder(self._index, skill, max_bytes=self._max_bytes)
+
     def compose(self, skill: Skill) -> PublishedText:
         """Return the `SKILL.md` of a skill.  Blocking."""
-        folder = open_folder(self._index, skill, max_bytes=self._max_bytes)
+        folder = self.open_folder(skill)
         name = self.names.name_of(skill.path)
         frontmatter = derive_frontmatter(skill, name, folder.read_fields())
         text = compose_instructions(self._index, skill)

@@ -153,6 +153,11 @@ class SkillLibrary:
         """
         return self.seen_by(self._access.narrow(tuple(allow), tuple(deny)))
 
+    @property
+    def unscoped(self) -> "SkillLibrary":
+        """The same library without the scope of a request."""
+        return self.seen_by(self._access.unscoped)
+
     # What is served now
 
     @property

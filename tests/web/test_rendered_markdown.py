@@ -1,4 +1,5 @@
 import re
+from itertools import count
 
 import pytest
 
@@ -30,3 +31,22 @@ def test_code_and_text_are_escaped() -> None:
 
 def test_a_table_is_a_table() -> None:
     assert "<td>1</td>" in render_markdown("| a |\n| - |\n| 1 |", str)
+
+
+def test_a_paragraph_that_is_too_long_is_shown_as_it_is() -> None:
+    html = render_markdown(f"*a*\n\n{'*b* <i>![' * 3_000}\n\n# *c*", str)
+
+    assert re.findall("<em>(.)</em>", html) == ["a", "c"]
+    assert html.count("*b* &lt;i&gt;![") == 3_000
+
+
+def test_rendering_stops_between_paragraphs_when_nobody_waits_for_it() -> None:
+    steps = count(1)
+
+    def check() -> None:
+        if next(steps) == 3:
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        render_markdown("a\n\n" * 100, str, check)
+    assert next(steps) == 4

@@ -61,6 +61,25 @@ def ask_site(
     return anyio.run(ask)
 
 
+def ask_in_turn(
+    library: SkillLibrary, *asked: tuple[str, Access], tag: str = ""
+) -> list[httpx.Response]:
+    """Send requests to one site."""
+    import anyio
+
+    site, headers = create_site(library), {"If-None-Match": tag} if tag else {}
+
+    async def ask(path: str, access: Access) -> httpx.Response:
+        transport = httpx.ASGITransport(let_in(site, access))
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as it:
+            return await it.get(path, headers=headers)
+
+    async def ask_all() -> list[httpx.Response]:
+        return [await ask(*each) for each in asked]
+
+    return anyio.run(ask_all)
+
+
 @pytest.fixture
 def library(tmp_path: Path) -> SkillLibrary:
     content = tmp_path / "content"

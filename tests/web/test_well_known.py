@@ -4,21 +4,18 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-import anyio
-import httpx
 import pytest
 
 from skills_mcp.export import LockedSettings, export_skills
 from skills_mcp.export.layout import INDEX
 from skills_mcp.export.packaged_skill import package_skill
 from skills_mcp.identity.access import EVERYTHING, Access
-from skills_mcp.library import SkillLibrary
 from skills_mcp.library.published_skills import PublishedSkills
 from skills_mcp.skills.model import SkillPath
-from skills_mcp.web import create_site, well_known
+from skills_mcp.web import well_known
 from tests.packages import write_package
 from tests.support import open_library, write_skill
-from tests.web.test_rest import ask_site, let_in
+from tests.web.test_rest import ask_in_turn, ask_site
 
 
 def test_the_index_and_its_files_are_those_of_an_export(tmp_path: Path) -> None:
@@ -53,23 +50,6 @@ def test_a_caller_gets_only_what_it_may_see(tmp_path: Path) -> None:
     assert [each["name"] for each in everything] == ["open", "secret"]
     assert [each["name"] for each in index] == ["open"]
     assert (hidden.status_code, unknown.status_code) == (404, 404)
-
-
-def ask_in_turn(
-    library: SkillLibrary, *asked: tuple[str, Access], tag: str = ""
-) -> list[httpx.Response]:
-    """Send requests to one site."""
-    site, headers = create_site(library), {"If-None-Match": tag} if tag else {}
-
-    async def ask(path: str, access: Access) -> httpx.Response:
-        transport = httpx.ASGITransport(let_in(site, access))
-        async with httpx.AsyncClient(transport=transport, base_url="http://x") as it:
-            return await it.get(path, headers=headers)
-
-    async def ask_all() -> list[httpx.Response]:
-        return [await ask(*each) for each in asked]
-
-    return anyio.run(ask_all)
 
 
 def scoped(*scope: str) -> Access:

@@ -1,11 +1,13 @@
 """A page: its template, and what every page shows around its own content."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Protocol
 
+from anyio.from_thread import check_cancelled
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
@@ -14,10 +16,14 @@ from skills_mcp.analytics.collector.event_store import EventStore
 from skills_mcp.analytics.collector.skill_counts import CatalogueCounts
 from skills_mcp.identity.principal import PRINCIPAL_KEY, Principal
 from skills_mcp.library import SkillLibrary
+from skills_mcp.processes.byte_cache import ByteCache
 from skills_mcp.processes.remembered import Remembered
 from skills_mcp.text.rendering import describe_age
 from skills_mcp.web.upload_desk import UploadDesk
 from skills_mcp.web.visitors import VISITOR_KEY, Visitor
+
+# Of HTML: some thousand texts, or forty of the slowest to render.
+_MAX_RENDERED_BYTES = 32 * 1024 * 1024
 
 _STRANGER = Visitor(principal=None)
 
@@ -46,6 +52,11 @@ class SiteState:
     """How often agents got each skill; None if no events are kept."""
     desk: UploadDesk | None = None
     """Where archives come in; None if no skills are added."""
+    rendered: ByteCache[tuple[str, bytes], Markup] = field(
+        default_factory=lambda: ByteCache(_MAX_RENDERED_BYTES, len, check_cancelled),
+        repr=False,
+    )
+    """Texts of skills as HTML, by the address of a skill and the digest of a text."""
 
 
 def state_of(request: Request) -> SiteState:

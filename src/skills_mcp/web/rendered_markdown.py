@@ -10,6 +10,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
+from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 from markdown_it.utils import OptionsDict
 from markupsafe import Markup, escape
@@ -17,23 +18,34 @@ from markupsafe import Markup, escape
 _DEEPEST = 6  # of headings in HTML
 _LOWER = 2  # a page has a heading of its own, and each of its parts another
 
+MAX_RENDERED_CHARACTERS = 100_000
+"""Of one text. The slowest Markdown takes 15 microseconds a character, so 1.5 s; the
+longest public skill has half of it."""
+
+# Of a paragraph, a heading or a cell; a longer one is shown as it is. Rules within one
+# look back over it, and that must not add up.
+_MAX_INLINE_CHARACTERS = 20_000
+
 _WEB = frozenset({"http", "https"})
 
 FileLink = Callable[[str], str]
 """Returns the address of a file of the skill, for its path."""
 
 
-def render_markdown(text: str, link: FileLink) -> Markup:
+def render_markdown(
+    text: str, link: FileLink, check_cancelled: Callable[[], None] = lambda: None
+) -> Markup:
     r"""Return a text of a skill as HTML.
 
     Args:
         text: From a stranger.
         link: Where files of the skill are shown.
+        check_cancelled: Raises if the result is not wanted any more.
 
     >>> render_markdown("<b>[x](javascript:alert(1))", str)
     Markup('<p>&lt;b&gt;[x](javascript:alert(1))</p>\n')
     """
-    environment: MutableMapping[str, Any] = {"link": link}
+    environment: MutableMapping[str, Any] = {"link": link, "check": check_cancelled}
     parser = _open_parser()
     tokens = parser.parse(text, environment)
     _lower_headings(tokens)
@@ -63,9 +75,22 @@ def derive_href(given: str, link: FileLink) -> str:
 @cache
 def _open_parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False}).enable("table")
+    parser.core.ruler.at("inline", _parse_inline)
     parser.add_render_rule("link_open", _render_link)
     parser.add_render_rule("image", _render_image)
     return parser
+
+
+def _parse_inline(state: StateCore) -> None:
+    for token in state.tokens:
+        if token.type != "inline":
+            continue
+        state.env["check"]()
+        token.children = []
+        if len(token.content) <= _MAX_INLINE_CHARACTERS:
+            state.md.inline.parse(token.content, state.md, state.env, token.children)
+        else:
+            token.children.append(Token("text", "", 0, content=token.content))
 
 
 def _lower_headings(tokens: Sequence[Token]) -> None:

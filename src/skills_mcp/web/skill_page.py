@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 from functools import partial
+from hashlib import sha256
+from itertools import islice
 
+from anyio.from_thread import check_cancelled
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,7 +16,11 @@ from skills_mcp.library.browsing import BrowsedSkill, BrowseRequest
 from skills_mcp.library.preview import SkillPreview, TextSection
 from skills_mcp.skills.model import Skill
 from skills_mcp.web.page import derive_title, library_of, render_page, state_of
-from skills_mcp.web.rendered_markdown import quote_path, render_markdown
+from skills_mcp.web.rendered_markdown import (
+    MAX_RENDERED_CHARACTERS,
+    quote_path,
+    render_markdown,
+)
 from skills_mcp.web.rest import derive_type
 from skills_mcp.web.skill_use import describe_missing_use, find_use
 
@@ -29,6 +36,9 @@ _NEAR = 4  # as many as `get_skill` offers to choose from
 
 _MAX_WORDS = 500  # characters of a description that is looked for
 
+_MAX_LINES = 10_000
+"""With numbers, on one page: each is a row of a table. A skill has some hundred."""
+
 _MAX_SHOWN_BYTES = 200_000
 """Of a file on the page; a larger one is a download."""
 
@@ -38,8 +48,11 @@ class RenderedSection:
     """A part of the text, and its HTML or its numbered lines."""
 
     section: TextSection
-    html: Markup
-    lines: tuple[tuple[int, str], ...]
+    html: Markup | None = None
+    """None for a text that is too long to be rendered."""
+    lines: tuple[tuple[int, str], ...] = ()
+    left_out: int = 0
+    """How many lines are not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +92,54 @@ def show_skill(request: Request) -> Response:
         page_url=preview.sections[-1].page_url,
         use=find_use(request, preview.skill.path),
         missing_use=describe_missing_use(request),
-        sections=_render_sections(preview, here),
+        sections=_derive_sections(request, preview, view, here),
         shown=_read_shown(library, preview.skill, file) if file else None,
         near=_find_near(library, preview),
         mcp_url=_derive_mcp_url(request, library),
     )
 
 
-def _render_sections(preview: SkillPreview, here: str) -> list[RenderedSection]:
-    sections, first = [], 1
+def _derive_sections(
+    request: Request, preview: SkillPreview, view: str, here: str
+) -> list[RenderedSection]:
+    """Return the parts of the text; none for a view that has no parts."""
+    match view:
+        case "":
+            return _render_sections(request, preview, here)
+        case "origin":
+            return _number_sections(preview)
+        case _:
+            return []
+
+
+def _number_sections(preview: SkillPreview) -> list[RenderedSection]:
+    sections, first, room = [], 1, _MAX_LINES
     for each in preview.sections:
         lines = each.body.splitlines()
-        numbered = tuple(enumerate(lines, first))
-        first += len(lines)
-        link = partial(_link_file, here)
-        html = render_markdown(each.body, link)
-        sections.append(RenderedSection(each, html, numbered))
+        numbered = tuple(islice(enumerate(lines, first), room))
+        left_out = len(lines) - len(numbered)
+        sections.append(RenderedSection(each, lines=numbered, left_out=left_out))
+        first, room = first + len(lines), room - len(numbered)
     return sections
+
+
+def _render_sections(
+    request: Request, preview: SkillPreview, here: str
+) -> list[RenderedSection]:
+    return [
+        RenderedSection(each, _find_html(request, each.body, here))
+        for each in preview.sections
+    ]
+
+
+def _find_html(request: Request, text: str, here: str) -> Markup | None:
+    check_cancelled()
+    if len(text) > MAX_RENDERED_CHARACTERS:
+        return None
+    key = here, sha256(text.encode("utf-8", "surrogatepass")).digest()
+    link = partial(_link_file, here)
+    render = partial(render_markdown, text, link, check_cancelled)
+    return state_of(request).rendered.get(key, render)
 
 
 def _read_raw(library: SkillLibrary, skill: Skill) -> str:

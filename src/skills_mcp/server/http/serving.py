@@ -1,7 +1,8 @@
 """One server over HTTP, from the first socket to a clean end.
 
 Rule: a request that was accepted is answered. At the end, a load balancer is told
-first; then the port is closed, and what was accepted has some seconds to end.
+first; then the port is closed, and what was accepted has some seconds to end. Soon
+after them the process has ended, with whichever threads go on.
 """
 
 import logging
@@ -9,6 +10,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from threading import Timer
 from typing import TypeAlias
 
 import anyio
@@ -45,6 +47,10 @@ _BACKLOG = 2048  # connections that wait to be accepted; the kernel may allow fe
 _ACCEPTED_AT_ONCE = 32
 
 _LAST_PUBLISH_SECONDS = 1.0
+
+# For what ends after the requests. Threads that take turns from the event loop may
+# make it wait for minutes, and nothing can interrupt them.
+_LAST_SECONDS = 5.0
 
 # A person who waits longer wants to see what the pages say of it.
 _FIRST_CONTENT_SECONDS = 30.0
@@ -135,6 +141,7 @@ async def serve_http(  # noqa: PLR0913 - each of them is something that bootstra
         _announce(operating, listening, has_pages=web is not None)
         tasks.start_soon(_tell, on_open, _derive_url(listening, ""), library)
         tasks.start_soon(_drain, ending, health, http.drain_seconds, close)
+        tasks.start_soon(_leave_in_time, ending, http, failed)
         await run_or_end(partial(port.serve, [listening]), ending, failed)
         await _end(library, publisher, telemetry, ending)
         leave(exit_code=int(failed.is_set()))
@@ -215,6 +222,20 @@ async def _drain(
     health.end()
     await anyio.sleep(drain_seconds)
     close()
+
+
+async def _leave_in_time(ending: anyio.Event, http: Http, failed: anyio.Event) -> None:
+    """Let a thread end the process if the event loop has not done so in time."""
+    await ending.wait()
+    seconds = http.drain_seconds + http.shutdown_seconds + _LAST_SECONDS
+    last = Timer(seconds, _leave_now, (failed,))
+    last.daemon = True
+    last.start()
+
+
+def _leave_now(failed: anyio.Event) -> None:
+    logger.warning("Ending although not everything has ended in time")
+    leave(exit_code=int(failed.is_set()))
 
 
 def _configure(

@@ -224,6 +224,20 @@ def test_days_with_too_many_new_events_wait_until_they_are_counted(
     assert [gap.task for gap in whole.gaps] == ["a", "b", "c"]
 
 
+def test_a_report_that_nobody_waits_for_stops_between_days(store: EventStore) -> None:
+    keep(store, [missed("a", 3), missed("b", 4), missed("c", 5)])
+    checks = []
+
+    def check() -> None:
+        checks.append(1)
+        if len(checks) == 2:
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        load_report(store, SPAN, None, limits=PageLimits(check_cancelled=check))
+    assert len(checks) == 2
+
+
 async def test_the_upkeep_counts_what_a_page_would_have_to(store: EventStore) -> None:
     keep(store, [missed("a", 3), missed("b", 4)])
 

@@ -8,7 +8,7 @@ import json
 import sys
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 
@@ -52,6 +52,8 @@ class PageLimits:
     """New events that are counted first; the report says how many others there are."""
     most_gaps: int | None = None
     """Unmatched tasks; None for all."""
+    check_cancelled: Callable[[], None] = lambda: None
+    """Raises between two days if the report is not wanted any more."""
 
 
 class UnknownCommitError(Exception):
@@ -59,7 +61,7 @@ class UnknownCommitError(Exception):
 
 
 def aggregate_database(
-    store: EventStore, span: Span, *, most_counted: int = EVERY
+    store: EventStore, span: Span, limits: "PageLimits | None" = None
 ) -> Aggregation:
     """Return the sums of a span, as they would be made of the events themselves.
 
@@ -68,20 +70,22 @@ def aggregate_database(
     Args:
         store: The events.
         span: The days.
-        most_counted: Of events whose day has no figures yet; figures without the others
-            say how many these are.
+        limits: What to leave out; figures without the events of some days say how many
+            these are.
 
     Raises:
         EventStoreError: The database cannot be used.
     """
+    kept_to = limits or PageLimits()
     archive = DayArchive(store, LAYOUT)
     aggregation = Aggregation(span)
     extent = archive.measure()
     if extent is None:
         return aggregation
-    days = _Days(archive, extent, most_counted)
+    days = _Days(archive, extent, kept_to.most_counted)
     counted = 0
     for kept in days.load(span):
+        kept_to.check_cancelled()
         counted += kept.events
         aggregation.merge(kept.day, _unpack(kept.totals), _unpack(kept.body))
     left = days.left
@@ -138,7 +142,7 @@ def load_report(
     """
     with garbage_collector_paused():
         kept_to = limits or PageLimits()
-        aggregation = aggregate_database(store, span, most_counted=kept_to.most_counted)
+        aggregation = aggregate_database(store, span, kept_to)
         report = aggregation.derive(current, kept_to.most_gaps)
         return _complete(store, span, around, aggregation, report)
 

@@ -1,6 +1,6 @@
 """The threads in which pages are made: a few, beside those of the tools of MCP.
 
-Rule: a page that nobody waits for any more is not made, and takes no turn from others.
+Rule: a page whose client has gone is not made, and takes no turn from others.
 """
 
 import random
@@ -30,7 +30,7 @@ _MAX_WAIT_SECONDS = 10.0
 # Clients that were refused together do not come back together.
 _RETRY_AFTER_SECONDS = (5, 15)
 
-# Nobody reads it; nginx counts such requests with the same number.
+# No client reads it; nginx counts such requests with the same number.
 _CLIENT_GONE = 499
 
 _Handler = Callable[[Request], Response]

@@ -6,6 +6,7 @@ Rule: it tells what people asked for, so it is for callers with a scope of its o
 from datetime import UTC, datetime, timedelta
 from functools import partial
 
+from anyio.from_thread import check_cancelled
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -166,7 +167,7 @@ def _load(
     span = Span(last - timedelta(days=days - 1), last)
     snapshot = library_of(request).snapshot
     current = derive_current_skills(snapshot)
-    limits = PageLimits(_MOST_COUNTED, most_gaps)
+    limits = PageLimits(_MOST_COUNTED, most_gaps, check_cancelled)
     load = partial(load_report, store, span, current, limits=limits)
     if access != EVERYTHING:
         return narrow_report(load(), {skill.path for skill in snapshot.index})

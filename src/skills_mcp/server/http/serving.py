@@ -140,8 +140,7 @@ async def serve_http(  # noqa: PLR0913 - each of them is something that bootstra
             tasks.start_soon(run_or_end, work, ending, failed)
         _announce(operating, listening, has_pages=web is not None)
         tasks.start_soon(_tell, on_open, _derive_url(listening, ""), library)
-        tasks.start_soon(_drain, ending, health, http.drain_seconds, close)
-        tasks.start_soon(_leave_in_time, ending, http, failed)
+        tasks.start_soon(_drain, (ending, failed), health, http, close)
         await run_or_end(partial(port.serve, [listening]), ending, failed)
         await _end(library, publisher, telemetry, ending)
         leave(exit_code=int(failed.is_set()))
@@ -212,21 +211,22 @@ async def _end(
 
 
 async def _drain(
-    ending: anyio.Event,
+    events: tuple[anyio.Event, anyio.Event],
     health: Health,
-    drain_seconds: float,
+    http: Http,
     close: Callable[[], None],
 ) -> None:
     """Wait for the end, then for load balancers; then end the streams and the port."""
+    ending, failed = events
     await ending.wait()
+    _leave_in_time(http, failed)
     health.end()
-    await anyio.sleep(drain_seconds)
+    await anyio.sleep(http.drain_seconds)
     close()
 
 
-async def _leave_in_time(ending: anyio.Event, http: Http, failed: anyio.Event) -> None:
+def _leave_in_time(http: Http, failed: anyio.Event) -> None:
     """Let a thread end the process if the event loop has not done so in time."""
-    await ending.wait()
     seconds = http.drain_seconds + http.shutdown_seconds + _LAST_SECONDS
     last = Timer(seconds, _leave_now, (failed,))
     last.daemon = True

@@ -176,6 +176,20 @@ def _shadow(_: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     yield {"path": "/etc/shadow"}, lambda printed: "root:" in printed
 
 
+@attempt(
+    "Secrets",
+    "Watch which files of the home are opened",
+    "import ctypes\n"
+    "c = ctypes.CDLL(None)\n"
+    "watch = c.inotify_add_watch(c.inotify_init(), a('path').encode(), 0xfff)\n"
+    "print('made' if watch >= 0 else '')",
+    system="linux",
+)
+def _watch_home(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
+    key = plant(stage.home / ".ssh/id_watched")
+    yield {"path": str(key.parent)}, lambda printed: "made" in printed
+
+
 @attempt("Secrets", "Read what other windows keep in `~/.skills-mcp`", _READ)
 def _cache_of_others(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     yield {"path": str(plant(stage.home / ".skills-mcp/spool/events"))}, has_secret
@@ -259,6 +273,40 @@ def _chmod_skill(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
     folder = stage.skill / "scripts"
     before = folder.stat().st_mode
     yield {"path": str(folder)}, lambda _: folder.stat().st_mode != before
+
+
+@attempt(
+    "Writing",
+    "Change the permissions of a key in the home",
+    "os.chmod(a('path'), 0o666)",
+    system="linux",
+)
+def _chmod_key(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
+    key = plant(stage.home / ".ssh/id_open")
+    before = key.stat().st_mode
+    yield {"path": str(key)}, lambda _: key.stat().st_mode != before
+
+
+@attempt(
+    "Writing",
+    "Change the times of a key in the home",
+    "os.utime(a('path'), (1, 1))",
+    system="linux",
+)
+def _touch_key(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
+    key = plant(stage.home / ".ssh/id_old")
+    yield {"path": str(key)}, lambda _: int(key.stat().st_mtime) == 1
+
+
+@attempt(
+    "Writing",
+    "Give a key in the home an extended attribute",
+    "os.setxattr(a('path'), 'user.skills', b'written')",
+    system="linux",
+)
+def _attribute_of_key(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
+    key = plant(stage.home / ".ssh/id_marked")
+    yield {"path": str(key)}, lambda _: "user.skills" in os.listxattr(key)
 
 
 @attempt("Writing", "Write into its `cwd`", _WRITE)
@@ -492,6 +540,58 @@ def _has_no_time(pid: int) -> bool:
     import resource  # Windows has none
 
     return resource.prlimit(pid, resource.RLIMIT_CPU) == (0, 0)
+
+
+@attempt(
+    "Processes",
+    "Keep another process to one processor",
+    "os.sched_setaffinity(int(a('pid')), list(os.sched_getaffinity(0))[:1])",
+    system="linux",
+)
+def _affinity(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
+    with victim(stage) as pid:
+        before = os.sched_getaffinity(pid)
+        yield {"pid": str(pid)}, lambda _: os.sched_getaffinity(pid) != before
+
+
+@attempt(
+    "Processes",
+    "Lower the priority of another process",
+    "os.setpriority(os.PRIO_PROCESS, int(a('pid')), 19)",
+    system="linux",
+)
+def _priority(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
+    with victim(stage) as pid:
+        before = os.getpriority(os.PRIO_PROCESS, pid)
+        yield (
+            {"pid": str(pid)},
+            lambda _: os.getpriority(os.PRIO_PROCESS, pid) != before,
+        )
+
+
+@attempt(
+    "Processes",
+    "Let another process run only when all others idle",
+    "os.sched_setscheduler(int(a('pid')), os.SCHED_IDLE, os.sched_param(0))",
+    system="linux",
+)
+def _scheduler(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
+    with victim(stage) as pid:
+        yield (
+            {"pid": str(pid)},
+            lambda _: os.sched_getscheduler(pid) == os.SCHED_IDLE,
+        )
+
+
+@attempt(
+    "Processes",
+    "Open a descriptor of another process",
+    "os.pidfd_open(int(a('pid')))\nprint('made')",
+    system="linux",
+)
+def _descriptor(stage: Stage) -> Iterator[tuple[Mapping[str, str], Worked]]:
+    with victim(stage) as pid:
+        yield {"pid": str(pid)}, lambda printed: "made" in printed
 
 
 @attempt(

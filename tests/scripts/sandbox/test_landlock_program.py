@@ -175,6 +175,77 @@ def test_limits_can_be_set_for_oneself_and_for_nobody_else(grants: Grants) -> No
     assert done.stdout == "(50, 50)\n[Errno 1] Operation not permitted\n"
 
 
+OF_A_CHILD = """
+import ctypes, os, time
+libc = ctypes.CDLL(None, use_errno=True)
+child = os.fork()
+if not child:
+    time.sleep(600)
+def attempt(name, *arguments):
+    ctypes.set_errno(0)
+    libc[name](*arguments)
+    print(name, os.strerror(ctypes.get_errno()))
+processors, number = ctypes.c_ulong(1), ctypes.c_int(0)
+attempt("sched_setaffinity", child, 8, ctypes.byref(processors))
+attempt("sched_setscheduler", child, os.SCHED_IDLE, ctypes.byref(number))
+attempt("sched_setparam", child, ctypes.byref(number))
+attempt("setpriority", os.PRIO_PROCESS, child, 1)
+attempt("setpriority", os.PRIO_PGRP, 0, 1)
+attempt("setpriority", os.PRIO_USER, 0, 1)
+attempt("syscall", {"x86_64": 251, "aarch64": 30}[os.uname().machine], 1, child, 0x6000)
+attempt("pidfd_open", child, 0)
+attempt("process_vm_readv", child, None, 0, None, 0, 0)
+attempt("inotify_init")
+os.kill(child, 9)
+print(os.WTERMSIG(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_process_is_changed_by_itself_alone(grants: Grants) -> None:
+    done = python(grants, OF_A_CHILD)
+
+    *refused, killed_by = done.stdout.splitlines()
+    assert len(refused) == 10
+    assert {line.split(" ", 1)[1] for line in refused} == {"Operation not permitted"}
+    assert killed_by == "9", done.stderr
+
+
+OF_ITSELF = """
+import asyncio, os, shutil
+os.nice(1)
+os.setpriority(os.PRIO_PROCESS, 0, 2)
+os.sched_setaffinity(0, os.sched_getaffinity(0))
+os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+open("file", "w").close()
+os.chmod("file", 0o700)
+os.utime("file", (1, 1))
+shutil.copy2("file", "copy")
+async def run():
+    process = await asyncio.create_subprocess_exec("/bin/cp", "-p", "copy", "second")
+    return await process.wait()
+print(asyncio.run(run()), oct(os.stat("second").st_mode & 0o777))
+"""
+
+
+def test_a_process_sets_its_own_priority_and_copies_files(grants: Grants) -> None:
+    done = python(grants, OF_ITSELF)
+
+    assert (done.stdout, done.stderr) == ("0 0o700\n", "")
+
+
+def test_files_have_no_extended_attributes(grants: Grants) -> None:
+    code = (
+        "import os\n"
+        "open('file', 'w').close()\n"
+        "try: os.setxattr('file', 'user.skills', b'written')\n"
+        "except OSError as error: print(error.strerror)"
+    )
+
+    done = python(grants, code)
+
+    assert done.stdout == "Operation not supported\n"
+
+
 def test_git_works_where_the_system_has_settings_for_it(grants: Grants) -> None:
     done = confine(grants, "git", "init", "-q", "repository")
 

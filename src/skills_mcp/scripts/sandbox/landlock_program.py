@@ -15,7 +15,7 @@ import stat
 import struct
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 FAILED = 125
 """The exit code of env, timeout and docker when they fail themselves."""
@@ -92,18 +92,46 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
         os.close(place)
 
 
-# The filter's numbers per machine: AUDIT_ARCH, the calls whose arguments are inspected,
-# the calls for System V and POSIX messages, semaphores and shared memory, and the calls
-# that no run needs.  Landlock does not cover UDP, sockets with a path, tracing, that
-# shared memory, or limits set for another process.  io_uring is among the last: what it
-# does for a process, sockets too, no filter sees.
-_INSPECTED = ("socket", "connect", "socketpair", "clone", "clone3", "prlimit")
+class _Calls(NamedTuple):
+    """The numbers of a machine's system calls."""
+
+    architecture: int
+    """AUDIT_ARCH."""
+    inspected: tuple[int, ...]
+    """Those of `_INSPECTED`, in its order."""
+    shared: tuple[int, ...]
+    """System V and POSIX messages, semaphores and shared memory."""
+    outside: tuple[int, ...]
+    """On other processes, and on files that Landlock does not keep away."""
+    attributes: tuple[int, ...]
+    """Extended attributes of files, for which Landlock has no right."""
+    refused: tuple[int, ...]
+    """Needed by no run."""
+
+
+# Landlock does not cover UDP, sockets with a path, tracing, shared memory, or what is
+# set for another process.  io_uring is refused: what it does for a process, sockets
+# too, no filter sees.
+_INSPECTED = (
+    *("socket", "connect", "socketpair", "clone", "clone3"),
+    *("setpriority", "ioprio_set"),
+    *("prlimit", "sched_setaffinity", "sched_setscheduler", "sched_setparam"),
+    *("sched_setattr", "migrate_pages", "move_pages"),
+)
+_OF_A_PROCESS = _INSPECTED[7:]
+"""Their first argument is a process; 0 is the caller."""
+
 _MACHINES = {
-    "x86_64": (
-        0xC000003E,
-        (41, 42, 53, 56, 435, 302),
-        (29, 30, 31, 64, 65, 66, 220, 68, 69, 70, 71, 240, 241),  # shm, sem, msg, mq
-        (
+    "x86_64": _Calls(
+        architecture=0xC000003E,
+        inspected=(41, 42, 53, 56, 435, 141, 251, 302, 203, 144, 142, 314, 256, 279),
+        shared=(29, 30, 31, 64, 65, 66, 220, 68, 69, 70, 71, 240, 241),
+        outside=(
+            *(424, 434, 438, 440, 448, 312),  # pidfd_*, process_m*, kcmp
+            *(253, 294, 300),  # inotify, fanotify
+        ),
+        attributes=(188, 189, 190, 197, 198, 199, 463, 466, 469),
+        refused=(
             *(101, 310, 311, 134),  # ptrace, process_vm_*, uselib
             *(165, 166, 155, 161, 442, 428, 429, 430, 431, 432, 433),  # mounts
             *(272, 308, 248, 249, 250),  # unshare, setns, keys
@@ -111,11 +139,13 @@ _MACHINES = {
             *(246, 320, 175, 176, 313, 167, 168, 169, 304, 179, 172, 173),  # the kernel
         ),
     ),
-    "aarch64": (
-        0xC00000B7,
-        (198, 203, 199, 220, 435, 261),
-        (194, 196, 195, 190, 193, 191, 192, 186, 189, 188, 187, 180, 181),
-        (
+    "aarch64": _Calls(
+        architecture=0xC00000B7,
+        inspected=(198, 203, 199, 220, 435, 140, 30, 261, 122, 119, 118, 274, 238, 239),
+        shared=(194, 196, 195, 190, 193, 191, 192, 186, 189, 188, 187, 180, 181),
+        outside=(*(424, 434, 438, 440, 448, 272), *(26, 262)),
+        attributes=(5, 6, 7, 14, 15, 16, 463, 466, 469),
+        refused=(
             *(117, 270, 271),
             *(40, 39, 41, 51, 442, 428, 429, 430, 431, 432, 433),
             *(97, 268, 217, 218, 219),
@@ -124,6 +154,7 @@ _MACHINES = {
         ),
     ),
 }
+_PRIO_PROCESS, _IOPRIO_WHO_PROCESS = 0, 1
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _INTERNET = (_AF_INET, _AF_INET6, _AF_NETLINK)  # libc asks netlink for addresses
 _SOCK_STREAM = 1
@@ -173,18 +204,18 @@ def compose_filter(machine: str, *, has_network: bool, has_namespaces: bool) -> 
 def _compose(
     machine: str, *, has_network: bool, has_namespaces: bool
 ) -> Iterator[bytes]:
-    architecture, numbers, shared, refused = _MACHINES[machine]
-    calls = dict(zip(_INSPECTED, numbers, strict=True))
+    known = _MACHINES[machine]
+    calls = dict(zip(_INSPECTED, known.inspected, strict=True))
     yield _step(_LOAD, _ARCHITECTURE)
-    yield from _refuse_unless((architecture,), errno.ENOSYS)
+    yield from _refuse_unless((known.architecture,), errno.ENOSYS)
     yield _step(_LOAD, _NUMBER)
     yield from _refuse_if(_AT_LEAST, _X32, errno.ENOSYS)
     yield from _refuse_if(_EQUAL, calls["clone3"], errno.ENOSYS)  # libc takes clone
-    for number in refused if has_namespaces else (*refused, *shared):
+    for number in known.refused:
         yield from _refuse_if(_EQUAL, number, errno.EPERM)
     yield from _inspect(calls["clone"], _first_has(_CLONE_NEWUSER))
     if not has_namespaces:
-        yield from _inspect(calls["prlimit"], _first_is_one_of((0,), errno.EPERM))
+        yield from _keep_to_itself(known, calls)
     if not has_network:
         yield from _refuse_if(_EQUAL, calls["connect"], errno.EACCES)
     families = _INTERNET if has_network else (_AF_UNIX,)
@@ -194,6 +225,21 @@ def _compose(
     yield from _inspect(calls["socketpair"], streams)
     yield from _inspect(calls["socket"], _is_socket_of(families))
     yield _step(_RETURN, _ALLOW)
+
+
+def _keep_to_itself(known: _Calls, calls: Mapping[str, int]) -> Iterator[bytes]:
+    """Yield steps that refuse what acts on other processes and on their files."""
+    for number in (*known.shared, *known.outside):
+        yield from _refuse_if(_EQUAL, number, errno.EPERM)
+    for number in known.attributes:  # programs that copy files go on without them
+        yield from _refuse_if(_EQUAL, number, errno.EOPNOTSUPP)
+    for name in _OF_A_PROCESS:
+        yield from _inspect(calls[name], _first_is_one_of((0,), errno.EPERM))
+    kinds = {"setpriority": _PRIO_PROCESS, "ioprio_set": _IOPRIO_WHO_PROCESS}
+    for name, process in kinds.items():
+        itself = (_step(_LOAD, _SECOND), *_refuse_unless((0,), errno.EPERM))
+        first = _first_is_one_of((process,), errno.EPERM)
+        yield from _inspect(calls[name], (*first, *itself))
 
 
 def _is_socket_of(families: tuple[int, ...]) -> tuple[bytes, ...]:

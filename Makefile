@@ -50,7 +50,7 @@ bench: $(READY) $(VENV)/.bench $(VENV)/.meanings ## Each budget and figure, agai
 accuracy: $(READY) $(if $(findstring --meanings,$(ARGUMENTS)),$(VENV)/.meanings) ## How often routing is right; ARGUMENTS="SET … --meanings --parts --curves --reliability"
 	@$(BIN)/python -m benchmarks.accuracy $(ARGUMENTS)
 
-soak: $(READY) $(VENV)/.soak ## Each promise, tried for three quarters of an hour; ARGUMENTS=--quick
+soak: $(READY) $(VENV)/.soak ## Each promise, tried for an hour and a quarter; ARGUMENTS=--quick
 	@$(BIN)/python -m soak.run $(ARGUMENTS)
 
 repositories: $(READY) ## Repositories of each layout: what is served, named, lost; ARGUMENTS="FOLDER …"
@@ -68,10 +68,10 @@ $(VENV)/.meanings: $(READY)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --group meanings \
 	  && touch $@ || echo "Without a model to compare meanings with: it cannot be installed"
 
-# Without the fuzzer its scenario is skipped, and says so.
+# Without a fuzzer its scenario is skipped, and says so.
 $(VENV)/.soak: $(READY)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS) --group soak \
-	  && touch $@ || echo "Without the fuzzer: it cannot be installed"
+	  && touch $@ || echo "Without the fuzzers: they cannot be installed"
 
 docs: $(READY) ## The documentation as a site, in site/, every link checked
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --config-file website/mkdocs.yml

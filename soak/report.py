@@ -71,6 +71,7 @@ PROMISES = {
     56: "A merge is served on every replica",
     57: "Real hosts connect over HTTP",
     58: "Prometheus reads the metrics, and no caller can make more of them",
+    59: "No request over HTTP ends in a fault, writes elsewhere, or learns a secret",
 }
 """The text of each promise, by the number that a `Figure` has."""
 

@@ -51,16 +51,20 @@ class Scale:
     """The number of repetitions: of `make check`, or of `make soak`."""
 
     is_full: bool
+    attack_seconds: float
+    """How long hostile requests are sent over HTTP."""
+    seed: int = 1
+    """Of what is drawn at random."""
 
     @classmethod
     def quick(cls) -> "Scale":
         """Return the scale of `make check`, which takes seconds."""
-        return cls(is_full=False)
+        return cls(is_full=False, attack_seconds=2 * 60)
 
     @classmethod
     def full(cls) -> "Scale":
         """Return the scale of `make soak`, which takes minutes."""
-        return cls(is_full=True)
+        return cls(is_full=True, attack_seconds=30 * 60)
 
     def count(self, *, full: int, quick: int) -> int:
         """Return one of the two numbers that a scenario gives."""

@@ -116,5 +116,6 @@ def test_options_that_the_page_names_exist(capsys: pytest.CaptureFixture[str]) -
 
     named = {c for c in codes(section(PAGE, "## Run it")) if c.startswith("--")}
 
-    assert named == {"--quick", "--only", "--json", "--markdown"}
+    searching = {"--attack-minutes", "--seed"}
+    assert named == {"--quick", "--only", "--json", "--markdown", *searching}
     assert all(option in text for option in named)

@@ -75,3 +75,34 @@ def test_a_secret_is_never_written_not_even_in_a_traceback(log: Log) -> None:
     assert "ghp_canary" not in said
     assert "Failed with ***" in said
     assert "ValueError: invalid literal for int() with base 10: '***'" in said
+
+
+def say(name: str, seconds: float, message: str, *given: object) -> None:
+    """Log a message as if it were that late."""
+    logger = logging.getLogger(name)
+    record = logger.makeRecord(name, logging.INFO, "", 0, message, given, None)
+    record.created = 1_000_000 + seconds
+    logger.handle(record)
+
+
+def test_strangers_cannot_flood_the_log(log: Log) -> None:
+    configure_logging("info", secrets=())
+
+    for number in range(500):
+        say("skills_mcp.server.http.sign_in", 0, "Refused a token: %d", number)
+    say("skills_mcp.server.http.addresses", 1, "Refused a request")
+    say("skills_mcp.server.http.sign_in", 61, "Refused a token: %d", 500)
+
+    lines = log().splitlines()
+    assert len(lines) == 60 + 1 + 1
+    assert lines[-2].endswith("Refused a request")
+    assert lines[-1].endswith("500 (440 such lines before were left out)")
+
+
+def test_what_an_operator_has_to_know_is_always_logged(log: Log) -> None:
+    configure_logging("info", secrets=())
+
+    for number in range(100):
+        say("skills_mcp.authoring.intake.uploads", 0, "%d has added it", number)
+
+    assert len(log().splitlines()) == 100

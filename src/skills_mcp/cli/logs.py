@@ -4,6 +4,7 @@ import logging
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from skills_mcp.text.redaction import redact, remember_secret
@@ -14,6 +15,11 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 LEVELS = ("debug", "info", "warning", "error")
 
 _SHARED_LEVELS = {level.upper(): level for level in LEVELS} | {"WARN": "warning"}
+
+# Strangers choose how often these write, and the log may share a disk with the cache.
+_LIMITED = ("skills_mcp.server.http.", "skills_mcp.web.")
+_LINES_A_MINUTE = 60
+_MINUTE_SECONDS = 60.0
 
 
 def shared_level(environment: Mapping[str, str]) -> str | None:
@@ -38,12 +44,47 @@ class _OneLine(logging.Formatter):
         return redact(line)
 
 
+@dataclass(slots=True)
+class _Minute:
+    """The lines of one message in one minute."""
+
+    began_at: float
+    lines: int = 0
+
+
+class _FloodFilter(logging.Filter):
+    """Drops a message of the HTTP guards beyond a rate, and says how many were dropped.
+
+    The messages count by their template, of which there is a fixed number.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._minutes: dict[str, _Minute] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        is_limited = record.name.startswith(_LIMITED) and record.levelno < logging.ERROR
+        return not is_limited or self._count(record)
+
+    def _count(self, record: logging.LogRecord) -> bool:
+        template = str(record.msg)
+        minute = self._minutes.get(template)
+        if minute is None or record.created - minute.began_at >= _MINUTE_SECONDS:
+            dropped = minute.lines - _LINES_A_MINUTE if minute else 0
+            if dropped > 0:
+                record.msg = f"{template} ({dropped:,} such lines before were left out)"
+            minute = self._minutes[template] = _Minute(record.created)
+        minute.lines += 1
+        return minute.lines <= _LINES_A_MINUTE
+
+
 def configure_logging(level: str, *, secrets: Iterable[str | None]) -> None:
     """Send the log to standard error; no secret ever appears in it."""
     for secret in filter(None, secrets):
         remember_secret(secret)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_OneLine())
+    handler.addFilter(_FloodFilter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)  # of libraries, only what is wrong

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from skills_mcp.errors import InvalidPathError
 from skills_mcp.files.paths import (
-    are_plain,
+    are_plain_components,
     find_name,
-    is_safe_name,
+    is_path_component,
+    is_plain_path,
     parse_relative,
 )
 
@@ -186,11 +187,26 @@ def test_the_only_name_of_its_spelling_is_found(names: list[str], wanted: str) -
 
 @given(
     st.lists(
-        st.sampled_from([*"abcgit.~-_1", "con", "COM", "lpt", "aux", "nul", "skill"]),
+        st.sampled_from([*"abcgit./~-_1", "con", "COM", "lpt", "aux", "nul", "skill"]),
         max_size=12,
     ).map("".join)
 )
 def test_what_is_plain_at_once_is_safe(name: str) -> None:
-    if are_plain([name, "x"]):
-        assert is_safe_name(name)
+    if are_plain_components([name, "x"]):
+        assert is_path_component(name)
         assert len(name.encode()) <= 255
+    if is_plain_path(name):
+        assert all(map(is_path_component, name.split("/")))
+
+
+@given(HOSTILE)
+@example("a/b")
+@example("../../x")
+@example("/etc")
+@example("a\0b")
+def test_a_component_is_one_name_in_its_folder(name: str) -> None:
+    if is_path_component(name):
+        assert parse_relative(name) == (name,)
+        assert PureWindowsPath("C:/folder", name).parent == PureWindowsPath("C:/folder")
+    if are_plain_components([name]):
+        assert is_path_component(name)

@@ -169,6 +169,29 @@ def test_no_caller_replaces_what_is_not_theirs(
     assert not (content / "skills/secret").exists()
 
 
+def test_a_refusal_names_no_path_of_the_server(
+    library: SkillLibrary, content: Path, tmp_path: Path
+) -> None:
+    (content / "skills/pdf").symlink_to(tmp_path)
+    in_place_of_a_folder = send(library, write_zip(tmp_path / "a.zip"))
+    (content / "skills/pdf").rename(content / "skills/PDF")
+    nearly_of_that_name = send(library, write_zip(tmp_path / "a.zip"))
+    (content / "skills/PDF").rename(content / "skills/.skills-mcp")
+    with_linked_versions = send(library, write_zip(tmp_path / "a.zip"))
+    content.rename(tmp_path / "moved")
+    without_a_folder = send(library, write_zip(tmp_path / "a.zip"))
+
+    for reply, said in (
+        (in_place_of_a_folder, "pdf in the source is a link"),
+        (nearly_of_that_name, "PDF in the source has the same name"),
+        (with_linked_versions, "behind a link"),
+        (without_a_folder, "cannot be read now"),
+    ):
+        assert reply.status_code == 409
+        assert said in reply.json()["error"]["message"]
+        assert str(tmp_path) not in reply.text
+
+
 def test_a_body_without_an_archive_is_refused(
     library: SkillLibrary, tmp_path: Path
 ) -> None:

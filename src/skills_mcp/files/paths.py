@@ -5,7 +5,7 @@ Nothing here looks at the disk; `files.opening` does, and follows no link.
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 from skills_mcp.errors import InvalidPathError
@@ -30,7 +30,7 @@ _INVISIBLE = re.compile(
 )
 
 # A pattern, a redirection, a separator or a stream to some shell or file system.
-_SPECIAL = re.compile(r'[\\:*?"<>|]')
+_SPECIAL = re.compile(r'[/\\:*?"<>|]')
 
 # What Windows takes for a device, with any extension.
 _DEVICE = re.compile(
@@ -46,9 +46,9 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 # Letters and digits of names that are too long for a device, or not like one. Nearly
 # all are like that, and to look at each of a hundred thousand names takes its time.
 _PLAIN_STEM = r"(?:[\w-]{5,80}|(?!con|prn|aux|nul|com|lpt)[\w-]{1,4})"
-_PLAIN_NAME = rf"{_PLAIN_STEM}(?:\.[\w-]{{1,80}}){{0,2}}"
-_PLAIN_NAMES = re.compile(
-    rf"{_PLAIN_NAME}(?:/{_PLAIN_NAME})*", re.ASCII | re.IGNORECASE
+_PLAIN_COMPONENT = rf"{_PLAIN_STEM}(?:\.[\w-]{{1,80}}){{0,2}}"
+_PLAIN_PATH = re.compile(
+    rf"{_PLAIN_COMPONENT}(?:/{_PLAIN_COMPONENT})*", re.ASCII | re.IGNORECASE
 )
 
 
@@ -76,22 +76,41 @@ def parse_relative(text: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1 << 16)
-def is_safe_name(name: str) -> bool:
-    """Whether every system reads a name of a file or folder in the same way.
+def is_path_component(name: str) -> bool:
+    """Whether a name is one component of a path, and the same one on every system.
 
-    >>> is_safe_name("SKILL.md"), is_safe_name("aux.md")
+    >>> is_path_component("SKILL.md"), is_path_component("aux.md")
     (True, False)
+    >>> is_path_component("a/b"), is_path_component("..")
+    (False, False)
     """
     return not (name.startswith("~") or _is_unsafe(name))
 
 
-def are_plain(names: Iterable[str]) -> bool:
-    """Whether many names are plainly safe; False if that takes a closer look.
+def are_plain_components(names: Collection[str]) -> bool:
+    """Whether each of many names is a component of plain characters.
 
-    >>> are_plain(["SKILL.md", "scripts"]), are_plain(["SKILL.md", "aux.md"])
-    (True, False)
+    False says no more than that `is_path_component` has to decide.
+
+    >>> are_plain_components(["SKILL.md", "scripts"])
+    True
+    >>> are_plain_components(["scripts/run.py"]), are_plain_components(["aux.md"])
+    (False, False)
     """
-    return _PLAIN_NAMES.fullmatch("/".join(names)) is not None
+    joined = "/".join(names)
+    is_one_each = joined.count("/") == len(names) - 1
+    return is_one_each and is_plain_path(joined)
+
+
+def is_plain_path(path: str) -> bool:
+    """Whether each component of a relative path is of plain characters.
+
+    False says no more than that `is_path_component` has to decide about each.
+
+    >>> is_plain_path("scripts/run.py"), is_plain_path("a/../b"), is_plain_path("/a")
+    (True, False, False)
+    """
+    return _PLAIN_PATH.fullmatch(path) is not None
 
 
 def fold_name(name: str) -> str:

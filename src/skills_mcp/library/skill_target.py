@@ -30,6 +30,11 @@ class SkillTarget:
     repository: RemoteBranch | None = None
     """Where changes are reviewed; None for a folder, which takes them at once."""
 
+    @property
+    def address(self) -> str:
+        """The URL of the repository, or the path of the folder."""
+        return self.repository.url if self.repository else str(self.folder)
+
 
 @dataclass(frozen=True, slots=True)
 class SkillReview:

@@ -11,7 +11,12 @@ from pathlib import PurePosixPath
 
 from skills_mcp.config import Limits
 from skills_mcp.errors import LimitExceededError
-from skills_mcp.files.paths import MAX_PARTS, are_plain, fold_name, is_safe_name
+from skills_mcp.files.paths import (
+    MAX_PARTS,
+    are_plain_components,
+    fold_name,
+    is_path_component,
+)
 from skills_mcp.skills.file_tree import FileTree, FolderEntry, list_quietly
 from skills_mcp.skills.homes import (
     INSTALLED,
@@ -611,7 +616,8 @@ _COLLISION: _Refusal = (
 
 def _are_all_served(entries: _Entries) -> bool:
     """Whether each name is safe, and none is another one's twin."""
-    return are_plain(entries) and len(set(map(str.lower, entries))) == len(entries)
+    is_plain = are_plain_components(entries)
+    return is_plain and len(set(map(str.lower, entries))) == len(entries)
 
 
 def _find_refused(entries: _Entries) -> Iterator[tuple[str, _Refusal]]:
@@ -619,7 +625,7 @@ def _find_refused(entries: _Entries) -> Iterator[tuple[str, _Refusal]]:
     for name in entries:
         if not name.isprintable():
             yield name, _NOT_PRINTABLE
-        elif not is_safe_name(name):
+        elif not is_path_component(name):
             yield name, _UNSAFE
     folded = {fold_name(name) for name in entries}
     if len(folded) == len(entries):

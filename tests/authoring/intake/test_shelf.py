@@ -1,5 +1,6 @@
 """Packages in place: one version or the other, and a way back."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from skills_mcp.authoring.intake import shelf as intake_shelf
 from skills_mcp.authoring.intake.shelf import SkillShelf
 from skills_mcp.authoring.validation import validate
 from skills_mcp.authoring.validation.skill_tree import load_tree
@@ -75,10 +77,80 @@ def test_versions_of_one_second_do_not_meet(tmp_path: Path, target: Path) -> Non
     assert len(shelf.versions("pdf")) == 2
 
 
-@pytest.mark.parametrize("name", ["pdf", "../pdf"])
-def test_a_version_that_is_not_kept_is_refused(target: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["pdf", "../pdf", "/", "..", "a/b", ""])
+def test_a_name_that_is_not_listed_makes_nothing(target: Path, name: str) -> None:
+    with pytest.raises(PackageNotAddedError, match="No earlier version"):
+        SkillShelf(target).restore(name, None, NOON)
+
+    assert list(target.iterdir()) == []
+
+
+@pytest.mark.parametrize("wanted", ["../../..", "", "20260212-143000/.", "/"])
+def test_a_version_that_is_not_listed_is_refused(
+    tmp_path: Path, target: Path, wanted: str
+) -> None:
+    shelf = SkillShelf(target)
+    shelf.put(version(tmp_path, "one"), "pdf", NOON)
+    shelf.put(version(tmp_path, "two"), "pdf", NOON + timedelta(hours=1))
+    before = sorted(target.rglob("*"))
+
+    with pytest.raises(PackageNotAddedError, match="has no earlier version"):
+        shelf.restore("pdf", wanted, NOON)
+
+    assert sorted(target.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", ["../pdf", "/", "..", "a/b", "", ".skills-mcp"])
+def test_a_package_is_put_under_one_name_alone(
+    tmp_path: Path, target: Path, name: str
+) -> None:
+    with pytest.raises(PackageNotAddedError, match="can be no name"):
+        SkillShelf(target).put(version(tmp_path, "one"), name, NOON)
+
+    assert list(target.iterdir()) == []
+
+
+def test_versions_behind_a_link_are_neither_listed_nor_restored(
+    tmp_path: Path, target: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    write_package(elsewhere / "20260212-143000", "key")
+    versions = target / ".skills-mcp/versions"
+    versions.mkdir(parents=True)
+    (versions / "pdf").symlink_to(elsewhere)
+    (versions / "old").mkdir()
+    (versions / "old/20260212-143000").symlink_to(elsewhere)
+    shelf = SkillShelf(target)
+
+    assert shelf.names() == ()
+    for name in ("pdf", "old"):
+        with pytest.raises(PackageNotAddedError, match="No earlier version"):
+            shelf.restore(name, "20260212-143000", NOON)
+    with pytest.raises(PackageNotAddedError, match="behind a link"):
+        shelf.put(version(tmp_path, "one"), "pdf", NOON)
+
+
+def test_a_refused_place_keeps_no_copy(tmp_path: Path, target: Path) -> None:
+    (target / "pdf").symlink_to(tmp_path)
+
     with pytest.raises(PackageNotAddedError):
-        SkillShelf(target).restore(name, "../../..", NOON)
+        SkillShelf(target).put(version(tmp_path, "one"), "pdf", NOON)
+
+    assert not (target / ".skills-mcp").exists()
+
+
+def test_a_failed_exchange_keeps_no_copy(
+    tmp_path: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shelf = SkillShelf(target)
+    shelf.put(version(tmp_path, "one"), "pdf", NOON)
+    monkeypatch.setattr(intake_shelf, "_call_exchange", lambda *_: errno.EIO)
+
+    with pytest.raises(PackageNotAddedError, match="Input/output error"):
+        shelf.put(version(tmp_path, "two"), "pdf", NOON)
+
+    assert (target / "pdf/a.txt").read_text() == "one"
+    assert list((target / ".skills-mcp/versions/pdf").iterdir()) == []
 
 
 def test_a_link_in_the_place_is_not_replaced(tmp_path: Path, target: Path) -> None:

@@ -12,7 +12,7 @@ from skills_mcp.authoring.validation.markdown import read_bytes
 from skills_mcp.authoring.validation.rules import enumerate_shortly
 from skills_mcp.errors import PackageRefusedError
 from skills_mcp.files.archive import PackedFile, opened_archive, unpack
-from skills_mcp.files.paths import is_safe_name
+from skills_mcp.files.paths import is_path_component
 from skills_mcp.skills.model import Problem, Skill, Stamp
 from skills_mcp.skills.package import derive_slug, is_main, parse_package
 from skills_mcp.text.rendering import shorten
@@ -67,7 +67,7 @@ def _look(
     sizes = {each.path.removeprefix(top): each.size_bytes for each in files}
     skill = _read_skill(unpacked, main, called, sizes)
     name = derive_slug(skill.name)
-    if not is_safe_name(name) or len(name) > _MAX_NAME:
+    if len(name) > _MAX_NAME or not is_path_component(name):
         raise PackageRefusedError(
             f"The name {shorten(skill.name)} can be no folder. Choose a short name of "
             "letters, digits and hyphens"

@@ -1,7 +1,9 @@
 """A folder of skills into which packages are put, and their earlier versions.
 
-Rule: a reader sees the old version or the new one. The new one is written and synced
+Rule 1: a reader sees the old version or the new one. The new one is written and synced
 beside the skills, and the two change places in one call of the system.
+Rule 2: a name and a version that are restored are compared with what is listed, and a
+path is joined only then. Nothing is made before everything is checked.
 """
 
 import ctypes
@@ -17,7 +19,7 @@ from pathlib import Path
 from skills_mcp.errors import PackageNotAddedError
 from skills_mcp.files.durable import NEW_PREFIX, delete, sync_folder
 from skills_mcp.files.locks import LifeSigns, acquire_lock, showing_life
-from skills_mcp.files.paths import fold_name, is_safe_name
+from skills_mcp.files.paths import fold_name, is_path_component
 from skills_mcp.skills.homes import EARLIER
 from skills_mcp.text.rendering import shorten
 
@@ -40,12 +42,17 @@ class SkillShelf:
     Args:
         folder: The folder, which exists.
         kept: How many earlier versions of each skill are kept.
+        called: What messages call the folder; empty for its path.
     """
 
-    def __init__(self, folder: Path, kept: int = DEFAULT_KEPT) -> None:
+    def __init__(
+        self, folder: Path, kept: int = DEFAULT_KEPT, called: str = ""
+    ) -> None:
         self._folder = folder
         self._home = folder / EARLIER
+        self._versions = self._home / "versions"
         self._kept = kept
+        self._called = called or str(folder)
 
     def put(self, package: Path, name: str, now: datetime) -> str | None:
         """Put a copy of a package in place; return the version it replaces, if any.
@@ -53,6 +60,7 @@ class SkillShelf:
         Raises:
             PackageNotAddedError: There is no room or no permission.
         """
+        self._require_place(name)
         with self._changing(name) as versions:
             return self._put(package, name, now, versions)
 
@@ -60,69 +68,72 @@ class SkillShelf:
         """Put an earlier version in place again, and return which one it was.
 
         Args:
-            name: The name of the skill's folder.
+            name: The name of the skill's folder, one of `names`.
             version: One of `versions`; None for the newest.
             now: The time, which becomes the name of what is put in place.
 
         Raises:
             PackageNotAddedError: No such version is kept, or it cannot be put there.
         """
+        self._require_version(name, version)
+        self._require_place(name)
         with self._changing(name) as versions:
-            known = self.versions(name)
-            if not known:
-                raise PackageNotAddedError(
-                    f"No earlier version of {shorten(name)} is kept in {self._folder}"
-                )
-            wanted = version or known[0]
-            if wanted not in known:
-                raise PackageNotAddedError(
-                    f"{shorten(name)} has no earlier version {shorten(wanted)}. "
-                    f"Kept in {self._folder}: {', '.join(known)}"
-                )
+            wanted = self._require_version(name, version)
             self._put(versions / wanted, name, now, versions)
         return wanted
 
     def versions(self, name: str) -> tuple[str, ...]:
         """Return the earlier versions of a skill that are kept, the newest first."""
-        if not is_safe_name(name):
-            return ()
-        try:
-            found = [each.name for each in (self._home / "versions" / name).iterdir()]
-        except OSError:
-            return ()
-        return tuple(sorted((n for n in found if n[:1].isdigit()), reverse=True))
+        return self._read_versions(name) if name in self._listed() else ()
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the skills of which earlier versions are kept."""
-        try:
-            found = sorted(each.name for each in (self._home / "versions").iterdir())
-        except OSError:
-            return ()
-        return tuple(name for name in found if self.versions(name))
+        return tuple(n for n in sorted(self._listed()) if self._read_versions(n))
+
+    def _listed(self) -> frozenset[str]:
+        return _list_folders(self._versions)
+
+    def _read_versions(self, name: str) -> tuple[str, ...]:
+        """Return the versions of a name that is listed."""
+        found = _list_folders(self._versions / name)
+        return tuple(sorted((n for n in found if n[:1].isdigit()), reverse=True))
+
+    def _require_version(self, name: str, version: str | None) -> str:
+        """Return a version that is kept: this one, or the newest."""
+        known = self.versions(name)
+        if not known:
+            raise PackageNotAddedError(
+                f"No earlier version of {shorten(name)} is kept in {self._called}"
+            )
+        wanted = known[0] if version is None else version
+        if wanted not in known:
+            raise PackageNotAddedError(
+                f"{shorten(name)} has no earlier version {shorten(wanted)}. "
+                f"Kept in {self._called}: {', '.join(known)}"
+            )
+        return wanted
 
     @contextmanager
     def _changing(self, name: str) -> Iterator[Path]:
         """Yield the folder of a skill's versions, repaired, while no other changes."""
-        if not is_safe_name(name):
-            raise PackageNotAddedError(f"{shorten(name)} can be no name of a skill")
         try:
             path = self._home / "lock"
             lock = acquire_lock(
                 path, timeout_seconds=_LOCK_SECONDS, wait=LifeSigns(path)
             )
             with lock, showing_life(lock):
-                versions = self._home / "versions" / name
+                versions = self._versions / name
                 versions.mkdir(parents=True, exist_ok=True)
                 _repair(versions)
                 yield versions
         except BlockingIOError as error:
             raise PackageNotAddedError(
-                f"Another program adds to {self._folder}, or was stopped while it did. "
+                f"Another program adds to {self._called}, or was stopped while it did. "
                 "Try again when it has ended"
             ) from error
         except OSError as error:
             raise PackageNotAddedError(
-                f"{self._folder} cannot be changed: {error.strerror or error}. Check "
+                f"Nothing can be written to {self._called}: {_explain(error)}. Check "
                 "its permissions and the room on its disk; the skill that was there "
                 "still is"
             ) from error
@@ -130,38 +141,86 @@ class SkillShelf:
     def _put(
         self, package: Path, name: str, now: datetime, versions: Path
     ) -> str | None:
+        self._require_place(name)
         place = self._folder / name
-        self._require_place(place)
         ready = _write_beside(package, versions, now)
-        if not os.path.lexists(place):
-            ready.rename(place)
-            sync_folder(self._folder)
-            return None
-        _exchange(ready, place)
+        is_new = not os.path.lexists(place)
+        try:
+            if is_new:
+                ready.rename(place)
+            else:
+                _exchange(ready, place)
+        except BaseException:
+            delete(ready)
+            raise
         sync_folder(self._folder)
+        if is_new:
+            return None
         version = _keep(ready, versions)
         for old in self.versions(name)[self._kept :]:
             delete(versions / old)
         return version
 
-    def _require_place(self, place: Path) -> None:
+    def _require_place(self, name: str) -> None:
+        obstacle = self.find_obstacle(name)
+        if obstacle:
+            raise PackageNotAddedError(obstacle)
+
+    def find_obstacle(self, name: str) -> str:
+        """Return why no skill of this name can be put in place; empty if one can."""
+        if not is_path_component(name) or name == EARLIER:
+            return f"{shorten(name)} can be no name of a skill. Choose another one"
+        place = self._folder / name
         if place.is_symlink() or (place.exists() and not place.is_dir()):
-            raise PackageNotAddedError(
-                f"{place} is a link or a file, not the folder of a skill. Move it "
-                "away, and add the package again"
+            return (
+                f"{name} in {self._called} is a link or a file, not the folder of a "
+                "skill. Move it away, and add the package again"
             )
-        for each in self._folder.iterdir():
-            is_alike = fold_name(each.name) == fold_name(place.name)
-            if is_alike and each.name != place.name:
-                raise PackageNotAddedError(
-                    f"{each} has the same name but for case or accents. Rename it, "
-                    "and add the package again"
+        if any(
+            map(Path.is_symlink, (self._home, self._versions, self._versions / name))
+        ):
+            return (
+                f"The earlier versions of {name} in {self._called} are behind a link. "
+                f"Put a folder in its place, in {EARLIER}"
+            )
+        for other in self._names():
+            if fold_name(other) == fold_name(name) and other != name:
+                return (
+                    f"{other} in {self._called} has the same name but for case or "
+                    "accents. Rename it, and add the package again"
                 )
+        return ""
+
+    def _names(self) -> tuple[str, ...]:
+        try:
+            return tuple(each.name for each in self._folder.iterdir())
+        except OSError as error:
+            raise PackageNotAddedError(
+                f"Nothing can be put into {self._called}: {_explain(error)}. Check "
+                "that it exists, and its permissions"
+            ) from error
 
 
 def name_version(moment: datetime) -> str:
     """Return what a version is called that was put in place at a time of UTC."""
     return moment.strftime(_STAMP)
+
+
+def _list_folders(folder: Path) -> frozenset[str]:
+    """Return the names of the folders in a folder, without links; none if it is one."""
+    try:
+        if folder.is_symlink():
+            return frozenset()
+        with os.scandir(folder) as found:
+            folders = (each for each in found if each.is_dir(follow_symlinks=False))
+            return frozenset(each.name for each in folders)
+    except OSError:
+        return frozenset()
+
+
+def _explain(error: OSError) -> str:
+    """Return what the system says; that of a copied tree would name every path."""
+    return error.strerror or "not every file can be copied"
 
 
 def _write_beside(package: Path, versions: Path, now: datetime) -> Path:

@@ -121,7 +121,7 @@ class Uploads:
             package, target = offer.package, self.find_target()
             if target.repository:
                 return self._propose(offer, target, uploader)
-            replaced = SkillShelf(target.folder).put(package.folder, package.name, now)
+            replaced = self._open_shelf(target).put(package.folder, package.name, now)
         logger.info(
             "%s has added %s, SHA-256 %s; the version before: %s",
             *(_show(uploader.name), offer.path, package.digest, replaced or "none"),
@@ -142,8 +142,9 @@ class Uploads:
         try:
             review = self._library.propose_skill(target, folder, branch, message)
         except SyncError as error:
-            said = f"It was not sent for review: {error}"
-            raise PackageNotAddedError(said) from error
+            # It may be a path of this machine.
+            said = str(error).replace(target.address, "the repository")
+            raise PackageNotAddedError(f"It was not sent for review: {said}") from error
         logger.info(
             "%s has sent %s for review, SHA-256 %s; the branch: %s",
             *(_show(uploader.name), offer.path, package.digest, branch),
@@ -158,7 +159,7 @@ class Uploads:
         if self.is_reviewed:
             return ()
         target = self.find_target()
-        shelf, library = SkillShelf(target.folder), uploader.library
+        shelf, library = self._open_shelf(target), uploader.library
         return tuple(
             EarlierVersions(name, path, shelf.versions(name))
             for name in shelf.names()
@@ -174,10 +175,10 @@ class Uploads:
         if self.is_reviewed:
             raise PackageNotAddedError("Earlier versions are in the repository")
         target = self.find_target()
-        path = f"{target.prefix}{name}"
+        shelf, path = self._open_shelf(target), f"{target.prefix}{name}"
         try:
-            _require_known(path, uploader.library)
-            SkillShelf(target.folder).restore(name, version, datetime.now(UTC))
+            _require_known(name, path, shelf, uploader.library)
+            shelf.restore(name, version, datetime.now(UTC))
         except PackageNotAddedError as error:
             logger.warning(
                 "Refused to let %s restore %s: %s",
@@ -191,6 +192,11 @@ class Uploads:
             _show(path),
         )
         return path
+
+    def _open_shelf(self, target: SkillTarget) -> SkillShelf:
+        """Return the folder of the source, called by its mount and not by its path."""
+        called = f"the source at {self._mount}" if self._mount else "the source"
+        return SkillShelf(target.folder, called=called)
 
     @property
     def is_reviewed(self) -> bool:
@@ -206,7 +212,11 @@ class Uploads:
         try:
             return self._library.find_target(self._mount)
         except SyncError as error:
-            raise PackageNotAddedError(str(error)) from error
+            logger.warning("The source that takes skills cannot be used: %s", error)
+            raise PackageNotAddedError(
+                "The source that takes skills cannot be read now. Try again in a "
+                "minute; the log of the server has the reason"
+            ) from error
 
 
 def open_uploads(library: SkillLibrary) -> Uploads | None:
@@ -236,9 +246,14 @@ def _require_sight(package: OfferedPackage, path: str, uploader: Uploader) -> No
     )
 
 
-def _require_known(path: str, library: SkillLibrary) -> None:
-    if not _is_seen(path, library):
-        raise PackageNotAddedError(f"No earlier version of {shorten(path)} is kept")
+def _require_known(
+    name: str, path: str, shelf: SkillShelf, library: SkillLibrary
+) -> None:
+    if name not in shelf.names() or not _is_seen(path, library):
+        raise PackageNotAddedError(
+            f"No earlier version of {shorten(path)} is kept. Reload the page: it lists "
+            "those that are"
+        )
 
 
 def _is_seen(path: str, library: SkillLibrary) -> bool:

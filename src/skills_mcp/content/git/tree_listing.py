@@ -11,7 +11,7 @@ from typing import NamedTuple
 from skills_mcp.content.git.failures import DamagedStoreError
 from skills_mcp.content.source import Surveyed, SurveyedPart
 from skills_mcp.content.sync_policy import SyncPolicy
-from skills_mcp.files.paths import are_plain, is_safe_name
+from skills_mcp.files.paths import is_path_component, is_plain_path
 from skills_mcp.skills.file_tree import (
     MAX_READ_BYTES,
     EntryKind,
@@ -216,7 +216,7 @@ def _survey(
 def _is_safe(file: str) -> bool:
     # Nearly all are plain. To remember the others' names is worth it; to remember all
     # would keep ten thousand texts in memory for good.
-    return are_plain((file,)) or all(map(is_safe_name, file.split("/")))
+    return is_plain_path(file) or all(map(is_path_component, file.split("/")))
 
 
 def _without_empty(part: SurveyedPart, entries: Sequence[TreeEntry]) -> SurveyedPart:

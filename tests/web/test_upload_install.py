@@ -21,6 +21,7 @@ from tests.authoring.intake.archives import (
     special,
     write_entry,
     write_tar,
+    write_unnamed,
     write_zip,
 )
 from tests.identity.issuer import Issuer, running_issuer
@@ -117,7 +118,14 @@ def absolute(path: Path) -> Path:
     return write_entry(path, zipfile.ZipInfo("/etc/cron.d/x"))
 
 
-@pytest.mark.parametrize("make", [link, encrypted, bomb, traversal, absolute])
+def deep(path: Path) -> Path:
+    files = {f"{'/'.join([str(n)] * 32)}/f": "" for n in range(80)}
+    return write_zip(path, {**GOOD, **files})
+
+
+@pytest.mark.parametrize(
+    "make", [link, encrypted, bomb, traversal, absolute, deep, write_unnamed]
+)
 def test_a_hostile_archive_changes_nothing_and_is_logged(
     library: SkillLibrary,
     content: Path,

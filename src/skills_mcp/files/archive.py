@@ -30,6 +30,7 @@ class ArchiveLimits:
     total_bytes: int
     """Of all files together, and of the headers of a tar archive with them."""
     entries: int
+    """Files and folders, those that only a path implies included."""
 
 
 MAX_RATIO = 100
@@ -178,6 +179,7 @@ def _opened_zip(
         measure.check_number(len(entries))
         _check_layout(entries, archive.start_dir)
         for entry in entries:
+            parse_entry_name(entry.orig_filename)  # first: an empty one has no kind
             _check_zip_entry(entry)
         files = [
             PackedFile(
@@ -311,7 +313,7 @@ def _check_all(
     files: Sequence[PackedFile], folders: Sequence[str], measure: _Measure
 ) -> Sequence[PackedFile]:
     """Check the names and sizes of all entries, and leave out what systems add."""
-    require_distinct([file.path for file in files], folders)
+    require_distinct([f.path for f in files], folders, measure.check_number)
     measure.check_growth(sum(file.size_bytes for file in files))
     return [file for file in files if not _is_junk(file.path)]
 

@@ -1,7 +1,7 @@
 """Which names of an archive are refused, and the reason that is given.  Pure."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from skills_mcp.errors import InvalidPathError, PackageRefusedError
 from skills_mcp.files.paths import MAX_PARTS, fold_name, parse_relative
@@ -37,35 +37,52 @@ def parse_entry_name(name: str) -> str:
     return path
 
 
-def require_distinct(files: Iterable[str], folders: Iterable[str]) -> None:
-    """Check that no two names are one on some system.
+def require_distinct(
+    files: Iterable[str], folders: Iterable[str], check_number: Callable[[int], None]
+) -> None:
+    """Check that no two names are one on some system, and how many there are.
 
     Args:
         files: The path of each file, as often as it occurs.
         folders: The path of each folder that the archive names.
+        check_number: Called with the number of files and folders, those that a path
+            implies included, whenever there is one more; it may refuse.
 
     Raises:
         PackageRefusedError: Two entries are called the same, or nearly.
     """
-    files, seen = tuple(files), dict[str, tuple[str, bool]]()
-    if len(set(files)) < len(files):
-        twice = next(path for path in files if files.count(path) > 1)
-        _refuse_pair(twice, twice)
+    seen: dict[str, tuple[str, bool]] = {}
     for path in files:
-        _claim(seen, path, is_file=True)
+        if seen.get(fold_name(path)) == (path, True):
+            _refuse_pair(path, path)
+        _claim(seen, path, check_number, is_file=True)
     for path in folders:
-        _claim(seen, path, is_file=False)
+        _claim(seen, path, check_number, is_file=False)
 
 
-def _claim(seen: dict[str, tuple[str, bool]], path: str, *, is_file: bool) -> None:
-    """Note a path and the folders above it; refuse one that means another entry."""
-    parts = path.split("/")
-    for depth in range(1, len(parts) + 1):
-        place = "/".join(parts[:depth])
-        entry = (place, is_file and depth == len(parts))
-        known = seen.setdefault(fold_name(place), entry)
-        if known != entry:
-            _refuse_pair(known[0], place)
+def _claim(
+    seen: dict[str, tuple[str, bool]],
+    path: str,
+    check_number: Callable[[int], None],
+    *,
+    is_file: bool,
+) -> None:
+    """Note a path and the folders above it; refuse one that means another entry.
+
+    Above a folder that is noted already, all are: so each is looked at once.
+    """
+    folded = fold_name(path)
+    while path:
+        entry = (path, is_file)
+        known = seen.get(folded)
+        if known == entry:
+            return
+        if known:
+            _refuse_pair(known[0], path)
+        seen[folded] = entry
+        check_number(len(seen))
+        path, folded = path.rpartition("/")[0], folded.rpartition("/")[0]
+        is_file = False
 
 
 def _refuse_pair(first: str, second: str) -> None:

@@ -30,6 +30,16 @@ def write_entry(path: Path, entry: zipfile.ZipInfo, data: bytes = b"x") -> Path:
     return path
 
 
+def write_unnamed(path: Path, name: str = "") -> Path:
+    """Write a zip archive of a good skill and an entry that `ZipInfo` would refuse."""
+    write_zip(path)
+    entry = zipfile.ZipInfo("x")
+    entry.filename = name
+    with zipfile.ZipFile(path, "a") as archive, archive.open(entry, "w") as member:
+        member.write(b"x")
+    return path
+
+
 def write_tar(
     path: Path,
     files: Mapping[str, str | bytes] = GOOD,

@@ -16,11 +16,13 @@ from hypothesis import strategies as st
 from skills_mcp.authoring.intake.offer import offered
 from skills_mcp.errors import PackageRefusedError
 from skills_mcp.files import archive as limits
+from skills_mcp.files.entry_names import require_distinct
 from tests.authoring.intake.archives import (
     GOOD,
     special,
     write_entry,
     write_tar,
+    write_unnamed,
     write_zip,
 )
 from tests.packages import package_text
@@ -111,6 +113,20 @@ def test_hostile_names_are_refused(
     assert list(scratch.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["", "/", "//", ".", "./", "..", "../", "/.", "./."])
+@pytest.mark.parametrize("kind", ["zip", "tgz"])
+def test_a_name_without_any_letter_is_refused(
+    tmp_path: Path, scratch: Path, name: str, kind: str
+) -> None:
+    if kind == "zip":
+        path = write_unnamed(tmp_path / "a.zip", name)
+    else:
+        path = write_tar(tmp_path / "a.tgz", {**GOOD, name: "x"})
+
+    assert "an entry called" in refusal(path)
+    assert list(scratch.iterdir()) == []
+
+
 def test_names_that_unicode_makes_one_are_refused(tmp_path: Path) -> None:
     files = {**GOOD, "\xe9.txt": "1", "e\u0301.txt": "2"}
 
@@ -173,6 +189,29 @@ def test_bombs_are_refused(tmp_path: Path) -> None:
     assert "times its size" in refusal(write_tar(tmp_path / "a.tgz", zeros))
     assert "entries" in refusal(write_zip(tmp_path / "b.zip", many))
     assert "entries" in refusal(write_tar(tmp_path / "b.tgz", many))
+
+
+@pytest.mark.parametrize("kind", ["zip", "tgz"])
+def test_folders_that_only_a_path_implies_are_entries(
+    tmp_path: Path, scratch: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deep = {f"{'/'.join([f'{n:x}'] * 32)}/f": "" for n in range(100)}
+    write = write_zip if kind == "zip" else write_tar
+    path = write(tmp_path / f"a.{kind}", {**GOOD, **deep})
+    made: list[Path] = []
+    monkeypatch.setattr(limits, "unpack", lambda *_: made.append(scratch))
+
+    assert "more than 2,000 entries" in refusal(path)
+    assert made == []
+
+
+def test_each_folder_of_an_archive_is_checked_once() -> None:
+    folder = "/".join("abcdefgh" * 4)
+    numbers: list[int] = []
+
+    require_distinct([f"{folder}/{n}" for n in range(2_000)], [folder], numbers.append)
+
+    assert numbers == [*range(1, 2_000 + 32 + 1)]
 
 
 def test_a_long_directory_is_refused_before_it_is_read(

@@ -11,6 +11,7 @@ from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import ConfigError
+from skills_mcp.identity.access import Access
 from skills_mcp.library import SkillLibrary
 from skills_mcp.skills.homes import Selection
 from tests.authoring.intake.archives import GOOD, write_zip
@@ -18,10 +19,11 @@ from tests.content.git_server import serving
 from tests.packages import package_text
 from tests.support import Upstream, git, open_library, skill_text, sync, write
 from tests.web.conftest import find_barriers, measure_overflow, opened_site
-from tests.web.uploading import open_site, send
+from tests.web.uploading import open_site, sees, send
 
 UPLOADS = {"upload": {"mode": "branch"}}
 NAME = "refs/heads/skills-mcp/"
+NO_DRAFTS = Access(((("*",), ("**/draft",)),))
 
 
 @pytest.fixture
@@ -98,6 +100,45 @@ def test_what_is_replaced_loses_the_files_that_the_archive_has_not(
     changed = show(upstream, "diff", "--name-status", "main", commit).splitlines()
     assert sorted(changed) == ["D\tskills/old/gone.txt", "M\tskills/old/SKILL.md"]
     assert "Older." in library.load_skill("old").instructions
+
+
+def test_a_branch_deletes_no_skill_that_its_author_may_not_see(
+    library: SkillLibrary, upstream: Upstream, tmp_path: Path
+) -> None:
+    text = package_text(name="draft")
+    upstream.commit({"skills/old/draft/SKILL.md": text})
+    library.sync()
+    upstream.commit({"skills/old/sub/draft/SKILL.md": text, "skills/old/sub/x": "1"})
+    (upstream.work / "skills/old/draft/run.sh").write_text("#!/bin/sh\n")
+    (upstream.work / "skills/old/draft/run.sh").chmod(0o755)
+    (upstream.work / "skills/old/draft/link").symlink_to("run.sh")
+    upstream.commit({})
+    newer = {"SKILL.md": package_text(name="old", body="Newer.")}
+
+    reply = send(library, write_zip(tmp_path / "old.zip", newer), sees(NO_DRAFTS))
+
+    assert reply.status_code == 201, reply.text
+    [commit] = branches(upstream).values()
+    changed = show(upstream, "diff", "--name-status", "main", commit).splitlines()
+    assert sorted(changed) == [
+        "D\tskills/old/gone.txt",
+        "D\tskills/old/sub/x",
+        "M\tskills/old/SKILL.md",
+    ]
+
+
+def test_a_branch_reaches_into_no_skill_that_its_author_may_not_see(
+    library: SkillLibrary, upstream: Upstream, tmp_path: Path
+) -> None:
+    upstream.commit({"skills/old/notes/SKILL.md": package_text(name="Secret")})
+    files = {"SKILL.md": package_text(name="old"), "notes/a.txt": "1"}
+    caller = sees(Access(((("*",), ("Secret",)),)))
+
+    reply = send(library, write_zip(tmp_path / "old.zip", files), caller)
+
+    assert reply.status_code == 409
+    assert "You may not add a skill called old here" in reply.text
+    assert branches(upstream) == {}
 
 
 def test_it_builds_on_the_newest_commit(

@@ -14,7 +14,6 @@ from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
 from skills_mcp.errors import ConfigError
-from skills_mcp.identity.access import Access
 from skills_mcp.library import SkillLibrary
 from tests.authoring.intake.archives import (
     GOOD,
@@ -29,7 +28,7 @@ from tests.packages import package_text, write_package
 from tests.server.http.test_sign_in import bearer, fields, settings
 from tests.support import open_library, write_skill
 from tests.web.test_rest import ask_site
-from tests.web.uploading import open_site, sees, send
+from tests.web.uploading import open_site, send
 
 UPLOADS = {"upload": {"mode": "folder"}}
 
@@ -160,21 +159,34 @@ def test_an_upload_is_one_line_without_its_content(
     assert "Fill in PDF forms" not in caplog.text
 
 
-@pytest.mark.parametrize(
-    "name, reason",
-    [("payments", "a folder with other skills"), ("secret", "may not see")],
-)
-def test_no_caller_replaces_what_is_not_theirs(
-    library: SkillLibrary, content: Path, tmp_path: Path, name: str, reason: str
+def test_no_folder_of_other_skills_is_replaced(
+    library: SkillLibrary, content: Path, tmp_path: Path
 ) -> None:
-    archive = write_zip(tmp_path / "a.zip", {"SKILL.md": package_text(name=name)})
+    text = package_text(name="payments")
 
-    reply = send(library, archive, sees(Access(((("*",), ("secret",)),))))
+    reply = send(library, write_zip(tmp_path / "a.zip", {"SKILL.md": text}))
 
     assert reply.status_code == 409
-    assert reason in reply.json()["error"]["message"]
+    assert "a folder with other skills" in reply.json()["error"]["message"]
     assert (content / "skills/payments/refund.md").is_file()
-    assert not (content / "skills/secret").exists()
+
+
+@pytest.mark.parametrize("name", ["skills", "plugins"])
+def test_no_package_changes_where_the_others_are_served(
+    tmp_path: Path, name: str
+) -> None:
+    write_package(tmp_path / "content", "old")
+    library = open_library(tmp_path / "content", settings=UPLOADS)
+    files = {
+        "SKILL.md": package_text(name=name),
+        "a/skills/b/SKILL.md": package_text(name="b"),
+    }
+
+    reply = send(library, write_zip(tmp_path / "a.zip", files))
+
+    assert reply.status_code == 409
+    assert "laid out" in reply.json()["error"]["message"]
+    assert library.load_skill("old")
 
 
 def test_a_refusal_names_no_path_of_the_server(

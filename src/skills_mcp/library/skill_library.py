@@ -87,12 +87,17 @@ if TYPE_CHECKING:  # imported when they are used, after the first answer
     from skills_mcp.library.runs import Runs
     from skills_mcp.library.skill_folder import SkillFolder
     from skills_mcp.library.skill_history import SkillHistory
-    from skills_mcp.library.skill_target import SkillReview, SkillTarget
+    from skills_mcp.library.skill_target import (
+        SkillReview,
+        SkillSuggestion,
+        SkillTarget,
+    )
     from skills_mcp.library.source_check import SourceCheck
     from skills_mcp.routing.explanation import Explanation
     from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest
     from skills_mcp.scripts.sandbox import Choice
     from skills_mcp.skills.examples import Example
+    from skills_mcp.skills.visibility import Listed
 
 logger = logging.getLogger(__name__)
 
@@ -356,15 +361,13 @@ class SkillLibrary:
         return find_skill_target(self._find_mount(mount))
 
     def propose_skill(
-        self, target: "SkillTarget", package: Path, branch: str, message: str
+        self, target: "SkillTarget", suggestion: "SkillSuggestion"
     ) -> "SkillReview":
         """Push a package to a branch of its own for review.  Blocking.
 
         Args:
             target: Where it goes, in a repository.
-            package: Its folder, whose name becomes that of the skill's folder.
-            branch: What the branch is called.
-            message: That of the commit.
+            suggestion: What is pushed.
 
         Raises:
             SyncError: The repository cannot be reached, or refuses it; the message
@@ -375,8 +378,13 @@ class SkillLibrary:
 
         if target.repository is None:
             raise ValueError(f"{target.folder} belongs to no repository")
-        place = f"{target.place}/{package.name}".lstrip("/")
-        change = FolderChange(package, place, branch, message)
+        change = FolderChange(
+            suggestion.folder,
+            f"{target.place}/{suggestion.folder.name}".lstrip("/"),
+            suggestion.branch,
+            suggestion.message,
+            suggestion.keep,
+        )
         proposal = target.repository.propose(change)
         return SkillReview.of(proposal, target.repository, self.config.web.forges)
 
@@ -389,13 +397,15 @@ class SkillLibrary:
             f"upload.source: no source stands at {at!r}. Write one of: {known}"
         )
 
-    def sees(self, skill: Skill) -> bool:
+    def sees(self, skill: "Listed") -> bool:
         """Whether this caller would see a skill at its path, and sees what is there.
 
         The operator's `visibility` does not count: it hides from every caller.
         """
         standing = self._current.snapshot.index.get(skill.path)
-        return all(self._access.sees(each) for each in (skill, standing) if each)
+        if standing and standing.path == skill.path and not self._access.sees(standing):
+            return False  # an identical copy at another path is none of its business
+        return self._access.sees(skill)
 
     def resume(self, mount: str) -> SourceState:
         """End what `roll_back` has begun: follow the repository again.  Blocking.

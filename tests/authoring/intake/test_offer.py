@@ -71,6 +71,12 @@ def test_findings_of_validation_are_shown(tmp_path: Path) -> None:
     assert {("SKILL.md", "unknown-key"), ("SKILL.md", "link-broken")} <= found
 
 
+def test_settings_in_a_package_are_no_failure_of_the_server(tmp_path: Path) -> None:
+    files = {**GOOD, "config.yaml": "validation:\n  select: [no-such-rule]\n"}
+
+    assert "config.yaml" in refusal(write_zip(tmp_path / "a.zip", files))
+
+
 def test_what_macos_adds_is_left_out(tmp_path: Path) -> None:
     files = {f"pdf/{name}": text for name, text in GOOD.items()}
     junk = {"__MACOSX/pdf/._SKILL.md": "x", "pdf/.DS_Store": "x"}

@@ -10,7 +10,7 @@ from pathlib import Path
 from skills_mcp.authoring.validation import validate
 from skills_mcp.authoring.validation.markdown import read_bytes
 from skills_mcp.authoring.validation.rules import enumerate_shortly
-from skills_mcp.errors import PackageRefusedError
+from skills_mcp.errors import ConfigError, ContentError, PackageRefusedError
 from skills_mcp.files.archive import PackedFile, opened_archive, unpack
 from skills_mcp.files.paths import is_path_component
 from skills_mcp.skills.model import Problem, Skill, Stamp
@@ -75,7 +75,7 @@ def _look(
     folder = unpacked.rename(unpacked.parent / name)
     problems = tuple(
         replace(each, file=Path(each.file).relative_to(folder).as_posix())
-        for each in validate(folder).problems
+        for each in _check(folder)
     )
     missing = [p for p in problems if p.rule in _NEEDED and p.level == "error"]
     if missing:
@@ -84,6 +84,16 @@ def _look(
     return OfferedPackage(
         name, skill.description, skill, listed, problems, digest, folder
     )
+
+
+def _check(folder: Path) -> Sequence[Problem]:
+    try:
+        return validate(folder).problems
+    except (ConfigError, ContentError) as error:  # it speaks of the whole content
+        raise PackageRefusedError(
+            "Its config.yaml has settings that are not valid. No skill needs that "
+            "file: remove it, and pack the folder again"
+        ) from error
 
 
 def _read_skill(

@@ -10,12 +10,14 @@ import ctypes
 import errno
 import os
 import shutil
+import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from skills_mcp.authoring.intake.upload_sight import FolderContent, FolderMerge
 from skills_mcp.errors import PackageNotAddedError
 from skills_mcp.files.durable import NEW_PREFIX, delete, sync_folder
 from skills_mcp.files.locks import LifeSigns, acquire_lock, showing_life
@@ -32,6 +34,15 @@ _LOCK_SECONDS = 30.0
 _EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
 _AT_FDCWD = -100
 _NO_EXCHANGE = frozenset({errno.ENOSYS, errno.EINVAL, errno.ENOTSUP})
+
+
+Decide = Callable[[FolderContent, FolderContent], FolderMerge]
+"""Says how a package, the second, takes the place of a folder; it may refuse."""
+
+
+def replace_all(_standing: FolderContent, _coming: FolderContent) -> FolderMerge:
+    """Let a package take the place of everything that is there."""
+    return FolderMerge()
 
 
 class SkillShelf:
@@ -54,7 +65,9 @@ class SkillShelf:
         self._kept = kept
         self._called = called or str(folder)
 
-    def put(self, package: Path, name: str, now: datetime) -> str | None:
+    def put(
+        self, package: Path, name: str, now: datetime, decide: Decide = replace_all
+    ) -> str | None:
         """Put a copy of a package in place; return the version it replaces, if any.
 
         Raises:
@@ -62,15 +75,22 @@ class SkillShelf:
         """
         self._require_place(name)
         with self._changing(name) as versions:
-            return self._put(package, name, now, versions)
+            return self._put(package, name, now, versions, decide)
 
-    def restore(self, name: str, version: str | None, now: datetime) -> str:
+    def restore(
+        self,
+        name: str,
+        version: str | None,
+        now: datetime,
+        decide: Decide = replace_all,
+    ) -> str:
         """Put an earlier version in place again, and return which one it was.
 
         Args:
             name: The name of the skill's folder, one of `names`.
             version: One of `versions`; None for the newest.
             now: The time, which becomes the name of what is put in place.
+            decide: What of the version and of the folder there is after it.
 
         Raises:
             PackageNotAddedError: No such version is kept, or it cannot be put there.
@@ -79,8 +99,23 @@ class SkillShelf:
         self._require_place(name)
         with self._changing(name) as versions:
             wanted = self._require_version(name, version)
-            self._put(versions / wanted, name, now, versions)
+            self._put(versions / wanted, name, now, versions, decide)
         return wanted
+
+    def look(self, name: str) -> FolderContent:
+        """Return what stands in the place of a skill; nothing if there is none."""
+        self._require_place(name)
+        return FolderContent.of(self._folder / name)
+
+    def look_at(self, name: str, version: str) -> FolderContent:
+        """Return what an earlier version holds.
+
+        Raises:
+            PackageNotAddedError: No such version is kept.
+        """
+        return FolderContent.of(
+            self._versions / name / self._require_version(name, version)
+        )
 
     def versions(self, name: str) -> tuple[str, ...]:
         """Return the earlier versions of a skill that are kept, the newest first."""
@@ -139,14 +174,18 @@ class SkillShelf:
             ) from error
 
     def _put(
-        self, package: Path, name: str, now: datetime, versions: Path
+        self, package: Path, name: str, now: datetime, versions: Path, decide: Decide
     ) -> str | None:
-        self._require_place(name)
         place = self._folder / name
-        ready = _write_beside(package, versions, now)
-        is_new = not os.path.lexists(place)
+        merge = decide(self.look(name), coming := FolderContent.of(package))
+        sources = {
+            **dict.fromkeys(coming.files - merge.left_out, package),
+            **dict.fromkeys(merge.carried, place),
+        }
+        ready = _write_beside(sources, versions, now)
+        is_first = not os.path.lexists(place)
         try:
-            if is_new:
+            if is_first:
                 ready.rename(place)
             else:
                 _exchange(ready, place)
@@ -154,7 +193,10 @@ class SkillShelf:
             delete(ready)
             raise
         sync_folder(self._folder)
-        if is_new:
+        if is_first:
+            return None
+        if merge.is_new:  # all that was there is carried over
+            delete(ready)
             return None
         version = _keep(ready, versions)
         for old in self.versions(name)[self._kept :]:
@@ -223,11 +265,19 @@ def _explain(error: OSError) -> str:
     return error.strerror or "not every file can be copied"
 
 
-def _write_beside(package: Path, versions: Path, now: datetime) -> Path:
-    """Copy a package to where it can be renamed from, and sync every file of it."""
+def _write_beside(sources: Mapping[str, Path], versions: Path, now: datetime) -> Path:
+    """Copy files to where they can be renamed from as one folder, and sync them.
+
+    Args:
+        sources: The folder in which each file lies, by its path in there.
+        versions: Where the new folder is made.
+        now: Its time.
+    """
     staging = versions / f"{NEW_PREFIX}{os.urandom(8).hex()}"
     try:
-        shutil.copytree(package, staging, symlinks=True)
+        staging.mkdir()
+        for file, source in sources.items():
+            _copy(source / file, staging / file)
         for folder, _, files in os.walk(staging, topdown=False):
             for file in files:
                 _sync_file(Path(folder, file))
@@ -240,6 +290,14 @@ def _write_beside(package: Path, versions: Path, now: datetime) -> Path:
         delete(staging)
         raise
     return ready
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file or a link; nothing else is a part of a skill, and a pipe blocks."""
+    mode = source.lstat().st_mode
+    if stat.S_ISREG(mode) or stat.S_ISLNK(mode):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source, target, follow_symlinks=False)
 
 
 def _sync_file(path: Path) -> None:

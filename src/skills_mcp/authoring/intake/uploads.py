@@ -1,23 +1,37 @@
 """Skills that people and programs add to a server, each with its line in the log.
 
-Rule: a caller adds and replaces only what that caller may see. Each upload and each
-refusal is one line of the log: who, what, and the digest, and nothing of the content.
+Rule 1: a caller adds and replaces only what that caller may see, and is told nothing
+of the rest (see `upload_sight`).
+Rule 2: each upload and each refusal is one line of the log: who, what, and the digest,
+and nothing of the content.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NoReturn
 
 from skills_mcp.authoring.intake.offer import OfferedPackage, offered, read_digest
-from skills_mcp.authoring.intake.shelf import SkillShelf, name_version
+from skills_mcp.authoring.intake.shelf import (
+    Decide,
+    SkillShelf,
+    name_version,
+    replace_all,
+)
+from skills_mcp.authoring.intake.upload_sight import FolderContent, UploadSight
 from skills_mcp.errors import PackageNotAddedError, PackageRefusedError, SyncError
 from skills_mcp.files.paths import fold_name
 from skills_mcp.library import SkillLibrary
-from skills_mcp.library.skill_target import SkillReview, SkillTarget
-from skills_mcp.skills.model import SkillPath, printable
+from skills_mcp.library.skill_target import (
+    KeepFiles,
+    SkillReview,
+    SkillSuggestion,
+    SkillTarget,
+)
+from skills_mcp.skills.model import printable
 from skills_mcp.skills.package import is_main
 from skills_mcp.text.rendering import shorten
 
@@ -99,14 +113,35 @@ class Uploads:
             with offered(archive) as package:
                 target = self.find_target()
                 path = f"{target.prefix}{package.name}"
-                _require_sight(package, path, uploader)
-                yield UploadOffer(package, path, _is_free(target, package.name))
+                yield UploadOffer(package, path, self._is_new(package, path, uploader))
         except (PackageRefusedError, PackageNotAddedError) as error:
             logger.warning(
-                "Refused an upload of %s: %s, SHA-256 %s",
+                "Refused an upload of %s: %s, SHA-256 %s%s",
                 *(_show(uploader.name), error.code, read_digest(archive)),
+                _show_notes(error),
             )
             raise
+
+    def _is_new(self, package: OfferedPackage, path: str, uploader: Uploader) -> bool:
+        """Whether nothing is replaced that the caller sees.
+
+        Raises:
+            PackageNotAddedError: The caller may not add it, or what lies there is no
+                package.
+        """
+        target, sight = self.find_target(), _open_sight(path, uploader)
+        place = target.folder / package.name
+        if sight is None:
+            _require_layout(target, package)
+            _require_one_spelling(target, package.name)
+            return _is_free(place)
+        shelf = self._open_shelf(target)
+        obstacle = shelf.find_obstacle(package.name)
+        if obstacle or not target.keeps_layout(package.folder):
+            sight.refuse(obstacle or "the layout of the source has another use for it")
+        coming = FolderContent.of(package.folder)
+        sight.require_seen(coming)
+        return sight.merge(FolderContent.of(place), coming).is_new
 
     def take(self, archive: Path, uploader: Uploader) -> AddedPackage:
         """Put the package of an archive into the folder, or onto a branch.
@@ -121,7 +156,10 @@ class Uploads:
             package, target = offer.package, self.find_target()
             if target.repository:
                 return self._propose(offer, target, uploader)
-            replaced = self._open_shelf(target).put(package.folder, package.name, now)
+            sight = _open_sight(offer.path, uploader)
+            decide = sight.merge if sight else replace_all
+            shelf = self._open_shelf(target)
+            replaced = shelf.put(package.folder, package.name, now, decide)
         logger.info(
             "%s has added %s, SHA-256 %s; the version before: %s",
             *(_show(uploader.name), offer.path, package.digest, replaced or "none"),
@@ -138,9 +176,11 @@ class Uploads:
             f"SHA-256 of the archive: {package.digest}\n"
             f"Suggested-by: {_show(uploader.name)}\n"
         )
-        folder = package.folder
+        suggestion = SkillSuggestion(
+            package.folder, branch, message, _keep_hidden(offer, uploader)
+        )
         try:
-            review = self._library.propose_skill(target, folder, branch, message)
+            review = self._library.propose_skill(target, suggestion)
         except SyncError as error:
             # It may be a path of this machine.
             said = str(error).replace(target.address, "the repository")
@@ -159,12 +199,15 @@ class Uploads:
         if self.is_reviewed:
             return ()
         target = self.find_target()
-        shelf, library = self._open_shelf(target), uploader.library
-        return tuple(
-            EarlierVersions(name, path, shelf.versions(name))
+        shelf = self._open_shelf(target)
+        found = (
+            EarlierVersions(
+                name, path, _find_seen_versions(name, path, shelf, uploader)
+            )
             for name in shelf.names()
-            if _is_seen(path := f"{target.prefix}{name}", library)
+            if _is_seen(path := f"{target.prefix}{name}", uploader.library)
         )
+        return tuple(each for each in found if each.versions)
 
     def restore(self, name: str, version: str, uploader: Uploader) -> str:
         """Put an earlier version in place again; return the path of the skill.
@@ -177,12 +220,13 @@ class Uploads:
         target = self.find_target()
         shelf, path = self._open_shelf(target), f"{target.prefix}{name}"
         try:
-            _require_known(name, path, shelf, uploader.library)
-            shelf.restore(name, version, datetime.now(UTC))
+            _require_known(name, path, shelf, uploader)
+            decide = self._decide_restored(name, version, path, uploader)
+            shelf.restore(name, version, datetime.now(UTC), decide)
         except PackageNotAddedError as error:
             logger.warning(
-                "Refused to let %s restore %s: %s",
-                *(_show(uploader.name), _show(name), error.code),
+                "Refused to let %s restore %s: %s%s",
+                *(_show(uploader.name), _show(name), error.code, _show_notes(error)),
             )
             raise
         logger.info(
@@ -192,6 +236,19 @@ class Uploads:
             _show(path),
         )
         return path
+
+    def _decide_restored(
+        self, name: str, version: str, path: str, uploader: Uploader
+    ) -> Decide:
+        sight = _open_sight(path, uploader)
+        if sight is None:
+            return replace_all
+        shelf = self._open_shelf(self.find_target())
+        if version not in _find_seen_versions(name, path, shelf, uploader):
+            _refuse_unknown(path)
+        if obstacle := shelf.find_obstacle(name):
+            sight.refuse(obstacle)
+        return sight.restore
 
     def _open_shelf(self, target: SkillTarget) -> SkillShelf:
         """Return the folder of the source, called by its mount and not by its path."""
@@ -237,45 +294,81 @@ def _show(name: str) -> str:
     return printable(name)[:_MAX_SHOWN]
 
 
-def _require_sight(package: OfferedPackage, path: str, uploader: Uploader) -> None:
-    if uploader.library.sees(replace(package.skill, path=SkillPath(path))):
-        return
+def _show_notes(error: Exception) -> str:
+    """Return what only the operator is told of a refusal."""
+    notes = getattr(error, "__notes__", ())
+    return f" ({'; '.join(map(_show, notes))})" if notes else ""
+
+
+def _open_sight(path: str, uploader: Uploader) -> UploadSight | None:
+    """Return what a caller may touch; None if that is everything."""
+    if uploader.library.sees_everything:
+        return None
+    return UploadSight(path, uploader.library.sees)
+
+
+def _keep_hidden(offer: UploadOffer, uploader: Uploader) -> KeepFiles | None:
+    """Return what chooses the files of a newer commit that a branch may not delete."""
+    sight = _open_sight(offer.path, uploader)
+    if sight is None:
+        return None
+    coming = FolderContent.of(offer.package.folder)
+
+    def keep(files: Collection[str], read: Callable[[str], bytes]) -> Collection[str]:
+        return sight.merge(FolderContent(frozenset(files), read), coming).carried
+
+    return keep
+
+
+def _require_known(name: str, path: str, shelf: SkillShelf, uploader: Uploader) -> None:
+    if name not in shelf.names() or not _is_seen(path, uploader.library):
+        _refuse_unknown(path)
+
+
+def _refuse_unknown(path: str) -> NoReturn:
     raise PackageNotAddedError(
-        f"You may not see a skill called {path}, so you may not add one. Choose "
-        "another name, or ask the operator for a grant"
+        f"No earlier version of {shorten(path)} is kept. Reload the page: it lists "
+        "those that are"
     )
-
-
-def _require_known(
-    name: str, path: str, shelf: SkillShelf, library: SkillLibrary
-) -> None:
-    if name not in shelf.names() or not _is_seen(path, library):
-        raise PackageNotAddedError(
-            f"No earlier version of {shorten(path)} is kept. Reload the page: it lists "
-            "those that are"
-        )
 
 
 def _is_seen(path: str, library: SkillLibrary) -> bool:
     return library.sees_everything or library.snapshot.index.get(path) is not None
 
 
-def _is_free(target: SkillTarget, name: str) -> bool:
+def _find_seen_versions(
+    name: str, path: str, shelf: SkillShelf, uploader: Uploader
+) -> tuple[str, ...]:
+    """Return the earlier versions of a name that the shelf lists, as a caller sees."""
+    versions, sight = shelf.versions(name), _open_sight(path, uploader)
+    if sight is None:
+        return versions
+    return tuple(v for v in versions if sight.sees_top(shelf.look_at(name, v)))
+
+
+def _is_free(place: Path) -> bool:
     """Whether nothing is replaced.
 
     Raises:
         PackageNotAddedError: What lies there is no package.
     """
-    place = target.folder / name
-    _require_one_spelling(target, name)
     if not place.is_dir() or place.is_symlink():
         return True  # the shelf refuses what is no folder
     if any(is_main(each.name) for each in place.iterdir()):
         return False
     raise PackageNotAddedError(
-        f"{name} is the name of a folder with other skills. Choose another name for "
-        "the skill"
+        f"{place.name} is the name of a folder with other skills. Choose another name "
+        "for the skill"
     )
+
+
+def _require_layout(target: SkillTarget, package: OfferedPackage) -> None:
+    if not target.keeps_layout(package.folder):
+        raise PackageNotAddedError(
+            f"{package.name} is the name of a folder by which this source is laid "
+            "out, so that other skills would no longer be served. Choose another name "
+            "for the skill"
+        )
 
 
 def _require_one_spelling(target: SkillTarget, name: str) -> None:

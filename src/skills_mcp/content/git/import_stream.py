@@ -23,6 +23,11 @@ def render_file(path: str, data: bytes, *, is_executable: bool) -> Iterator[byte
     yield b"data %d\n%s\n" % (len(data), data)
 
 
+def render_known_file(path: str, blob: str, mode: str) -> bytes:
+    """Return an entry of the commit that has begun, whose content the store has."""
+    return b"M %s %s %s\n" % (mode.encode(), blob.encode(), quote(path))
+
+
 def quote(path: str) -> bytes:
     r"""Quote a path as in C.
 

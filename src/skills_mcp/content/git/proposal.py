@@ -7,14 +7,20 @@ own. Neither that branch nor what is served changes.
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from skills_mcp.content.git.git_environment import RemoteAccess
 from skills_mcp.content.git.git_runner import Git
-from skills_mcp.content.git.import_stream import quote, render_commit, render_file
+from skills_mcp.content.git.import_stream import (
+    quote,
+    render_commit,
+    render_file,
+    render_known_file,
+)
 from skills_mcp.content.git.remote import Remote, is_ref_name
+from skills_mcp.content.git.tree_listing import TreeEntry, parse_listing
 from skills_mcp.content.source import EndingError
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import SyncError
@@ -38,6 +44,10 @@ class FolderChange:
     """The branch to make."""
     message: str
     """That of the commit."""
+    keep: (
+        Callable[[Collection[str], Callable[[str], bytes]], Collection[str]] | None
+    ) = None
+    """Chooses the files that stay of what lies there; None for none of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +99,7 @@ def push_change(
 
 def _commit(store: Git, change: FolderChange) -> None:
     """Make the commit, by a stream in which each file follows its name."""
-    stream = b"".join(_render(change))
+    stream = b"".join(_render(change, _find_kept(store, change)))
     store.run("fast-import", "--quiet", "--done", stdin=stream)
     words = ("rev-parse", f"{_BASE_REF}^{{tree}}", f"{_CHANGE_REF}^{{tree}}")
     before, after = store.run(*words).text.split()
@@ -100,11 +110,35 @@ def _commit(store: Git, change: FolderChange) -> None:
         )
 
 
-def _render(change: FolderChange) -> Iterator[bytes]:
+def _find_kept(store: Git, change: FolderChange) -> Sequence[TreeEntry]:
+    """Return the entries of the newest commit that stay in the folder."""
+    if change.keep is None:
+        return ()
+    place = f"{change.place}/"
+    words = ("ls-tree", "-r", "-z", "--full-tree", _BASE_REF, "--", place)
+    records = store.run(*words).stdout.split(b"\0")
+    entries = {
+        each.file.removeprefix(place): each
+        for each in parse_listing(filter(None, records))
+    }
+
+    def read(file: str) -> bytes:
+        entry = entries[file]
+        if entry.kind != "file":
+            return b""
+        return store.run("cat-file", "blob", entry.blob).stdout
+
+    kept = change.keep(entries, read)
+    return [entry for file, entry in entries.items() if file in kept]
+
+
+def _render(change: FolderChange, kept: Sequence[TreeEntry]) -> Iterator[bytes]:
     """Yield the stream of `git fast-import`, see its manual."""
     yield from render_commit(_CHANGE_REF, change.message, seconds=int(time.time()))
     place = quote(change.place)
     yield b"from %s^0\nD %s\n" % (_BASE_REF.encode(), place)
+    for entry in kept:
+        yield render_known_file(entry.file, entry.blob, entry.mode)
     for path in sorted(change.folder.rglob("*")):
         if path.is_dir():
             continue

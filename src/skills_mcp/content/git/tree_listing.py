@@ -43,6 +43,12 @@ class TreeEntry(NamedTuple):
     is_executable: bool
     kind: EntryKind = "file"
 
+    @property
+    def mode(self) -> str:
+        """The mode that Git writes for such an entry."""
+        regular = "100755" if self.is_executable else "100644"
+        return next((m for m, kind in _KINDS.items() if kind == self.kind), regular)
+
 
 @dataclass(frozen=True, slots=True)
 class TreeListing:

@@ -186,7 +186,7 @@ def test_no_package_changes_where_the_others_are_served(
 
     assert reply.status_code == 409
     assert "laid out" in reply.json()["error"]["message"]
-    assert library.load_skill("old")
+    assert library.load_skill("old").skill.path == "old"
 
 
 def test_a_refusal_names_no_path_of_the_server(

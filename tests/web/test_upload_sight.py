@@ -125,7 +125,8 @@ async def upload(
     library: SkillLibrary, access: Access, sent: Sequence[Mapping[str, str]]
 ) -> list[tuple[str, int, Mapping[str, str], str]]:
     """Return every reply of looking, adding, listing versions and going back."""
-    app, said = open_site(library, sees(access)), []
+    app = open_site(library, sees(access))
+    said: list[tuple[str, int, Mapping[str, str], str]] = []
 
     def note(call: str, reply: httpx.Response) -> None:
         headers = {n: v for n, v in reply.headers.items() if n != "content-length"}

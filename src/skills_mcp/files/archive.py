@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, NoReturn, Self, cast
 
 from skills_mcp.errors import PackageRefusedError
 from skills_mcp.files.entry_names import parse_entry_name, require_distinct
@@ -48,6 +48,15 @@ _ZIP_TAIL_BYTES = _ZIP_END_BYTES + 65_536  # with the longest comment
 _DIRECTORY_ENTRY_BYTES = 512  # 46, a name, times, an owner
 _ZIP_HEADER_BYTES = 30
 _GZIP_START = b"\x1f\x8b"
+_TAR_BLOCK = 512
+_TAR_SIZE = slice(124, 136)
+_TAR_TYPE = slice(156, 157)
+_TAR_EXTENDED = frozenset({b"x", b"g", b"X", b"L", b"K"})  # of pax, Solaris and GNU
+
+# `tarfile` searches them with expressions that take the square of the time for long
+# runs of digits (CVE-2024-6232), and cannot be interrupted. A path of 1,024
+# characters and the attributes of a desktop need less.
+_MAX_HEADER_BYTES = 4096
 _ENCRYPTED = 0x1 | 0x40  # of the whole entry, and "strong encryption"
 _METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
@@ -249,7 +258,7 @@ def _opened_tar(
     plain = scratch / "archive.tar"
     with gzip.GzipFile(fileobj=handle) as source, plain.open("xb") as sink:
         _inflate(source, sink, measure)
-    with tarfile.open(plain, "r:") as archive:
+    with tarfile.open(plain, "r:", tarinfo=_CheckedEntry) as archive:
         entries: list[tarfile.TarInfo] = []
         for entry in archive:
             measure.check_number(len(entries) + 1)
@@ -268,6 +277,32 @@ def _opened_tar(
         ]
         folders = [e.name for e in entries if e.isdir() and e.name not in {".", "./"}]
         yield _check_all(files, [parse_entry_name(each) for each in folders], measure)
+
+
+class _CheckedEntry(tarfile.TarInfo):
+    """An entry whose extended header is checked before it is parsed."""
+
+    @classmethod
+    def fromtarfile(cls, tarfile: tarfile.TarFile) -> Self:
+        """Read the next entry."""
+        _check_header(cast("IO[bytes]", tarfile.fileobj))
+        return super().fromtarfile(tarfile)
+
+
+def _check_header(archive: IO[bytes]) -> None:
+    """Refuse an extended header that would take long; the place stays the same."""
+    place = archive.tell()
+    block = archive.read(_TAR_BLOCK)
+    if block[_TAR_TYPE] in _TAR_EXTENDED:
+        size = int(block[_TAR_SIZE].strip(b"\0 ") or b"0", 8)
+        if size > _MAX_HEADER_BYTES:
+            _refuse(
+                f"has a header of more than {_MAX_HEADER_BYTES:,} bytes: leave "
+                "extended attributes out"
+            )
+        if b"GNU.sparse" in archive.read(size):
+            _refuse("holds a sparse file")
+    archive.seek(place)
 
 
 def _inflate(source: gzip.GzipFile, sink: IO[bytes], measure: _Measure) -> None:

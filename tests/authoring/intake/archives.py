@@ -1,5 +1,6 @@
 """Archives that tests make, good and hostile."""
 
+import gzip
 import io
 import tarfile
 import zipfile
@@ -54,6 +55,17 @@ def write_tar(
             archive.addfile(entry, io.BytesIO(data))
         for entry in more:
             archive.addfile(entry)
+    return path
+
+
+def write_header(path: Path, data: bytes, kind: bytes = tarfile.XHDTYPE) -> Path:
+    """Write a tar archive of a good skill behind an extended header of any bytes."""
+    header = tarfile.TarInfo("header")
+    header.type, header.size = kind, len(data)
+    block = header.tobuf(tarfile.USTAR_FORMAT) + data + bytes(-len(data) % 512)
+    path.write_bytes(
+        gzip.compress(block + gzip.decompress(write_tar(path).read_bytes()))
+    )
     return path
 
 

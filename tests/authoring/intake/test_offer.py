@@ -21,6 +21,7 @@ from tests.authoring.intake.archives import (
     GOOD,
     special,
     write_entry,
+    write_header,
     write_tar,
     write_unnamed,
     write_zip,
@@ -185,6 +186,34 @@ def test_special_files_of_a_tar_are_refused(
     path = write_tar(tmp_path / "a.tar.gz", GOOD, special(kind, link="SKILL.md"))
 
     assert reason in refusal(path) or "device" in refusal(path)
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, b"X", b"L", b"K"])
+def test_a_long_header_is_refused_before_it_is_parsed(
+    tmp_path: Path, kind: bytes
+) -> None:
+    path = write_header(tmp_path / "a.tgz", b"1" * 4_000_000, kind)
+
+    assert "a header of more than 4,096 bytes" in refusal(path)
+
+
+def test_a_header_of_a_sparse_file_is_refused(tmp_path: Path) -> None:
+    path = write_header(
+        tmp_path / "a.tgz", b"22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n"
+    )
+
+    assert "holds a sparse file" in refusal(path)
+
+
+def test_long_names_and_attributes_of_a_desktop_are_taken(tmp_path: Path) -> None:
+    deep = "/".join(["documents-of-a-long-name"] * 20)
+    path = write_tar(tmp_path / "a.tgz", {**GOOD, f"{deep}/a.txt": "x"})
+    record = b"2027 SCHILY.xattr.com.apple.quarantine=" + b"q" * 1_987 + b"\n"
+
+    with offered(path) as package:
+        assert (f"{deep}/a.txt", 1) in package.files
+    with offered(write_header(path, record)) as package:
+        assert package.name == "pdf"
 
 
 def test_bombs_are_refused(tmp_path: Path) -> None:

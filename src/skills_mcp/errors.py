@@ -22,6 +22,7 @@ SkillsError                     code                  whose turn it is
 │   └── EventStoreFullError     EVENTS_DISK_FULL      operator: room on the disk
 ├── PackageRefusedError         PACKAGE_REFUSED       author: repair the archive
 ├── PackageNotAddedError        PACKAGE_NOT_ADDED     operator: the folder
+├── UploadStoppedError          UPLOAD_STOPPED        author: send it again
 ├── SkillNotWrittenError        SKILL_NOT_WRITTEN     author: another path
 ├── ExportError                 EXPORT_FAILED         operator: the folder
 ├── HostFileError               HOST_FILE_REFUSED     operator: the file of a host
@@ -193,6 +194,12 @@ class PackageNotAddedError(SkillsError):
     """A package cannot be put where it was to go; what was there still is."""
 
     code = "PACKAGE_NOT_ADDED"
+
+
+class UploadStoppedError(SkillsError):
+    """An upload took too long, or the server has ended it; nothing was added."""
+
+    code = "UPLOAD_STOPPED"
 
 
 class SkillNotWrittenError(SkillsError):

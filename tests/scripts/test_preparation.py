@@ -30,7 +30,7 @@ from skills_mcp.errors import (
     TemporaryFolderError,
     UndeclaredScriptError,
 )
-from skills_mcp.scripts import preparation
+from skills_mcp.files.temporary_folders import remove_left_behind
 from skills_mcp.scripts.policy import ScriptRequest
 from skills_mcp.scripts.preparation import (
     MAX_SCRIPT_BYTES,
@@ -426,9 +426,9 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    preparation._remove_left_behind.cache_clear()
+    remove_left_behind.cache_clear()
     yield folder
-    preparation._remove_left_behind.cache_clear()
+    remove_left_behind.cache_clear()
 
 
 def left(temporary: Path, name: str, *, is_old: bool = True) -> Path:
@@ -478,7 +478,7 @@ def test_a_run_holds_its_folder_until_it_is_over(temporary: Path) -> None:
     with private_folder() as folder:
         assert folder.path.parent == temporary
         os.utime(folder.path, (0, 0))
-        preparation._remove_left_behind.cache_clear()
+        remove_left_behind.cache_clear()
         with private_folder() as other:
             assert folder.home.is_dir()
             assert other.path != folder.path

@@ -123,18 +123,25 @@ def opened_archive(
         ) from error
 
 
-def unpack(files: Sequence[PackedFile], strip: str, folder: Path) -> None:
+def unpack(
+    files: Sequence[PackedFile],
+    strip: str,
+    folder: Path,
+    check: Callable[[], None] = lambda: None,
+) -> None:
     """Write the files below a private folder, and count what comes.
 
     Args:
         files: Files of an archive that is open.
         strip: What stands before each path that is wanted, such as `pdf/`.
         folder: A folder that exists and is empty.
+        check: Called before each file; it may end the work.
 
     Raises:
         PackageRefusedError: More comes than was claimed.
     """
     for file in files:
+        check()
         target = folder / file.path.removeprefix(strip)
         target.parent.mkdir(parents=True, exist_ok=True)
         with file.open() as source, target.open("xb") as sink:

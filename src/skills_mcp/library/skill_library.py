@@ -384,6 +384,7 @@ class SkillLibrary:
             suggestion.branch,
             suggestion.message,
             suggestion.keep,
+            suggestion.timeout_seconds,
         )
         proposal = target.repository.propose(change)
         return SkillReview.of(proposal, target.repository, self.config.web.forges)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,8 @@ class SkillSuggestion:
     """That of the commit."""
     keep: KeepFiles | None = None
     """Chooses what of the folder before stays; None for nothing."""
+    timeout_seconds: float = inf
+    """How long it may take, if the settings do not say less."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,26 +3,19 @@
 A script runs from a copy of the bytes that were read, beside links to its neighbours.
 A command runs in a copy of the whole skill and may write there, because a snapshot is
 shared by all windows and never changes.
-
-Rule: a private folder is locked for as long as it is used.  A server that is killed
-leaves its folders behind, unlocked, and the next server removes them.
 """
 
 import hashlib
 import shutil
-import tempfile
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path, PurePosixPath
 
 from skills_mcp.config import Config, Scripts
 from skills_mcp.errors import FileTooLargeError, TemporaryFolderError
-from skills_mcp.files.durable import open_regular
-from skills_mcp.files.locks import acquire_lock, lock_file
 from skills_mcp.files.paths import parse_relative
+from skills_mcp.files.temporary_folders import temporary_folder
 from skills_mcp.scripts import policy
 from skills_mcp.scripts.execution import Grants, PreparedCommand
 from skills_mcp.scripts.policy import CommandRequest, ScriptRequest
@@ -40,10 +33,6 @@ _UV = "uv"
 _PYTHON = frozenset({"python", "python3"})
 
 _FOLDER_PREFIX = "skills-mcp-run-"
-_LOCK = "lock"
-
-# A folder is made and then locked: in between it looks like one that was left behind.
-_FRESH_SECONDS = 60 * 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,13 +303,8 @@ def private_folder() -> Iterator[PrivateFolder]:
     """
     with ExitStack() as opened:
         with _requiring_room("no temporary folder can be made"):
-            _remove_left_behind(tempfile.gettempdir())
-            # A process that has left its group may still write into it: then it stays.
-            made = tempfile.TemporaryDirectory(
-                prefix=_FOLDER_PREFIX, ignore_cleanup_errors=True
-            )
-            folder = PrivateFolder(Path(opened.enter_context(made)).resolve())
-            opened.enter_context(acquire_lock(folder.path / _LOCK))
+            made = temporary_folder(_FOLDER_PREFIX)
+            folder = PrivateFolder(opened.enter_context(made))
             folder.home.mkdir()
         yield folder
 
@@ -334,21 +318,3 @@ def _requiring_room(what_failed: str) -> Iterator[None]:
             f"{what_failed}: {error.strerror}. Run it in your own shell, or ask the "
             "operator to look at TMPDIR."
         ) from error
-
-
-@cache
-def _remove_left_behind(parent: str) -> None:
-    """Remove the folders of killed servers; once per server is enough."""
-    for folder in Path(parent).glob(f"{_FOLDER_PREFIX}*"):
-        try:
-            is_fresh = time.time() - folder.lstat().st_mtime < _FRESH_SECONDS
-            if is_fresh or folder.is_symlink():
-                continue
-            handle = open_regular(folder / _LOCK, is_writing=True)
-            if handle is None:
-                continue
-            with handle:
-                lock_file(handle)
-                shutil.rmtree(folder, ignore_errors=True)
-        except OSError:
-            continue  # in use, or the folder of another user

@@ -47,6 +47,13 @@ async def watch_signals(
 
 
 def leave(exit_code: int = 0) -> None:
-    """Exit now, without the usual clean-up: everything is ended already."""
+    """Exit now, without the usual clean-up: everything is ended already.
+
+    Threads may still be at work, and leave no temporary folder behind.
+    """
+    # Late: the first answer waits for no module that only the end needs.
+    from skills_mcp.files.temporary_folders import remove_used_folders
+
+    remove_used_folders()
     logging.shutdown()
     os._exit(exit_code)

@@ -1,6 +1,7 @@
 """Add a skill: choose an archive, see what it holds, then take it or not."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -20,6 +21,7 @@ from skills_mcp.web.upload_form import (
     find_uploader,
     opened_form,
     read_archive,
+    wait_until_gone,
 )
 
 PATH = "/add"
@@ -57,7 +59,7 @@ async def show_offer(request: Request) -> Response:
     try:
         async with opened_form(request) as form:
             sent = await read_archive(form, derive_owner(request))
-        offer = await desk.look(sent, uploader)
+        offer = await desk.look(sent, uploader, partial(wait_until_gone, request))
     except SkillsError as error:
         return await _render(request, refusal=error)
     return await _render(request, offer=offer, archive=desk.keep(sent))
@@ -71,7 +73,8 @@ async def take_offer(request: Request) -> Response:
     if sent is None:
         return await _render(request, refusal=PackageNotAddedError(_GONE))
     try:
-        done, is_served = await desk.take(sent, uploader)
+        gone = partial(wait_until_gone, request)
+        done, is_served = await desk.take(sent, uploader, gone)
     except SkillsError as error:
         return await _render(request, refusal=error)
     desk.forget(name)
@@ -84,7 +87,8 @@ async def restore_version(request: Request) -> Response:
     name = await _read_field(request, "name")
     version = await _read_field(request, "version")
     try:
-        path = await desk.run(lambda: desk.uploads.restore(name, version, uploader))
+        restore = partial(desk.uploads.restore, name, version, uploader)
+        path = await desk.run(restore, partial(wait_until_gone, request))
     except SkillsError as error:
         return await _render(request, refusal=error)
     is_served = await desk.refresh(path, uploader)
@@ -99,7 +103,7 @@ async def _render(
     offer: UploadOffer | None = content.get("offer")
     if offer is None and "lacks" not in content:
         desk, uploader = _find_desk(request), find_uploader(request)
-        versions = await desk.run(lambda: desk.uploads.find_versions(uploader))
+        versions = await desk.run(lambda _: desk.uploads.find_versions(uploader))
     shown = {"offer": None, "done": None, "restored": None, "lacks": "", **content}
     return render_page(
         request,

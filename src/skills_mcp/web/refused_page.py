@@ -23,6 +23,7 @@ from skills_mcp.errors import (
     SkillNotFoundError,
     SkillsError,
     UndeclaredFileError,
+    UploadStoppedError,
 )
 from skills_mcp.library.answers import render_error
 from skills_mcp.web.notice_page import Notice
@@ -50,6 +51,7 @@ _STATUSES: tuple[tuple[type[SkillsError], int], ...] = (
     (PackageRefusedError, 422),
     (ContentUnavailableError, 503),
     (EventStoreError, 503),
+    (UploadStoppedError, 503),
 )
 
 # Readers that were refused together do not come back together.

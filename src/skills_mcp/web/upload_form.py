@@ -70,6 +70,12 @@ async def read_archive(form: FormData, owner: str) -> SentArchive:
     return SentArchive(owner, suffix, await sent.read())
 
 
+async def wait_until_gone(request: Request) -> None:
+    """Return when the client has closed its connection; its body was read."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
 @asynccontextmanager
 async def opened_form(request: Request) -> AsyncIterator[FormData]:
     """Open the form of a request: it is closed with the block.

@@ -1,5 +1,7 @@
 """`POST /api/skills/upload-install`: a program adds a skill from an archive."""
 
+from functools import partial
+
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,6 +14,7 @@ from skills_mcp.web.upload_form import (
     find_uploader,
     opened_form,
     read_archive,
+    wait_until_gone,
 )
 
 PATH = "/api/skills/upload-install"
@@ -31,6 +34,7 @@ async def install_upload(request: Request) -> Response:
         raise HTTPException(404)
     async with opened_form(request) as form:
         sent = await read_archive(form, derive_owner(request))
-    done, is_served = await desk.take(sent, uploader)
+    gone = partial(wait_until_gone, request)
+    done, is_served = await desk.take(sent, uploader, gone)
     reply = derive_upload(done, is_served=is_served)
     return Response(render_reply(reply), _CREATED, media_type="application/json")

@@ -1,18 +1,19 @@
 """A package as it is shown before it is taken: name, description, files, findings."""
 
 import hashlib
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from skills_mcp.authoring.intake.upload_attempt import UNLIMITED, UploadAttempt
 from skills_mcp.authoring.validation import validate
 from skills_mcp.authoring.validation.markdown import read_bytes
 from skills_mcp.authoring.validation.rules import enumerate_shortly
 from skills_mcp.errors import ConfigError, ContentError, PackageRefusedError
-from skills_mcp.files.archive import PackedFile, opened_archive, unpack
+from skills_mcp.files.archive import opened_archive, unpack
 from skills_mcp.files.paths import is_path_component
+from skills_mcp.files.temporary_folders import temporary_folder
 from skills_mcp.skills.model import Problem, Skill, Stamp
 from skills_mcp.skills.package import derive_slug, is_main, parse_package
 from skills_mcp.text.rendering import shorten
@@ -43,28 +44,35 @@ class OfferedPackage:
 
 
 @contextmanager
-def offered(archive: Path) -> Iterator[OfferedPackage]:
+def offered(
+    archive: Path, attempt: UploadAttempt = UNLIMITED
+) -> Iterator[OfferedPackage]:
     """Unpack an archive into a private folder, and yield what it holds.  Blocking.
 
     Raises:
         PackageRefusedError: The archive is unsafe, damaged, or holds no skill.
+        UploadStoppedError: The attempt is over.
     """
-    with tempfile.TemporaryDirectory(prefix="skills-mcp-add-") as private:
-        scratch = Path(private)
+    with temporary_folder("skills-mcp-add-") as scratch:
         unpacked = scratch / "unpacked"
         unpacked.mkdir()
         with opened_archive(archive, scratch) as files:
             top = _find_top([file.path for file in files])
             wanted = [file for file in files if file.path.startswith(top)]
-            unpack(wanted, top, unpacked)
-        yield _look(unpacked, top.strip("/"), read_digest(archive), wanted, top)
+            unpack(wanted, top, unpacked, attempt.check)
+        sizes = {file.path.removeprefix(top): file.size_bytes for file in wanted}
+        digest = read_digest(archive)
+        yield _look(unpacked, top.strip("/"), digest, sizes, attempt)
 
 
 def _look(
-    unpacked: Path, called: str, digest: str, files: Sequence[PackedFile], top: str
+    unpacked: Path,
+    called: str,
+    digest: str,
+    sizes: Mapping[str, int],
+    attempt: UploadAttempt,
 ) -> OfferedPackage:
     main = next(each.name for each in unpacked.iterdir() if is_main(each.name))
-    sizes = {each.path.removeprefix(top): each.size_bytes for each in files}
     skill = _read_skill(unpacked, main, called, sizes)
     name = derive_slug(skill.name)
     if len(name) > _MAX_NAME or not is_path_component(name):
@@ -75,7 +83,7 @@ def _look(
     folder = unpacked.rename(unpacked.parent / name)
     problems = tuple(
         replace(each, file=Path(each.file).relative_to(folder).as_posix())
-        for each in _check(folder)
+        for each in _check(folder, attempt)
     )
     missing = [p for p in problems if p.rule in _NEEDED and p.level == "error"]
     if missing:
@@ -86,9 +94,9 @@ def _look(
     )
 
 
-def _check(folder: Path) -> Sequence[Problem]:
+def _check(folder: Path, attempt: UploadAttempt) -> Sequence[Problem]:
     try:
-        return validate(folder).problems
+        return validate(folder, on_file=attempt.check).problems
     except (ConfigError, ContentError) as error:  # it speaks of the whole content
         raise PackageRefusedError(
             "Its config.yaml has settings that are not valid. No skill needs that "

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from skills_mcp.authoring.intake.upload_attempt import UNLIMITED, UploadAttempt
 from skills_mcp.authoring.intake.upload_sight import FolderContent, FolderMerge
 from skills_mcp.errors import PackageNotAddedError
 from skills_mcp.files.durable import NEW_PREFIX, delete, sync_folder
@@ -54,16 +55,22 @@ class SkillShelf:
         folder: The folder, which exists.
         kept: How many earlier versions of each skill are kept.
         called: What messages call the folder; empty for its path.
+        attempt: Ends what is not in place yet.
     """
 
     def __init__(
-        self, folder: Path, kept: int = DEFAULT_KEPT, called: str = ""
+        self,
+        folder: Path,
+        kept: int = DEFAULT_KEPT,
+        called: str = "",
+        attempt: UploadAttempt = UNLIMITED,
     ) -> None:
         self._folder = folder
         self._home = folder / EARLIER
         self._versions = self._home / "versions"
         self._kept = kept
         self._called = called or str(folder)
+        self._attempt = attempt
 
     def put(
         self, package: Path, name: str, now: datetime, decide: Decide = replace_all
@@ -153,9 +160,8 @@ class SkillShelf:
         """Yield the folder of a skill's versions, repaired, while no other changes."""
         try:
             path = self._home / "lock"
-            lock = acquire_lock(
-                path, timeout_seconds=_LOCK_SECONDS, wait=LifeSigns(path)
-            )
+            timeout = min(_LOCK_SECONDS, self._attempt.left_seconds)
+            lock = acquire_lock(path, timeout_seconds=timeout, wait=LifeSigns(path))
             with lock, showing_life(lock):
                 versions = self._versions / name
                 versions.mkdir(parents=True, exist_ok=True)
@@ -182,7 +188,7 @@ class SkillShelf:
             **dict.fromkeys(coming.files - merge.left_out, package),
             **dict.fromkeys(merge.carried, place),
         }
-        ready = _write_beside(sources, versions, now)
+        ready = _write_beside(sources, versions, now, self._attempt.check)
         is_first = not os.path.lexists(place)
         try:
             if is_first:
@@ -265,21 +271,29 @@ def _explain(error: OSError) -> str:
     return error.strerror or "not every file can be copied"
 
 
-def _write_beside(sources: Mapping[str, Path], versions: Path, now: datetime) -> Path:
+def _write_beside(
+    sources: Mapping[str, Path],
+    versions: Path,
+    now: datetime,
+    check: Callable[[], None],
+) -> Path:
     """Copy files to where they can be renamed from as one folder, and sync them.
 
     Args:
         sources: The folder in which each file lies, by its path in there.
         versions: Where the new folder is made.
         now: Its time.
+        check: Called before each file; it may end the work.
     """
     staging = versions / f"{NEW_PREFIX}{os.urandom(8).hex()}"
     try:
         staging.mkdir()
         for file, source in sources.items():
+            check()
             _copy(source / file, staging / file)
         for folder, _, files in os.walk(staging, topdown=False):
             for file in files:
+                check()
                 _sync_file(Path(folder, file))
             sync_folder(Path(folder))
         os.utime(staging, (now.timestamp(), now.timestamp()))

@@ -21,8 +21,14 @@ from skills_mcp.authoring.intake.shelf import (
     name_version,
     replace_all,
 )
+from skills_mcp.authoring.intake.upload_attempt import UNLIMITED, UploadAttempt
 from skills_mcp.authoring.intake.upload_sight import FolderContent, UploadSight
-from skills_mcp.errors import PackageNotAddedError, PackageRefusedError, SyncError
+from skills_mcp.errors import (
+    PackageNotAddedError,
+    PackageRefusedError,
+    SyncError,
+    UploadStoppedError,
+)
 from skills_mcp.files.paths import fold_name
 from skills_mcp.library import SkillLibrary
 from skills_mcp.library.skill_target import (
@@ -102,19 +108,26 @@ class Uploads:
         self._mount = mount
 
     @contextmanager
-    def looked_at(self, archive: Path, uploader: Uploader) -> Iterator[UploadOffer]:
+    def looked_at(
+        self, archive: Path, uploader: Uploader, attempt: UploadAttempt = UNLIMITED
+    ) -> Iterator[UploadOffer]:
         """Yield what an archive holds, and what it would replace.
 
         Raises:
+            UploadStoppedError: The attempt is over.
             PackageRefusedError: The archive is unsafe, damaged, or holds no skill.
             PackageNotAddedError: The caller may not add such a skill.
         """
         try:
-            with offered(archive) as package:
+            with offered(archive, attempt) as package:
                 target = self.find_target()
                 path = f"{target.prefix}{package.name}"
                 yield UploadOffer(package, path, self._is_new(package, path, uploader))
-        except (PackageRefusedError, PackageNotAddedError) as error:
+        except (
+            PackageRefusedError,
+            PackageNotAddedError,
+            UploadStoppedError,
+        ) as error:
             logger.warning(
                 "Refused an upload of %s: %s, SHA-256 %s%s",
                 *(_show(uploader.name), error.code, read_digest(archive)),
@@ -143,22 +156,25 @@ class Uploads:
         sight.require_seen(coming)
         return sight.merge(FolderContent.of(place), coming).is_new
 
-    def take(self, archive: Path, uploader: Uploader) -> AddedPackage:
+    def take(
+        self, archive: Path, uploader: Uploader, attempt: UploadAttempt = UNLIMITED
+    ) -> AddedPackage:
         """Put the package of an archive into the folder, or onto a branch.
 
         Raises:
+            UploadStoppedError: The attempt is over.
             PackageRefusedError: The archive is unsafe, damaged, or holds no skill.
             PackageNotAddedError: The caller may not add it, or the folder or the
                 repository cannot take it.
         """
         now = datetime.now(UTC)
-        with self.looked_at(archive, uploader) as offer:
+        with self.looked_at(archive, uploader, attempt) as offer:
             package, target = offer.package, self.find_target()
             if target.repository:
-                return self._propose(offer, target, uploader)
+                return self._propose(offer, target, uploader, attempt)
             sight = _open_sight(offer.path, uploader)
             decide = sight.merge if sight else replace_all
-            shelf = self._open_shelf(target)
+            shelf = self._open_shelf(target, attempt)
             replaced = shelf.put(package.folder, package.name, now, decide)
         logger.info(
             "%s has added %s, SHA-256 %s; the version before: %s",
@@ -167,8 +183,13 @@ class Uploads:
         return AddedPackage(package, offer.path, name_version(now), replaced)
 
     def _propose(
-        self, offer: UploadOffer, target: SkillTarget, uploader: Uploader
+        self,
+        offer: UploadOffer,
+        target: SkillTarget,
+        uploader: Uploader,
+        attempt: UploadAttempt,
     ) -> AddedPackage:
+        attempt.check()
         package = offer.package
         branch = f"{_BRANCHES}{package.name}-{package.digest[:_BRANCH_DIGITS]}"
         message = (
@@ -177,7 +198,8 @@ class Uploads:
             f"Suggested-by: {_show(uploader.name)}\n"
         )
         suggestion = SkillSuggestion(
-            package.folder, branch, message, _keep_hidden(offer, uploader)
+            *(package.folder, branch, message, _keep_hidden(offer, uploader)),
+            timeout_seconds=attempt.left_seconds,
         )
         try:
             review = self._library.propose_skill(target, suggestion)
@@ -209,16 +231,23 @@ class Uploads:
         )
         return tuple(each for each in found if each.versions)
 
-    def restore(self, name: str, version: str, uploader: Uploader) -> str:
+    def restore(
+        self,
+        name: str,
+        version: str,
+        uploader: Uploader,
+        attempt: UploadAttempt = UNLIMITED,
+    ) -> str:
         """Put an earlier version in place again; return the path of the skill.
 
         Raises:
+            UploadStoppedError: The attempt is over.
             PackageNotAddedError: No such version is kept, or the folder cannot take it.
         """
         if self.is_reviewed:
             raise PackageNotAddedError("Earlier versions are in the repository")
         target = self.find_target()
-        shelf, path = self._open_shelf(target), f"{target.prefix}{name}"
+        shelf, path = self._open_shelf(target, attempt), f"{target.prefix}{name}"
         try:
             _require_known(name, path, shelf, uploader)
             decide = self._decide_restored(name, version, path, uploader)
@@ -250,10 +279,12 @@ class Uploads:
             sight.refuse(obstacle)
         return sight.restore
 
-    def _open_shelf(self, target: SkillTarget) -> SkillShelf:
+    def _open_shelf(
+        self, target: SkillTarget, attempt: UploadAttempt = UNLIMITED
+    ) -> SkillShelf:
         """Return the folder of the source, called by its mount and not by its path."""
         called = f"the source at {self._mount}" if self._mount else "the source"
-        return SkillShelf(target.folder, called=called)
+        return SkillShelf(target.folder, called=called, attempt=attempt)
 
     @property
     def is_reviewed(self) -> bool:

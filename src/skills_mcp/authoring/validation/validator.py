@@ -1,7 +1,7 @@
 """Every finding about some paths, in the order of files and lines."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -70,6 +70,7 @@ def validate(
     *paths: Path,
     choice: RuleChoice = EVERY_RULE,
     on_progress: OnProgress = ignore_progress,
+    on_file: Callable[[], None] = lambda: None,
 ) -> Validation:
     """Check content repositories, folders of skills, packages, or single files.
 
@@ -81,6 +82,7 @@ def validate(
         paths: They have to exist.
         choice: The rules that count, on top of what the content's settings say.
         on_progress: Called before each skill.
+        on_file: Called before each file of a skill; what it raises ends the work.
 
     Raises:
         ConfigError: The settings of the content name a rule that does not exist.
@@ -95,7 +97,8 @@ def validate(
         tree = load_tree(top, subfolder)
         chosen = _choose(tree, choice)
         skills = _select(tree, asked)
-        found = [*_check_tree(tree, skills, Focus(asked), on_progress)]
+        checker = _SkillChecker(tree, on_file)
+        found = [*_check_tree(checker, tree, skills, Focus(asked), on_progress)]
         found += _find_folders_without_skills(skills, asked)
         problems.update(problem for problem in found if chosen.takes(problem.rule))
         served.update(skill.file for skill in skills if skill.served)
@@ -135,12 +138,12 @@ def _select(tree: SkillTree, asked: Iterable[Path]) -> list[AuthoredSkill]:
 
 
 def _check_tree(
+    checker: "_SkillChecker",
     tree: SkillTree,
     skills: Sequence[AuthoredSkill],
     focus: Focus,
     on_progress: OnProgress,
 ) -> Iterator[Problem]:
-    checker = _SkillChecker(tree)
     found: list[Problem] = []
     for done, skill in enumerate(skills):
         on_progress(done, len(skills))
@@ -159,7 +162,8 @@ def _check_tree(
 class _SkillChecker:
     """Checks the skills of one tree, one by one."""
 
-    def __init__(self, tree: SkillTree) -> None:
+    def __init__(self, tree: SkillTree, on_file: Callable[[], None]) -> None:
+        self._on_file = on_file
         reported = {Path(problem.file) for problem in tree.problems()}
         self._served = ServedSkillChecker(tree.snapshot, reported)
 
@@ -172,8 +176,10 @@ class _SkillChecker:
         markdown = parse_markdown(raw)
         for finding in self._check_main(skill, raw, markdown):
             yield finding.at(skill.file)
-        for file, finding in _check_others(skill):
-            yield finding.at(file)
+        for file in _other_files(skill):
+            self._on_file()
+            for finding in _check_other(skill, file):
+                yield finding.at(skill.resources / file)
 
     def _check_main(
         self, skill: AuthoredSkill, raw: bytes, markdown: Markdown
@@ -196,20 +202,16 @@ def _folder_name(skill: AuthoredSkill) -> str | None:
     return None if is_repository(skill.path) else skill.path.name
 
 
-def _check_others(skill: AuthoredSkill) -> Iterator[tuple[Path, RuleFinding]]:
-    """Check the texts that agents read after the main one."""
-    for file in _other_files(skill):
-        path = skill.resources / file
-        text = read_text(skill.resources, file)
-        if text is None:
-            continue
-        for finding in check_text(text):
-            yield path, finding
-        if file.endswith(_MARKDOWN) and _is_reference(file):
-            markdown = parse_markdown(text.encode())
-            folder = PurePosixPath(file).parent.as_posix()
-            for finding in check_links(markdown, _link_context(skill, folder)):
-                yield path, finding
+def _check_other(skill: AuthoredSkill, file: str) -> Iterator[RuleFinding]:
+    """Check a text that agents read after the main one."""
+    text = read_text(skill.resources, file)
+    if text is None:
+        return
+    yield from check_text(text)
+    if file.endswith(_MARKDOWN) and _is_reference(file):
+        markdown = parse_markdown(text.encode())
+        folder = PurePosixPath(file).parent.as_posix()
+        yield from check_links(markdown, _link_context(skill, folder))
 
 
 def _other_files(skill: AuthoredSkill) -> Iterator[str]:

@@ -5,10 +5,10 @@ own. Neither that branch nor what is served changes.
 """
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 from skills_mcp.content.git.git_environment import RemoteAccess
@@ -24,6 +24,7 @@ from skills_mcp.content.git.tree_listing import TreeEntry, parse_listing
 from skills_mcp.content.source import EndingError
 from skills_mcp.content.sync_policy import SyncPolicy
 from skills_mcp.errors import SyncError
+from skills_mcp.files.temporary_folders import temporary_folder
 from skills_mcp.text.redaction import redact
 
 _BASE_REF = "refs/skills/base"
@@ -48,6 +49,8 @@ class FolderChange:
         Callable[[Collection[str], Callable[[str], bytes]], Collection[str]] | None
     ) = None
     """Chooses the files that stay of what lies there; None for none of them."""
+    timeout_seconds: float = inf
+    """How long it may take, if the policy does not say less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +83,16 @@ def push_change(
     if not is_ref_name(change.branch):
         raise SyncError(f"{change.branch} can be no branch. Rename the skill")
     access = git.open_access()
-    deadline = time.monotonic() + policy.timeout_seconds
-    with tempfile.TemporaryDirectory(prefix="skills-mcp-change-") as folder:
-        store = git.beside(Path(folder))
+    seconds = min(policy.timeout_seconds, change.timeout_seconds)
+    deadline = time.monotonic() + seconds
+    with temporary_folder("skills-mcp-change-") as folder:
+        store = git.beside(folder / "store")
         store.run("init", "--quiet", "--bare", "--template=")
         store.run(
             *("fetch", "--quiet", "--no-tags", "--depth=1", *access.options),
             *("--end-of-options", remote.url, f"+{base}:{_BASE_REF}"),
             access=access,
-            timeout_seconds=policy.timeout_seconds,
+            timeout_seconds=seconds,
             max_growth_bytes=policy.max_download_bytes,
         )
         _commit(store, change)

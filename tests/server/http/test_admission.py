@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 import anyio
@@ -31,7 +32,7 @@ class Busy:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         self.bodies.append(await request.body())
-        if opens_stream(scope, request.headers):
+        if opens_stream(scope):
             await StreamingResponse(self._stream())(scope, receive, send)
             return
         await self.may_answer.wait()
@@ -348,7 +349,7 @@ async def test_the_longest_queue_is_cut_for_the_call_of_another_client(
 
 
 async def test_a_call_whose_client_has_gone_never_runs(app: Busy) -> None:
-    gone = anyio.Event()
+    gone = asyncio.Event()  # as that of uvicorn
 
     async def receive() -> Message:
         await gone.wait()

@@ -7,8 +7,7 @@ caller, or the address of one without sign-in.
 
 import asyncio
 from collections import Counter, OrderedDict, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -21,9 +20,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from skills_mcp.config import Http
 from skills_mcp.server.callers import identify_client
 from skills_mcp.server.http.closing import run_until
+from skills_mcp.server.http.fair_shares import FairShares
 from skills_mcp.server.http.protected_resource import PATH
 from skills_mcp.server.http.refusals import busy
-from skills_mcp.server.http.shares import Shares
 
 # Longer than a burst of a thousand calls takes, and shorter than any client waits.
 _MAX_WAIT_SECONDS = 10.0
@@ -45,7 +44,7 @@ class Admission:
     def __init__(self, http: Http) -> None:
         self._trust_proxy_headers = http.trust_proxy_headers
         self._calls = CallQueue(http.max_concurrent_requests, http.max_waiting_requests)
-        self._streams: Shares[anyio.Event] = Shares(
+        self._streams: FairShares[anyio.Event] = FairShares(
             http.max_streams, displaces_own=False
         )
 
@@ -59,15 +58,19 @@ class Admission:
             trusted = self._trust_proxy_headers
             client = identify_client(scope, trust_proxy_headers=trusted)
             channel = _Channel(receive)
-            async with self._calls.admitted(client, channel.gone) as place:
-                if place is None:
-                    await busy()(scope, channel.receive, send)
-                elif opens_stream(scope, Headers(scope=scope)):
+            place = await self._calls.enter(client, channel.is_closed)
+            if place is None:
+                await busy()(scope, channel.receive, send)
+                return
+            try:
+                if opens_stream(scope):
                     opened = _leaving(place, send)
                     stream = (scope, channel.receive, opened)
                     await self._answer_stream(app, client, *stream)
                 else:
                     await app(scope, channel.receive, send)
+            finally:
+                place.leave()
 
         return answer
 
@@ -109,45 +112,32 @@ class CallQueue:
         """The waiting calls of each client; the client whose turn it is comes first."""
         self._waiting = 0
 
-    @asynccontextmanager
-    async def admitted(
-        self, client: Hashable, gone: Callable[[], Awaitable[None]]
-    ) -> AsyncIterator["Place | None"]:
-        """Hold a place among the running calls; None if the call is refused.
+    async def enter(
+        self, client: Hashable, is_closed: Callable[[], bool]
+    ) -> "Place | None":
+        """Wait for a place among the running calls; None if the call is refused.
 
         Args:
             client: Whose call it is.
-            gone: Waits until the client has gone: its call waits no longer.
+            is_closed: Whether the client has gone: its call takes no place.
         """
-        if not await self._enter(client, gone):
-            yield None
-            return
-        place = Place(partial(self._leave, client))
-        try:
-            yield place
-        finally:
-            place.leave()
-
-    async def _enter(
-        self, client: Hashable, gone: Callable[[], Awaitable[None]]
-    ) -> bool:
         if self._has_room(client):
             self._running[client] += 1
-            return True
+            return Place(partial(self._leave, client))
         if self._waiting >= self._max_waiting and not self._drop_for(client):
-            return False
-        waiter = _Waiter()
+            return None
+        waiter = _Waiter(is_closed)
         self._queues.setdefault(client, deque()).append(waiter)
         self._waiting += 1
         try:
-            await waiter.wait(gone)
+            await waiter.wait()
         except BaseException:
             if waiter.is_admitted:
                 self._leave(client)
             raise
         finally:
             self._forget(client, waiter)
-        return waiter.is_admitted
+        return Place(partial(self._leave, client)) if waiter.is_admitted else None
 
     def _has_room(self, client: Hashable) -> bool:
         return (
@@ -164,7 +154,7 @@ class CallQueue:
             return False
         waiter = self._queues[longest][-1]
         self._forget(longest, waiter)
-        waiter.decided.set()
+        waiter.decide()
         return True
 
     def _leave(self, client: Hashable) -> None:
@@ -172,18 +162,22 @@ class CallQueue:
         if not self._running[client]:
             del self._running[client]
         for other in tuple(self._queues):
-            if self._has_room(other):
-                self._start_next(other)
+            if self._has_room(other) and self._start_next(other):
                 return
 
-    def _start_next(self, client: Hashable) -> None:
-        waiter = self._queues[client][0]
-        self._forget(client, waiter)
+    def _start_next(self, client: Hashable) -> bool:
+        """Start the first call of a client that still waits for its answer."""
+        is_started = False
+        while not is_started and (queue := self._queues.get(client)):
+            waiter = queue[0]
+            self._forget(client, waiter)
+            is_started = waiter.is_admitted = not waiter.is_closed()
+            waiter.decide()
+        if is_started:
+            self._running[client] += 1
         if client in self._queues:
             self._queues.move_to_end(client)
-        self._running[client] += 1
-        waiter.is_admitted = True
-        waiter.decided.set()
+        return is_started
 
     def _forget(self, client: Hashable, waiter: "_Waiter") -> None:
         """Take a call out of its queue; idempotent."""
@@ -199,61 +193,88 @@ class CallQueue:
 class Place:
     """The place of a running call in a `CallQueue`."""
 
+    __slots__ = ("_leave",)
+
     def __init__(self, leave: Callable[[], None]) -> None:
         self._leave: Callable[[], None] | None = leave
 
     def leave(self) -> None:
         """Make room for the next call; idempotent."""
         if self._leave:
-            # With the next round of the loop: a client whose calls end at once would
-            # otherwise run all of them before another client is heard.
-            asyncio.get_running_loop().call_soon(self._leave)
-            self._leave = None
+            leave, self._leave = self._leave, None
+            leave()
 
 
 @dataclass(slots=True, eq=False)
 class _Waiter:
     """A call that waits."""
 
-    decided: anyio.Event = field(default_factory=anyio.Event)
+    is_closed: Callable[[], bool]
     is_admitted: bool = False
+    _decided: "asyncio.Future[None]" = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
 
-    async def wait(self, gone: Callable[[], Awaitable[None]]) -> None:
-        """Wait for the decision, for the client to go, or for the patience to end."""
-        with anyio.move_on_after(_MAX_WAIT_SECONDS):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_cancel_after, gone, tasks.cancel_scope)
-                await self.decided.wait()
-                tasks.cancel_scope.cancel()
+    async def wait(self) -> None:
+        """Wait for the decision, or for the end of the patience.
 
+        A cancel scope of anyio takes a hundredth of a call, and most calls of a crowd
+        wait.
+        """
+        loop = asyncio.get_running_loop()
+        patience = loop.call_later(_MAX_WAIT_SECONDS, self.decide)
+        try:
+            await self._decided
+        finally:
+            patience.cancel()
 
-async def _cancel_after(
-    event: Callable[[], Awaitable[None]], waiting: anyio.CancelScope
-) -> None:
-    await event()
-    waiting.cancel()
+    def decide(self) -> None:
+        """End the waiting; idempotent."""
+        if not self._decided.done():
+            self._decided.set_result(None)
 
 
 class _Channel:
-    """The channel of a request, which can be listened to before it is read."""
+    """The channel of a request, which can be polled before it is read."""
+
+    __slots__ = ("_read_ahead", "_receive")
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
-        self._read_ahead: deque[Message] = deque()
+        self._read_ahead: list[Message] = []
 
-    async def gone(self) -> None:
-        """Wait until the client has gone."""
-        while not self._read_ahead or self._read_ahead[-1]["type"] == "http.request":
-            self._read_ahead.append(await self._receive())
+    def is_closed(self) -> bool:
+        """Whether the client has gone, without waiting for what it sends."""
+        while (message := _poll(self._receive)) is not None:
+            self._read_ahead.append(message)
+            if message["type"] == "http.disconnect":
+                return True
+        return False
 
     async def receive(self) -> Message:
         """Next message of the request."""
-        if self._read_ahead:
-            return self._read_ahead.popleft()
-        return await self._receive()
+        return self._read_ahead.pop(0) if self._read_ahead else await self._receive()
 
 
-def opens_stream(scope: Scope, headers: Headers) -> bool:
+def _poll(receive: Receive) -> Message | None:
+    """Message that is there already; None if there is none yet.
+
+    A task that waits for it would cost a tenth of a call.
+    """
+    waiting = receive().__await__()
+    try:
+        next(waiting)
+    except StopIteration as received:
+        message: Message = received.value
+        return message
+    finally:
+        close = getattr(waiting, "close", None)
+        if close:
+            close()
+    return None
+
+
+def opens_stream(scope: Scope) -> bool:
     """Whether a request opens a stream that only waits for notices.
 
     The SDK refuses a request of the newer version whose header names another method
@@ -263,6 +284,7 @@ def opens_stream(scope: Scope, headers: Headers) -> bool:
         return False
     if scope["method"] != "POST":
         return bool(scope["method"] == "GET")
+    headers = Headers(scope=scope)
     is_modern = headers.get(MCP_PROTOCOL_VERSION_HEADER) in MODERN_PROTOCOL_VERSIONS
     return is_modern and headers.get("mcp-method") == "subscriptions/listen"
 

@@ -49,7 +49,7 @@ class BodyBuffer:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        is_small = opens_stream(scope, headers)
+        is_small = opens_stream(scope)
         body = _Body(_MAX_STREAM_BODY_BYTES if is_small else self._http.max_body_bytes)
         trusted = self._http.trust_proxy_headers
         client = identify_client(scope, trust_proxy_headers=trusted)

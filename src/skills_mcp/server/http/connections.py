@@ -16,8 +16,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from skills_mcp.config import Http
 from skills_mcp.server.callers import derive_network, identify_client
+from skills_mcp.server.http.fair_shares import FairShares
 from skills_mcp.server.http.refusals import refuse
-from skills_mcp.server.http.shares import Shares
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class Connection(H11Protocol):
     """
 
     patience_seconds: float
-    shares: "Shares[Connection]"
+    shares: "FairShares[Connection]"
 
     _owed: object = None
     _sending: asyncio.TimerHandle | None = None
@@ -148,7 +148,7 @@ class Connection(H11Protocol):
 
 def bounded(patience_seconds: float, max_connections: int) -> type[Connection]:
     """Class of the connections of one port, with its bounds."""
-    shares = Shares[Connection](max_connections, lambda each: each.is_idle)
+    shares = FairShares[Connection](max_connections, lambda each: each.is_idle)
     bounds = {"patience_seconds": patience_seconds, "shares": shares}
     return type("BoundedConnection", (Connection,), bounds)
 

@@ -16,9 +16,9 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skills_mcp.server.callers import identify_client
+from skills_mcp.server.http.fair_shares import FairShares
 from skills_mcp.server.http.protected_resource import PATH
 from skills_mcp.server.http.refusals import refuse
-from skills_mcp.server.http.shares import Shares
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Sessions:
     ) -> None:
         self._app = app
         self._trust_proxy_headers = trust_proxy_headers
-        self._shares: Shares[_Session] = Shares(
+        self._shares: FairShares[_Session] = FairShares(
             capacity, lambda session: not session.requests
         )
         self._known: dict[str, _Session] = {}

@@ -28,7 +28,7 @@ class _Holding(Generic[Item]):
         yield from self.used
 
 
-class Shares(Generic[Item]):
+class FairShares(Generic[Item]):
     """A bounded set of items, each held by a client.
 
     Args:

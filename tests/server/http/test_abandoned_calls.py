@@ -1,4 +1,4 @@
-"""A call of a tool whose client has gone before a thread was free never runs."""
+"""A call of a tool whose client has gone before its turn never runs."""
 
 import json
 import socket
@@ -11,6 +11,7 @@ import httpx
 import pytest
 from mcp_types.version import LATEST_MODERN_VERSION
 
+from skills_mcp.config import Http
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.app import create_server
 from skills_mcp.server.http.application import create_application
@@ -23,7 +24,11 @@ _META = {
     "io.modelcontextprotocol/clientCapabilities": {},
 }
 
-_THREADS = 40  # as many as anyio has for all tools
+_AT_ONCE = 16  # calls of one client
+
+# So that the request after them is of another client.
+_HTTP = Http(trust_proxy_headers=True, anonymous=("skills:read",))
+_OTHER = {"X-Forwarded-For": "192.0.2.1"}
 
 
 def call(url: str) -> socket.socket:
@@ -47,13 +52,14 @@ def call(url: str) -> socket.socket:
     return opened
 
 
-def test_a_call_that_waits_for_a_thread_is_dropped_with_its_client(
+def test_a_call_that_waits_is_dropped_with_its_client(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_skill(tmp_path, "one.md")
     library = open_library(tmp_path)
     server = create_server(library, is_shared=True)
-    app = create_application(server, library.config, ending=anyio.Event())
+    config = library.config.model_copy(update={"http": _HTTP})
+    app = create_application(server, config, ending=anyio.Event())
     released, lock, begun, ended = Event(), Lock(), [], []
     listed = SkillLibrary.list_skills
 
@@ -67,17 +73,17 @@ def test_a_call_that_waits_for_a_thread_is_dropped_with_its_client(
     monkeypatch.setattr(SkillLibrary, "list_skills", wait)
     with listening(app) as url:
         try:
-            opened = [call(url) for _ in range(_THREADS + 15)]
-            wait_for(lambda: len(begun) == _THREADS)
+            opened = [call(url) for _ in range(_AT_ONCE + 15)]
+            wait_for(lambda: len(begun) == _AT_ONCE)
             for each in opened:
                 each.close()
             # An answer to what comes later: the server has seen that they have gone.
-            assert httpx.get(f"{url}/nothing").status_code == 404
+            assert httpx.get(f"{url}/nothing", headers=_OTHER).status_code == 404
         finally:
             released.set()
-        wait_for(lambda: len(ended) == _THREADS)
+        wait_for(lambda: len(ended) == _AT_ONCE)
         last = call(url)
         assert last.recv(12) == b"HTTP/1.1 200"
         last.close()
 
-    assert len(begun) == _THREADS + 1
+    assert len(begun) == _AT_ONCE + 1

@@ -16,6 +16,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from skills_mcp.config import Http
+from skills_mcp.server.http import connections
 from skills_mcp.server.http.body_buffer import BodyBuffer
 from skills_mcp.server.http.connections import bounded, open_files_for
 from tests.support import PATIENCE_SECONDS
@@ -39,10 +40,10 @@ async def listening(
     app: ASGIApp, *, patience_seconds: float = SOON, max_connections: int = 100
 ) -> AsyncIterator[tuple[str, int]]:
     """Serve an application until the block ends; return its address."""
-    connections = bounded(patience_seconds, max_connections)
+    kind = bounded(patience_seconds, max_connections)
     with socket.create_server(("127.0.0.1", 0)) as port:
         server = _Server(
-            uvicorn.Config(app, http=connections, log_config=None, lifespan="off")
+            uvicorn.Config(app, http=kind, log_config=None, lifespan="off")
         )
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(server.serve, [port])
@@ -285,6 +286,37 @@ async def test_the_address_with_the_most_connections_gives_one_up() -> None:
         for client in (alone, second, newcomer):
             await client.send(GET)
             assert (await client.receive()).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.skipif(
+    not hasattr(select, "POLLRDHUP"), reason="only Linux tells before data are read"
+)
+async def test_in_a_flood_the_request_of_a_client_that_has_gone_is_not_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    async def count(scope: Scope, receive: Receive, send: Send) -> None:
+        asked.append(scope["path"])
+        await answer(scope, receive, send)
+
+    async def ask_and_go(path: bytes) -> None:
+        with socket.create_connection(address) as client:
+            client.sendall(GET.replace(b"GET /", b"GET /" + path))
+
+    async with listening(count, patience_seconds=NEVER) as address:
+        monkeypatch.setattr(connections, "_FLOOD_CONNECTIONS", 1)
+        await ask_and_go(b"gone")
+        async with await connect(address) as client:
+            await client.send(GET)
+            assert (await client.receive()).startswith(b"HTTP/1.1 200")
+        monkeypatch.setattr(connections, "_FLOOD_CONNECTIONS", 9)
+        await ask_and_go(b"alone")
+        async with await connect(address) as client:
+            await client.send(GET)
+            assert (await client.receive()).startswith(b"HTTP/1.1 200")
+
+    assert asked == ["/", "/alone", "/"]
 
 
 async def test_half_a_request_keeps_no_connection_open() -> None:

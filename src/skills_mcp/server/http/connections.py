@@ -7,6 +7,7 @@ makes room.
 
 import asyncio
 import logging
+import select
 import socket
 import struct
 
@@ -30,6 +31,13 @@ _SPARE_CONNECTIONS = 128
 
 # The value of SO_LINGER (socket(7)): on, and for 0 seconds.
 _RESET_AT_CLOSE = struct.pack("ii", 1, 0)
+
+# Linux tells it beside data that are not read yet; without it, they are read first.
+_PEER_CLOSED: int | None = getattr(select, "POLLRDHUP", None)
+
+# With fewer, a client that closes its end right after a short request (`nc -N`) is
+# answered: nothing else has to be saved.
+_FLOOD_CONNECTIONS = 16
 
 
 class Connection(H11Protocol):
@@ -73,8 +81,23 @@ class Connection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read what has come, and wait for what is still owed."""
+        if self._has_closed():
+            self.transport.abort()
+            return
         super().data_received(data)
         self._expect()
+
+    def _has_closed(self) -> bool:
+        """Whether the client has closed its end already, in a flood of connections.
+
+        No answer that takes longer than a moment would reach it: asyncio closes such a
+        connection soon. To drop it saves three quarters of the work.
+        """
+        if _PEER_CLOSED is None or len(self.connections) < _FLOOD_CONNECTIONS:
+            return False
+        poller = select.poll()
+        poller.register(self.transport.get_extra_info("socket"), _PEER_CLOSED)
+        return any(events & _PEER_CLOSED for _, events in poller.poll(0))
 
     def _expect(self) -> None:
         """Start the clock of the next part of the request, unless it runs already."""

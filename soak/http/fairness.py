@@ -28,17 +28,18 @@ _OK = 200
 
 def share(_: Path, scale: Scale) -> Iterator[Figure]:
     """Let one caller do its worst while ten others work."""
-    calls = scale.count(full=1_000, quick=50)
+    calls = scale.count(full=500, quick=50)
     kinds = tuple(KINDS) if scale.is_full else ("calls", "idle", "sessions")
-    with running_issuer() as issuer, served(_settings(issuer)) as server:
+    with running_issuer() as issuer:
         for kind in kinds:
-            seen = _measure(server, issuer, kind, calls, scale)
-            late = calls - seen["answered"]
-            yield Figure.at_most(
-                54, f"late or refused beside {kind}", late, calls * (1 - _SHARE)
-            )
-        quiet = "Traceback" not in server.log
-        yield Figure.every(54, "quiet log after it", int(quiet), 1)
+            with served(_settings(issuer)) as server:
+                seen = _measure(server, issuer, kind, calls, scale)
+                late = calls - seen["answered"]
+                yield Figure.at_most(
+                    54, f"late or refused beside {kind}", late, calls * (1 - _SHARE)
+                )
+                quiet = "Traceback" not in server.log
+                yield Figure.every(54, f"quiet log after {kind}", int(quiet), 1)
 
 
 def _settings(issuer: Issuer) -> dict[str, object]:

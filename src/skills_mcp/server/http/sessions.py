@@ -22,8 +22,12 @@ from skills_mcp.server.http.refusals import refuse
 
 logger = logging.getLogger(__name__)
 
-MAX_SESSIONS = 10_000
-"""One has about 50 KB; a client that is displaced only has to initialise again."""
+MAX_SESSIONS = 4_096
+"""As many as streams by default: clients of the older protocol open one for a session.
+
+With the 10,000 of the SDK, a full garbage collection stops the server for a second. A
+client that is displaced only has to initialise again.
+"""
 
 _RETRY_AFTER_SECONDS = 5
 

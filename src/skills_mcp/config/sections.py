@@ -695,7 +695,7 @@ class Http(Section):  # 000 §7.2
     max_concurrent_requests: Concurrency = Field(
         default=64,
         description="The maximum number of requests that are answered at once; the "
-        "others wait.",
+        "others wait. One client has at most a quarter of them, or 8.",
     )
     max_waiting_requests: EntryCount = Field(
         default=1024,

@@ -30,7 +30,7 @@ from skills_mcp.analytics.received_event import (
 )
 from skills_mcp.config import Config, Http
 from skills_mcp.errors import EventStoreError, EventStoreFullError
-from skills_mcp.identity.principal import PRINCIPAL_KEY, Principal
+from skills_mcp.server.callers import identify_client
 from skills_mcp.server.http.event_quota import EventQuota, QuotaExceeded
 from skills_mcp.server.http.ingest_tokens import IngestTokens
 from skills_mcp.server.http.metrics import Metrics
@@ -138,7 +138,9 @@ class EventIntake:
     async def _answer(
         self, scope: Scope, receive: Receive, send: Send, *, sender: str = ""
     ) -> None:
-        answer = await self.answer(Request(scope, receive), sender or _name(scope))
+        trusted = self._http.trust_proxy_headers
+        sender = sender or _name_sender(scope, trust_proxy_headers=trusted)
+        answer = await self.answer(Request(scope, receive), sender)
         await answer(scope, receive, send)
 
     async def answer(self, request: Request, sender: str) -> Response:
@@ -280,16 +282,13 @@ def _quote_id(raw: object) -> str:
     return ""
 
 
-def _name(scope: Scope) -> str:
-    """Name the sender of a request that has no token of the file.
-
-    It is a caller who has signed in, or an address: on loopback none needs a name.
-    """
-    principal: Principal | None = scope.get(PRINCIPAL_KEY)
-    if principal and principal.subject:
-        return f"{printable(principal.subject)} of {printable(principal.issuer)}"
-    host, _ = scope.get("client") or ("", 0)
-    return f"the address {host}"
+def _name_sender(scope: Scope, *, trust_proxy_headers: bool) -> str:
+    """Name of the sender of a request that has no token of the file."""
+    client = identify_client(scope, trust_proxy_headers=trust_proxy_headers)
+    if isinstance(client, tuple):
+        issuer, subject = client
+        return f"{printable(subject)} of {printable(issuer)}"
+    return f"the address {client}"
 
 
 def _is_ours(scope: Scope) -> bool:

@@ -215,6 +215,9 @@ def test_a_member_of_an_archive_stays_in_its_folder(
 
 
 @given(hostile)
+@example("lock")
+@example("unpacked")
+@example("archive.tar")
 def test_a_package_becomes_a_folder_beside_the_others(
     machine: Machine, name: str
 ) -> None:

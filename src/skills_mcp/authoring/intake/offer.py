@@ -54,8 +54,9 @@ def offered(
         UploadStoppedError: The attempt is over.
     """
     with temporary_folder("skills-mcp-add-") as scratch:
-        unpacked = scratch / "unpacked"
-        unpacked.mkdir()
+        # In a folder of its own: it gets the name of the package, which may be any.
+        unpacked = scratch / "package" / "unpacked"
+        unpacked.mkdir(parents=True)
         with opened_archive(archive, scratch) as files:
             top = _find_top([file.path for file in files])
             wanted = [file for file in files if file.path.startswith(top)]

@@ -185,7 +185,8 @@ async def test_a_signal_leaves_no_folder_behind(tmp_path: Path) -> None:
             task = asyncio.ensure_future(client.post(url, files=sent))
             await until(
                 lambda: (
-                    task.done() or [*temporary.glob("skills-mcp-add-*/slow/SKILL.md")]
+                    task.done()
+                    or [*temporary.glob("skills-mcp-add-*/package/slow/SKILL.md")]
                 )
             )
             assert not task.done(), task.result().text

@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from skills_mcp.errors import RefreshLimitError
 from skills_mcp.identity.principal import OPERATOR, PRINCIPAL_KEY
+from skills_mcp.server.callers import derive_network, identify_client
 from skills_mcp.server.refresh_limit import RefreshLimit, derive_bucket
 from tests.clients import ERAS
 from tests.http_server import served
@@ -95,6 +96,22 @@ def test_a_caller_counts_by_name_and_one_without_by_address() -> None:
     assert named == ("https://login.example.com", "ada")
     assert derive_bucket(anonymous, trust_proxy_headers=False) == "10.0.0.7"
     assert derive_bucket(anonymous, trust_proxy_headers=True) == "192.0.2.1"
+
+
+def test_a_client_cannot_choose_its_bucket_with_a_header_of_its_own() -> None:
+    scope = {
+        "headers": [(b"x-forwarded-for", b"1.2.3.4"), (b"x-forwarded-for", b"::1, 9.9")]
+    }
+
+    assert identify_client(scope, trust_proxy_headers=True) == "9.9"
+
+
+def test_a_subscriber_of_ipv6_is_one_client_with_any_of_its_addresses() -> None:
+    addresses = ("2001:db8:0:7::1", "2001:db8:0:7:ffff::2", "::ffff:192.0.2.1")
+
+    assert [derive_network(each) for each in addresses] == [
+        *("2001:db8:0:7::/64", "2001:db8:0:7::/64", "192.0.2.1")
+    ]
 
 
 @pytest.mark.parametrize("era", ERAS, ids=list(ERAS.values()))

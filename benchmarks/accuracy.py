@@ -28,10 +28,10 @@ from rich.table import Table
 from benchmarks.meanings import opening_minilm
 from benchmarks.minilm_server import find_absent
 from benchmarks.task_sets import SOURCES, TASKS, find_skills, place_expected
-from skills_mcp.authoring.evaluation.outcomes import DEPTH, Outcome
-from skills_mcp.authoring.evaluation.prompts import Prompt
 from skills_mcp.config import Matching
-from skills_mcp.embeddings.embedder import Embedder
+from skills_mcp.features.authoring.evaluation.outcomes import DEPTH, Outcome
+from skills_mcp.features.authoring.evaluation.prompts import Prompt
+from skills_mcp.features.embeddings.embedder import Embedder
 from skills_mcp.routing import lexicon, ranked, rerank, spelling, task
 from skills_mcp.routing.decision import (
     Decision,

@@ -19,13 +19,18 @@ from time import perf_counter, process_time
 
 from sqlalchemy import func, select, text
 
-from skills_mcp.analytics.collector.event_store import EventStore, open_event_store
-from skills_mcp.analytics.received_event import ReceivedEvent, parse_received
+from skills_mcp.events.collector.event_store import EventStore, open_event_store
+from skills_mcp.events.received_event import ReceivedEvent, parse_received
+from skills_mcp.features.report import Span, derive_notes, render_page
+from skills_mcp.features.report.aggregation import Aggregation
+from skills_mcp.features.report.database_report import (
+    EVERY,
+    PageLimits,
+    keep_days,
+    load_report,
+)
+from skills_mcp.features.report.report_page import MOST_ROWS
 from skills_mcp.processes.memory import garbage_collector_paused
-from skills_mcp.usage import Span, derive_notes, render_page
-from skills_mcp.usage.aggregation import Aggregation
-from skills_mcp.usage.database_report import EVERY, PageLimits, keep_days, load_report
-from skills_mcp.usage.report_page import MOST_ROWS
 
 DAYS = 30
 LAST = date(2026, 11, 30)

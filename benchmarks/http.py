@@ -24,7 +24,7 @@ from benchmarks.figures import CLIENTS, CONNECTIONS, SKILLS, Measured, Results
 from benchmarks.http_client import HttpClient, Load, ask_together, call, get
 from benchmarks.report import describe_load, describe_machine, print_table
 from benchmarks.serving import environment_of
-from tests.identity.issuer import AUDIENCE, running_issuer
+from tests.issuer import AUDIENCE, running_issuer
 
 FLOOR = ("-m", "benchmarks.http_floor")
 OURS = ("-m", "skills_mcp", "--transport", "http")

@@ -13,9 +13,9 @@ from benchmarks.report import print_table
 from benchmarks.routing import percentiles
 from benchmarks.timing import in_new_process, timed
 from skills_mcp.config import Embedding, Matching
-from skills_mcp.embeddings import open_embedding
-from skills_mcp.embeddings.client import Client, derive_provider
-from skills_mcp.embeddings.embedder import Embedder
+from skills_mcp.features.embeddings import open_embedding
+from skills_mcp.features.embeddings.client import Client, derive_provider
+from skills_mcp.features.embeddings.embedder import Embedder
 from skills_mcp.routing.decision import choose
 from skills_mcp.routing.ranked import RankedMatcher, derive_document
 from skills_mcp.routing.text_index.inverted_index import TextIndex

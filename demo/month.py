@@ -16,8 +16,8 @@ from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
-from skills_mcp.analytics.spool import Spool
-from skills_mcp.analytics.tracker import Event, EventType
+from skills_mcp.events.spool import Spool
+from skills_mcp.events.tracker import Event, EventType
 
 CONTENT = Path(__file__).parent.parent / "fixtures" / "skills-content"
 

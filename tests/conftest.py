@@ -12,7 +12,7 @@ from zlib import crc32
 import pytest
 from hypothesis import HealthCheck, settings
 
-from skills_mcp.analytics.spool import Spool
+from skills_mcp.events.spool import Spool
 from skills_mcp.text import redaction
 from tests.postgresql import Cluster, find_programs, opened_cluster
 from tests.support import Upstream

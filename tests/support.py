@@ -15,9 +15,6 @@ from typing import Any
 import anyio
 import yaml
 
-from skills_mcp.analytics.privacy import Privacy
-from skills_mcp.analytics.spool import Spool
-from skills_mcp.analytics.tracker import Tracker
 from skills_mcp.config import Layer, Settings
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.local import LocalFolder
@@ -30,6 +27,9 @@ from skills_mcp.content.source import (
     Mount,
     accept_all,
 )
+from skills_mcp.events.privacy import Privacy
+from skills_mcp.events.spool import Spool
+from skills_mcp.events.tracker import Tracker
 from skills_mcp.library.runs import Runs
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.scripts.audit import AuditFile

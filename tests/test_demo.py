@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.authoring.validation import validate
+from skills_mcp.features.authoring.validation import validate
 from tests.support import PROJECT
 
 PACKAGES = PROJECT / "fixtures" / "packages-content"

@@ -23,9 +23,9 @@ SOURCE = PROJECT / "src" / "skills_mcp"
 
 HALL = {"__init__.py", "__main__.py", "about.py", "errors.py"}
 DOORS = {"langchain.py", "deepagents.py", "adk.py", "agent_framework.py", "haystack.py"}
-"""Modules that a program of another framework imports: each leads to `integrations`."""
+"""What a program of another framework imports; leads to `features.frameworks`."""
 
-MAX_ROOMS = 22  # more than that, and a newcomer does not find the way in
+MAX_ROOMS = 17  # more than that, and a newcomer does not find the way in
 
 MAX_FUNCTION_LINES = 45
 
@@ -269,7 +269,7 @@ import sys
 from skills_mcp.bootstrap import Options, build
 from skills_mcp.server.app import create_server
 from skills_mcp.server.stdio import serve_stdio
-from skills_mcp.server.telemetry import find_telemetry
+from skills_mcp.features.telemetry import find_telemetry
 
 assert find_telemetry({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"})
 create_server(build(Options(skills_dir=sys.argv[1]), {}).library)

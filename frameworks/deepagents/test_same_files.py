@@ -11,7 +11,7 @@ from deepagents.backends.protocol import BackendProtocol
 import skills_mcp
 from frameworks.content import write_skills
 from skills_mcp.deepagents import SkillsBackend
-from skills_mcp.integrations.skill_names import SkillNames
+from skills_mcp.features.frameworks.skill_names import SkillNames
 from skills_mcp.library.skill_folder import render_main
 
 ODD_FILES = {

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import anyio
 
-from skills_mcp.analytics.outbox import Outbox, Record
-from skills_mcp.analytics.privacy import Privacy
-from skills_mcp.analytics.publisher import Publisher
-from skills_mcp.analytics.tracker import Tracker
 from skills_mcp.config import Analytics
+from skills_mcp.events.outbox import Outbox, Record
+from skills_mcp.events.privacy import Privacy
+from skills_mcp.events.publisher import Publisher
+from skills_mcp.events.tracker import Tracker
 from soak.events.receivers import Answer, Receiver, receiving
 from soak.scenario import Figure, Scale, Scenario
 

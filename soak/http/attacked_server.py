@@ -21,11 +21,11 @@ import yaml
 from soak.http.hostile_inputs import Doors
 from soak.http.identity_provider import find_port
 from soak.http.raw_http import RawRequest, compose, exchange, find_fault
+from tests.features.web.visiting import begin, come_back
+from tests.http import forge
 from tests.http_server import HttpServer, following
-from tests.identity.issuer import Issuer, running_issuer
-from tests.server.http import forge
+from tests.issuer import Issuer, running_issuer
 from tests.support import PATIENCE_SECONDS, PROJECT, wait_for, write, write_skill
-from tests.web.visiting import begin, come_back
 
 CANARY = "canary-" + secrets.token_hex(16)
 """The content of each file that no caller may see."""

@@ -13,7 +13,7 @@ from benchmarks.http_client import HttpClient, call
 from soak.http.attacks import KINDS
 from soak.scenario import Figure, Scale, Scenario
 from tests.http_server import HttpServer, served
-from tests.identity.issuer import AUDIENCE, Issuer, running_issuer
+from tests.issuer import AUDIENCE, Issuer, running_issuer
 from tests.support import PATIENCE_SECONDS
 
 _TASK = {"context": "add a login form to the React application"}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from soak.http.hostile_archives import archives
 from soak.http.raw_http import Header, RawRequest, compose
-from tests.server.http import forge
+from tests.http import forge
 
 Requests = st.SearchStrategy[RawRequest]
 

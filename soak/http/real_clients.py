@@ -18,7 +18,7 @@ from typing import IO, cast
 from soak.http.node_packages import install_packages
 from soak.scenario import Figure, Scale, Scenario, Unavailable
 from tests.http_server import HttpServer, served
-from tests.identity.issuer import AUDIENCE, running_issuer
+from tests.issuer import AUDIENCE, running_issuer
 
 _PACKAGES = (
     "@anthropic-ai/claude-code@2.1.197",

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from math import isqrt
 from pathlib import Path
 
-from skills_mcp.authoring.validation import validate
-from skills_mcp.authoring.validation.unsafe_text import ALLOWED
+from skills_mcp.features.authoring.validation import validate
+from skills_mcp.features.authoring.validation.unsafe_text import ALLOWED
 from soak.bounded import Cost, measure
 from soak.scenario import Figure, Scale, Scenario
 from tests.skills.contents import load_skills

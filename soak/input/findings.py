@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from skills_mcp.authoring.validation import validate
+from skills_mcp.features.authoring.validation import validate
 from soak.input.samples import CLEAN, CONTROLS, HIDDEN, MIXED, SECRETS
 from soak.scenario import Figure, Scale, Scenario
 from tests.support import PROJECT, write

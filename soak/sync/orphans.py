@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
 
-from skills_mcp.analytics.outbox import Record
 from skills_mcp.content.store.snapshot_store import SnapshotStore
 from skills_mcp.errors import SyncError
+from skills_mcp.events.outbox import Record
 from skills_mcp.files.durable import delete
 from soak.scenario import Figure, Scale, Scenario
 from soak.stdio import started

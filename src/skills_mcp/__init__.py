@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from skills_mcp.about import DISTRIBUTION, __version__
 
 if TYPE_CHECKING:
+    from skills_mcp.api.in_process import Skills, SyncSkills
+    from skills_mcp.api.open_skills import Place, open, open_sync  # noqa: A004 - on purpose
     from skills_mcp.errors import (
         AmbiguousNameError,
         ConfigError,
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
         SkillsError,
         SyncError,
     )
-    from skills_mcp.integrations.in_process import Skills, SyncSkills
-    from skills_mcp.integrations.open_skills import Place, open, open_sync  # noqa: A004 - on purpose
     from skills_mcp.library import (
         FoundFiles,
         Hold,
@@ -74,8 +74,8 @@ if TYPE_CHECKING:
     from skills_mcp.skills.tree import TreeNode
 
 _HOMES = {
-    "integrations.open_skills": ("Place", "open", "open_sync"),
-    "integrations.in_process": ("Skills", "SyncSkills"),
+    "api.open_skills": ("Place", "open", "open_sync"),
+    "api.in_process": ("Skills", "SyncSkills"),
     "library": (
         "FoundFiles",
         "Hold",

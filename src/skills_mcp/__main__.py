@@ -26,7 +26,7 @@ def main() -> None:
 
 def _run(*, is_hook: bool) -> None:
     if is_hook:
-        from skills_mcp.hosts.prompt_hook import answer_hook
+        from skills_mcp.features.hosts.prompt_hook import answer_hook
 
         if answer_hook(sys.argv[2:], os.environ):
             return

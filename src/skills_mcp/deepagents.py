@@ -1,12 +1,12 @@
 """Skills in deepagents: see `docs/how-to/deepagents.md`."""
 
-from skills_mcp.integrations import require_extra
+from skills_mcp.features.frameworks import require_extra
 
 require_extra("deepagents", "deepagents")
 
-from skills_mcp.integrations.skills_backend import (  # noqa: E402 - says what is missing first
+from skills_mcp.features.frameworks.skills_backend import (  # noqa: E402 - says what is missing first
     SkillsBackend,
 )
-from skills_mcp.integrations.skills_reload import SkillsReload  # noqa: E402
+from skills_mcp.features.frameworks.skills_reload import SkillsReload  # noqa: E402
 
 __all__ = ["SkillsBackend", "SkillsReload"]

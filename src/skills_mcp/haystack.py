@@ -1,10 +1,10 @@
 """Skills in Haystack: see `docs/how-to/haystack.md`."""
 
-from skills_mcp.integrations import require_extra
+from skills_mcp.features.frameworks import require_extra
 
 require_extra("haystack", "haystack")
 
-from skills_mcp.integrations.skill_store import (  # noqa: E402 - says what is missing first
+from skills_mcp.features.frameworks.skill_store import (  # noqa: E402 - says what is missing first
     ServedSkillStore,
     ServedSkillToolset,
 )

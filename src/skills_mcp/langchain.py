@@ -1,15 +1,15 @@
 """Skills in LangChain and LangGraph: see `docs/how-to/langchain.md`."""
 
-from skills_mcp.integrations import require_extra
+from skills_mcp.features.frameworks import require_extra
 
 require_extra("langchain", "langchain_core")
 
-from skills_mcp.integrations.skill_capability import (  # noqa: E402 - says what is missing first
+from skills_mcp.features.frameworks.skill_capability import (  # noqa: E402 - says what is missing first
     SkillCapability,
     build_agent_tools,
     build_skill_capability,
 )
-from skills_mcp.integrations.skill_toolkit import (  # noqa: E402
+from skills_mcp.features.frameworks.skill_toolkit import (  # noqa: E402
     EXTRA_TOOLS,
     SkillExample,
     SkillRecord,

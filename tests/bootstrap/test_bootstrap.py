@@ -18,9 +18,9 @@ from skills_mcp.content.source import ContentSource, Freshness, accept_all
 from skills_mcp.content.sync_policy import Signers, SyncPolicy
 from skills_mcp.errors import ConfigError, SyncError
 from skills_mcp.library.answers import Match
-from tests.analytics.test_publisher import listening
 from tests.content.git_server import serving
-from tests.embeddings import embedding_server
+from tests.events.test_publisher import listening
+from tests.features.embeddings import embedding_server
 from tests.support import (
     SKILLS_CONTENT,
     Upstream,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.authoring.intake.archives import GOOD, write_zip
 from tests.cli.conftest import Run
+from tests.features.authoring.intake.archives import GOOD, write_zip
 from tests.packages import package_text
 
 

@@ -232,7 +232,7 @@ def test_an_interrupt_of_a_hook_that_waits_prints_nothing() -> None:
         text=True,
     ) as process:
         assert process.stderr
-        while "skills_mcp.hosts.prompt_hook" not in process.stderr.readline():
+        while "skills_mcp.features.hosts.prompt_hook" not in process.stderr.readline():
             pass  # the last import before it reads
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()

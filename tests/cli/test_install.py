@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from skills_mcp import DISTRIBUTION, __version__
-from skills_mcp.hosts import json_comments
-from skills_mcp.hosts.host import HOSTS, Host
+from skills_mcp.features.hosts import json_comments
+from skills_mcp.features.hosts.host import HOSTS, Host
 from tests.cli.conftest import Run
 from tests.support import PATIENCE_SECONDS, SKILLS_CONTENT, write
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from demo.month import DAYS, LAST_DAY, simulate, write_lines, write_month
-from skills_mcp.analytics.collector.event_store import open_event_store
-from skills_mcp.analytics.outbox import ARCHIVE
-from skills_mcp.analytics.received_event import parse_received
+from skills_mcp.events.collector.event_store import open_event_store
+from skills_mcp.events.outbox import ARCHIVE
+from skills_mcp.events.received_event import parse_received
 from tests.cli.conftest import Run
+from tests.features.report.happenings import missed, served, torn
 from tests.support import SKILLS_CONTENT, write
-from tests.usage.happenings import missed, served, torn
 
 NOVEMBER = ("--since", "2026-11-01", "--until", "2026-11-30")
 CONTENT = ("--skills-dir", str(SKILLS_CONTENT))

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.analytics.collector.event_store import open_event_store
-from skills_mcp.analytics.received_event import parse_received
+from skills_mcp.events.collector.event_store import open_event_store
+from skills_mcp.events.received_event import parse_received
 from tests.cli.conftest import Run
+from tests.features.report.happenings import judged, served, torn
 from tests.packages import write_package
 from tests.support import git, skill_text, write, write_skill
-from tests.usage.happenings import judged, served, torn
 
 NOVEMBER = ("--since", "2026-11-01", "--until", "2026-11-30")
 TASKS = ("auth at the kiosk", "auth of a kiosk in Bern")

@@ -17,7 +17,7 @@ from tests.docs.pages import DOCS
 from tests.support import PROJECT
 
 PAGE = DOCS / "reference" / "python.md"
-RECORD = PROJECT / "tests" / "integrations" / "public_names.txt"
+RECORD = PROJECT / "tests" / "api" / "public_names.txt"
 
 _TWIN = "SyncSkills"
 _LONGEST_LINE = 88

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from skills_mcp.config import Embedding
-from skills_mcp.embeddings.fused import _HALF_LIKENESS, MILLION, derive_fit
+from skills_mcp.features.embeddings.fused import _HALF_LIKENESS, MILLION, derive_fit
 from tests.docs.pages import DOCS, blocks, prose, section, table
 
 PAGE = DOCS / "how-to" / "embeddings.md"

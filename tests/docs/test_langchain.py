@@ -3,8 +3,8 @@
 import inspect
 import re
 
-from skills_mcp.integrations.skill_capability import build_skill_capability
-from skills_mcp.integrations.skill_toolkit import (
+from skills_mcp.features.frameworks.skill_capability import build_skill_capability
+from skills_mcp.features.frameworks.skill_toolkit import (
     ENTRY_TOOL,
     EXTRA_TOOLS,
     TOOLS,

@@ -7,10 +7,10 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from skills_mcp.server import telemetry
+from skills_mcp.features import telemetry
+from skills_mcp.features.telemetry.instruments import OtelInstruments
+from skills_mcp.features.telemetry.spans import DiscreetSpans
 from skills_mcp.server.measurements import Condition, Operation, SourceCondition
-from skills_mcp.server.telemetry.instruments import OtelInstruments
-from skills_mcp.server.telemetry.spans import DiscreetSpans
 from tests.docs.pages import DOCS, code, codes, section, table
 
 PAGE = DOCS / "how-to" / "opentelemetry.md"

@@ -9,13 +9,13 @@ import pytest
 import yaml
 
 from skills_mcp import __version__
-from skills_mcp.analytics.publisher import INTERVAL_SECONDS
 from skills_mcp.config import Layer, Refresh, Settings
 from skills_mcp.content import refresher
 from skills_mcp.content.git import failures
 from skills_mcp.content.git.remote import DEFAULT_BRANCH
 from skills_mcp.content.source import LONGEST_PAUSE_SECONDS
-from skills_mcp.embeddings import fused
+from skills_mcp.events.publisher import INTERVAL_SECONDS
+from skills_mcp.features.embeddings import fused
 from skills_mcp.library.skill_library import MAX_LISTED_FILES
 from skills_mcp.routing import excerpt
 from skills_mcp.routing.excerpt import LONGEST_WHOLE as _WHOLE

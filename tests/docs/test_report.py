@@ -10,18 +10,18 @@ from click.testing import CliRunner
 
 from demo.month import LAST_DAY, simulate, write_lines
 from skills_mcp.cli import program
-from skills_mcp.usage import usage_report
-from skills_mcp.usage.suggestions.improvement import (
+from skills_mcp.features.report import usage_report
+from skills_mcp.features.report.suggestions.improvement import (
     MOST_EXAMPLES,
     MOST_TOGETHER,
     MOST_TRIED,
 )
-from skills_mcp.usage.suggestions.missing_words import LEAST_TASKS, MOST_HELD
-from skills_mcp.usage.suggestions.picks import SESSION_HOURS
-from skills_mcp.usage.suggestions.recorded_tasks import MOST_RECORDED
+from skills_mcp.features.report.suggestions.missing_words import LEAST_TASKS, MOST_HELD
+from skills_mcp.features.report.suggestions.picks import SESSION_HOURS
+from skills_mcp.features.report.suggestions.recorded_tasks import MOST_RECORDED
 from tests.docs.pages import DOCS, REFERENCE, blocks, code, section, table
+from tests.features.report.happenings import served, torn
 from tests.support import PROJECT, SKILLS_CONTENT, write
-from tests.usage.happenings import served, torn
 
 PAGE = REFERENCE / "report.md"
 GUIDE = DOCS / "how-to" / "read-the-report.md"

@@ -9,8 +9,9 @@ import pytest
 import yaml
 
 from skills_mcp.config import Layer, Settings
-from skills_mcp.identity.access_tokens import MAX_CHARACTERS
-from skills_mcp.identity.principal import (
+from skills_mcp.http.access_tokens import MAX_CHARACTERS
+from skills_mcp.http.sign_in import check_sign_in
+from skills_mcp.skills.principal import (
     EVENTS,
     FEEDBACK,
     READ,
@@ -18,10 +19,9 @@ from skills_mcp.identity.principal import (
     REPORT,
     UPLOAD,
 )
-from skills_mcp.server.http.sign_in import check_sign_in
 from tests.docs.pages import DOCS, codes, prose, table
-from tests.identity.issuer import Issuer, running_issuer
-from tests.server.http.test_sign_in import bearer, guarded
+from tests.http.test_sign_in import bearer, guarded
+from tests.issuer import Issuer, running_issuer
 
 PAGE = DOCS / "how-to" / "sign-in.md"
 RECIPES = ("Keycloak", "Entra ID", "Okta", "Dex")

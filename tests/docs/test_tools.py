@@ -19,7 +19,7 @@ from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
-from skills_mcp.embeddings import fused
+from skills_mcp.features.embeddings import fused
 from skills_mcp.library import skill_library
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing import explanation, keywords, ranked

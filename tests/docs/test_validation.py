@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from skills_mcp.authoring.validation import (
+from skills_mcp.features.authoring.validation import (
     LEVELS,
     RULES,
     markdown,
     served_skill,
 )
-from skills_mcp.authoring.validation.package_standard import (
+from skills_mcp.features.authoring.validation.package_standard import (
     FIELDS,
     MAX_COMPATIBILITY,
     MAX_DESCRIPTION,

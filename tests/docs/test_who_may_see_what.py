@@ -5,7 +5,7 @@ import json
 import yaml
 
 from skills_mcp.config import Layer, Settings
-from skills_mcp.identity.access import derive_access
+from skills_mcp.skills.access import derive_access
 from tests.docs.pages import DOCS, block, section, tables
 from tests.support import make_skill
 

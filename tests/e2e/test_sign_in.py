@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 
 from tests.clients import ERAS, MODERN, ask
 from tests.http_server import HttpServer, served
-from tests.identity.issuer import AUDIENCE, Issuer, running_issuer
+from tests.issuer import AUDIENCE, Issuer, running_issuer
 from tests.support import PATIENCE_SECONDS
 
 HEADERS = {

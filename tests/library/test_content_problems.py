@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from skills_mcp.identity.access import EVERYTHING, Access
 from skills_mcp.library.content_problems import list_problems
+from skills_mcp.skills.access import EVERYTHING, Access
 from skills_mcp.skills.model import Problem
 from tests.support import open_library, skill_text, write
 

@@ -13,11 +13,11 @@ from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
-from skills_mcp.embeddings.fused import FusedMatcher
+from skills_mcp.features.embeddings.fused import FusedMatcher
 from skills_mcp.library import SkillLibrary, UneditableError
 from skills_mcp.skills.homes import Selection
 from skills_mcp.skills.model import Skill
-from tests.embeddings import embedding_server
+from tests.features.embeddings import embedding_server
 from tests.packages import package_text, write_package
 from tests.repositories.test_layouts import look
 from tests.support import Upstream, git, open_library, skill_text, write, write_skill

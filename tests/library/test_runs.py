@@ -13,7 +13,6 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from skills_mcp.analytics.spool import Spool
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.errors import (
@@ -25,6 +24,7 @@ from skills_mcp.errors import (
     ScriptsDisabledError,
     SkillNotFoundError,
 )
+from skills_mcp.events.spool import Spool
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.scripts.execution import ScriptResult
 from skills_mcp.scripts.policy import CommandRequest, EntryRequest, ScriptRequest

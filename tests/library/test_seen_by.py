@@ -17,14 +17,12 @@ from hypothesis import strategies as st
 from mcp.shared.exceptions import MCPError
 from mcp_types import PaginatedRequestParams, ReadResourceRequestParams
 
-from skills_mcp.analytics.spool import Spool
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
-from skills_mcp.identity.access import EVERYTHING, Access
-from skills_mcp.identity.principal import OPERATOR, PRINCIPAL_KEY
+from skills_mcp.events.spool import Spool
 from skills_mcp.library.catalog import RENDERERS
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.known_clients import ReplyRules, answering
@@ -32,7 +30,9 @@ from skills_mcp.server.replies import answered
 from skills_mcp.server.reply_blocks import render
 from skills_mcp.server.resources import INDEX_URI, Resources
 from skills_mcp.server.skills_extension import SkillsExtension
+from skills_mcp.skills.access import EVERYTHING, Access
 from skills_mcp.skills.model import SkillPath
+from skills_mcp.skills.principal import OPERATOR, PRINCIPAL_KEY
 from skills_mcp.snapshots.changes import SkillChanges
 from tests.clients import TOOLS
 from tests.packages import package_text

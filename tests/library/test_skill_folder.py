@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from skills_mcp.analytics.spool import Spool
 from skills_mcp.errors import (
     FileTooLargeError,
     SkillDisabledError,
     SkillNotFoundError,
     UndeclaredFileError,
 )
+from skills_mcp.events.spool import Spool
 from skills_mcp.library.skill_folder import render_main
 from skills_mcp.library.skill_library import SkillLibrary
 from tests.packages import write_package

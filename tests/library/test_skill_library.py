@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from skills_mcp.analytics.spool import Spool
-from skills_mcp.analytics.tracker import Tracker
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
 from skills_mcp.content.local import LocalFolder
@@ -25,6 +23,8 @@ from skills_mcp.errors import (
     SyncError,
     UndeclaredFileError,
 )
+from skills_mcp.events.spool import Spool
+from skills_mcp.events.tracker import Tracker
 from skills_mcp.library.answers import Match
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing.decision import Ambiguous, NoMatch

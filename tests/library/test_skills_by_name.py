@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.analytics.spool import Spool
 from skills_mcp.content.local import LocalFolder
 from skills_mcp.content.mounts import Mounts
 from skills_mcp.content.source import Mount
@@ -26,6 +25,7 @@ from skills_mcp.errors import (
     SkillNotFoundError,
     UndeclaredFileError,
 )
+from skills_mcp.events.spool import Spool
 from skills_mcp.library.answers import ReadFile
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.routing.search import SearchResult

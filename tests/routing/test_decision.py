@@ -27,7 +27,7 @@ from skills_mcp.routing.keywords import KeywordMatcher
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.skills.index import derive_parent_path
 from skills_mcp.skills.model import SkillPath
-from tests.authoring.evaluation.matching import PlainMatcher
+from tests.features.authoring.evaluation.matching import PlainMatcher
 from tests.routing.matchers import keyword_matcher, ranked_matcher
 from tests.support import make_skill
 

@@ -21,7 +21,7 @@ from skills_mcp.routing.names import Names
 from skills_mcp.routing.search import search
 from skills_mcp.routing.words import Word
 from skills_mcp.skills.model import Skill
-from tests.authoring.evaluation.matching import PlainMatcher
+from tests.features.authoring.evaluation.matching import PlainMatcher
 from tests.routing.matchers import keyword_matcher, ranked_matcher
 from tests.support import make_skill
 

@@ -14,7 +14,7 @@ from skills_mcp.routing.explanation import (
 from skills_mcp.routing.matcher import Evidence, Mask, Matcher
 from skills_mcp.routing.remedies import Contender
 from skills_mcp.skills.model import Skill
-from tests.authoring.evaluation.matching import PlainMatcher
+from tests.features.authoring.evaluation.matching import PlainMatcher
 from tests.routing.matchers import ranked_matcher
 from tests.support import make_skill
 

@@ -14,7 +14,7 @@ from skills_mcp.routing.remedies import (
     find_remedies,
 )
 from skills_mcp.skills.model import Skill
-from tests.authoring.evaluation.matching import PlainMatcher, TextMatcher
+from tests.features.authoring.evaluation.matching import PlainMatcher, TextMatcher
 from tests.routing.matchers import ranked_matcher
 from tests.support import make_skill
 

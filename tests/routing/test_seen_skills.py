@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_mcp.embeddings.fused import FusedMatcher, Meanings, TaskVectors
+from skills_mcp.features.embeddings.fused import FusedMatcher, Meanings, TaskVectors
 from skills_mcp.routing.matcher import Matcher
 from skills_mcp.routing.names import Names
 from skills_mcp.routing.search import search
 from skills_mcp.routing.seen_skills import SeenSkills
 from skills_mcp.skills.model import Skill
-from tests.embeddings.embedding_server import vector_of
+from tests.features.embeddings.embedding_server import vector_of
 from tests.routing.matchers import keyword_matcher, ranked_matcher
 from tests.support import make_skill
 

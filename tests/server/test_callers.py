@@ -13,8 +13,11 @@ from mcp.client.client import Client
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from starlette.requests import Request
 
-from skills_mcp.identity.access import Access
-from skills_mcp.identity.principal import (
+from skills_mcp.library.skill_library import SkillLibrary
+from skills_mcp.server.app import create_server
+from skills_mcp.skills.access import Access
+from skills_mcp.skills.legal_names import spell_name
+from skills_mcp.skills.principal import (
     FEEDBACK,
     OPERATOR,
     PRINCIPAL_KEY,
@@ -22,9 +25,6 @@ from skills_mcp.identity.principal import (
     REFRESH,
     Principal,
 )
-from skills_mcp.library.skill_library import SkillLibrary
-from skills_mcp.server.app import create_server
-from skills_mcp.skills.legal_names import spell_name
 from tests.clients import ask, ask_extension, list_published
 from tests.support import open_library, until, write_skill
 

@@ -9,7 +9,7 @@ import anyio.to_thread
 import pytest
 from mcp_types import TextContent
 
-from skills_mcp.analytics.spool import Spool
+from skills_mcp.events.spool import Spool
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.scripts.execution import HOLDING, SandboxName
 from tests.clients import Lifeline, SlowSource, ask, connected

@@ -14,10 +14,10 @@ from mcp_types import (
     ToolListChangedNotification,
 )
 
-from skills_mcp.identity.access import EVERYTHING
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.server.app import create_server
 from skills_mcp.server.notices import Notices
+from skills_mcp.skills.access import EVERYTHING
 from tests.clients import ERAS, ServerProcess, SlowSource, ask
 from tests.support import (
     SKILLS_CONTENT,

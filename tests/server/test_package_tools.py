@@ -13,9 +13,9 @@ import pytest
 from mcp.client.client import Client
 from mcp_types import CallToolResult, TextContent
 
-from skills_mcp.analytics.spool import Spool
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.git.remote import Remote
+from skills_mcp.events.spool import Spool
 from skills_mcp.library.skill_library import SkillLibrary
 from skills_mcp.scripts.execution import HOLDING, SandboxName
 from tests.clients import Lifeline, Reports, ask, connected

@@ -8,7 +8,7 @@ from threading import Barrier
 import numpy as np
 import pytest
 
-from skills_mcp.identity.access import EVERYTHING, Access
+from skills_mcp.skills.access import EVERYTHING, Access
 from skills_mcp.skills.scoping import EVERYWHERE, Scoping
 from skills_mcp.snapshots.snapshot import Snapshot
 from skills_mcp.snapshots.views import MOST_GRANTED, MOST_NARROWED

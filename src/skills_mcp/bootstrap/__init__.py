@@ -11,10 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skills_mcp.analytics.outbox import Outbox, Record
-from skills_mcp.analytics.privacy import Privacy
-from skills_mcp.analytics.publisher import Publisher
-from skills_mcp.analytics.tracker import Tracker
 from skills_mcp.bootstrap.fleet_reports import open_pulse
 from skills_mcp.bootstrap.mounting import (
     ShortForm,
@@ -33,15 +29,19 @@ from skills_mcp.config import (
 )
 from skills_mcp.config.unknown_variables import find_unknown_variables
 from skills_mcp.config.values import AlgorithmSetting
-from skills_mcp.embeddings import open_embedding
 from skills_mcp.errors import ConfigError, SyncError
+from skills_mcp.events.outbox import Outbox, Record
+from skills_mcp.events.privacy import Privacy
+from skills_mcp.events.publisher import Publisher
+from skills_mcp.events.tracker import Tracker
+from skills_mcp.features.embeddings import open_embedding
 from skills_mcp.files.durable import read_regular
 from skills_mcp.library import SkillLibrary
 from skills_mcp.snapshots.current import CurrentSnapshot
 from skills_mcp.text.redaction import remember_secret
 
 if TYPE_CHECKING:
-    from skills_mcp.analytics.collector.event_store import EventStore
+    from skills_mcp.events.collector.event_store import EventStore
     from skills_mcp.library.runs import Runs
 
 logger = logging.getLogger(__name__)
@@ -154,8 +154,8 @@ def collect_events(
     library = application.library
     if not library.config.events.enabled:
         return EventCollection(application.publisher, None)
-    from skills_mcp.analytics.collector.event_store import open_event_store
-    from skills_mcp.analytics.collector.own_events import OwnEvents
+    from skills_mcp.events.collector.event_store import open_event_store
+    from skills_mcp.events.collector.own_events import OwnEvents
 
     events = library.config.events
     home = find_home(environment)

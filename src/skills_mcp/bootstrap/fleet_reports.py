@@ -12,10 +12,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from skills_mcp.about import __version__
-from skills_mcp.analytics.heartbeat import Heartbeat, Pulse, ServedSource, Transport
-from skills_mcp.analytics.privacy import Privacy
-from skills_mcp.analytics.received_event import MOST_NAME
 from skills_mcp.config import refuses_tracking
+from skills_mcp.events.heartbeat import Heartbeat, Pulse, ServedSource, Transport
+from skills_mcp.events.privacy import Privacy
+from skills_mcp.events.received_event import MOST_NAME
 from skills_mcp.library import SkillLibrary, SourceState
 
 _MINUTE_SECONDS = 60.0

@@ -46,7 +46,7 @@ from skills_mcp.cli.options import (
 from skills_mcp.cli.verb import VerbGroup
 from skills_mcp.config import TOOLSETS
 from skills_mcp.errors import ConfigError
-from skills_mcp.hosts.host_names import HookHost
+from skills_mcp.features.hosts.host_names import HookHost
 from skills_mcp.processes.memory import (
     objects_frozen,
     share_one_heap,
@@ -122,10 +122,10 @@ def serve(context: click.Context, /, *, transport: str, **given: Any) -> None:
             application = _build_for(wire, is_typed_at=is_typed_at, **given)
             import anyio
 
+            from skills_mcp.features.hosts.prompt_socket import PromptSocket
+            from skills_mcp.features.telemetry import find_telemetry
             from skills_mcp.server.app import create_server
-            from skills_mcp.server.prompt_socket import PromptSocket
             from skills_mcp.server.stdio import serve_stdio
-            from skills_mcp.server.telemetry import find_telemetry
 
             server, library = create_server(application.library), application.library
             prompts = PromptSocket(library, address)
@@ -141,7 +141,7 @@ def serve(context: click.Context, /, *, transport: str, **given: Any) -> None:
 
 def _warn_of_exports() -> None:
     """Say in the log that an agent may see each skill twice."""
-    from skills_mcp.hosts.native_folders import describe_exports
+    from skills_mcp.features.hosts.native_folders import describe_exports
 
     with suppress(OSError):  # the working directory may be gone
         for warning in describe_exports(Path.home(), Path.cwd()):
@@ -150,7 +150,7 @@ def _warn_of_exports() -> None:
 
 def _derive_address() -> Path:
     """Return where hooks with the same options find this server."""
-    from skills_mcp.hosts.prompt_hook import derive_address
+    from skills_mcp.features.hosts.prompt_hook import derive_address
 
     words = sys.argv[1:]
     options = words[1:] if words[:1] == ["serve"] else words

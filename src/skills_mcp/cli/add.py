@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from skills_mcp.authoring.intake.offer import OfferedPackage, offered
-from skills_mcp.authoring.intake.shelf import SkillShelf
 from skills_mcp.cli.terminal import print_json, render_problem
 from skills_mcp.errors import PackageNotAddedError
+from skills_mcp.features.authoring.intake.offer import OfferedPackage, offered
+from skills_mcp.features.authoring.intake.shelf import SkillShelf
 from skills_mcp.skills.model import printable
 
 _SHOWN_FILES = 40

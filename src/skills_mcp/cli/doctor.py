@@ -14,18 +14,22 @@ from skills_mcp.cli.install import compose_arguments
 from skills_mcp.cli.options import read_options
 from skills_mcp.cli.terminal import open_console, print_json
 from skills_mcp.errors import ConfigError
-from skills_mcp.hosts.client_checks import HostEntry, check_entries, find_entries
-from skills_mcp.hosts.finding import Finding
-from skills_mcp.hosts.host import find_project
-from skills_mcp.hosts.machine_checks import (
+from skills_mcp.features.hosts.client_checks import (
+    HostEntry,
+    check_entries,
+    find_entries,
+)
+from skills_mcp.features.hosts.finding import Finding
+from skills_mcp.features.hosts.host import find_project
+from skills_mcp.features.hosts.machine_checks import (
     check_cache,
     check_disk,
     check_sandbox,
     check_variables,
     check_versions,
 )
-from skills_mcp.hosts.native_folders import check_native_folders
-from skills_mcp.hosts.source_checks import check_sources
+from skills_mcp.features.hosts.native_folders import check_native_folders
+from skills_mcp.features.hosts.source_checks import check_sources
 
 _FOUND = 1
 

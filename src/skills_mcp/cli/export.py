@@ -14,7 +14,7 @@ from skills_mcp.bootstrap import Application, Options, build
 from skills_mcp.cli.sync import load_snapshot
 from skills_mcp.cli.terminal import print_json, showing_progress
 from skills_mcp.errors import ExportError
-from skills_mcp.export import (
+from skills_mcp.features.export import (
     LOCK,
     ExportReport,
     FolderFormat,

@@ -15,22 +15,22 @@ from skills_mcp.about import DISTRIBUTION, __version__
 from skills_mcp.bootstrap import Options, build, find_secret
 from skills_mcp.cli.terminal import print_json
 from skills_mcp.errors import ConfigError, HostFileError
-from skills_mcp.hosts.host import HOSTS, Host, find_host, find_project
-from skills_mcp.hosts.host_names import HostName, HostScope, PluginHost
-from skills_mcp.hosts.installation import (
+from skills_mcp.features.hosts.host import HOSTS, Host, find_host, find_project
+from skills_mcp.features.hosts.host_names import HostName, HostScope, PluginHost
+from skills_mcp.features.hosts.installation import (
     HostChange,
     HostFile,
     plan_installation,
     plan_removal,
     render_snippet,
 )
-from skills_mcp.hosts.plugin import (
+from skills_mcp.features.hosts.plugin import (
     Plugin,
     advise_use,
     render_plugin,
     write_plugin,
 )
-from skills_mcp.hosts.server_entry import (
+from skills_mcp.features.hosts.server_entry import (
     RemoteServer,
     Server,
     StartedServer,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from skills_mcp.authoring.drafting import Draft, WrittenSkill, write_draft
 from skills_mcp.cli.terminal import print_json
+from skills_mcp.features.authoring.drafting import Draft, WrittenSkill, write_draft
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,13 +30,13 @@ from skills_mcp.errors import (
     InvalidPathError,
     SkillsError,
 )
-from skills_mcp.files.paths import parse_relative
-from skills_mcp.hosts.host_names import (
+from skills_mcp.features.hosts.host_names import (
     DEFAULT_NAME,
     HostName,
     HostScope,
     PluginHost,
 )
+from skills_mcp.files.paths import parse_relative
 from skills_mcp.skills.homes import TOP, Selection
 from skills_mcp.text.rendering import shorten
 
@@ -342,7 +342,7 @@ def new_options(command: Command) -> Command:
     return command
 
 
-# As `skills_mcp.export` has them, which takes a while to import.
+# As `skills_mcp.features.export` has them, which takes a while to import.
 _EXPORT_FORMATS = (
     *("claude", "agents", "gemini", "copilot", "plain", "marketplace", "well-known"),
 )

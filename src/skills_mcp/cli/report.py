@@ -22,9 +22,7 @@ from skills_mcp.cli.sync import load_snapshot
 from skills_mcp.cli.terminal import open_console, print_json
 from skills_mcp.config import refuses_tracking
 from skills_mcp.errors import ConfigError, SyncError
-from skills_mcp.files.durable import replacing
-from skills_mcp.text.rendering import plural
-from skills_mcp.usage import (
+from skills_mcp.features.report import (
     Aggregation,
     Counting,
     CurrentSkills,
@@ -39,7 +37,7 @@ from skills_mcp.usage import (
     render_page,
     render_report,
 )
-from skills_mcp.usage.report_text import (
+from skills_mcp.features.report.report_text import (
     describe_age,
     describe_commit,
     describe_part_change,
@@ -53,16 +51,18 @@ from skills_mcp.usage.report_text import (
     pick_gaps,
     pick_scripts,
 )
-from skills_mcp.usage.usage_report import (
+from skills_mcp.features.report.usage_report import (
     Answers,
     Gap,
     PartUse,
     Rivalry,
     Totals,
 )
+from skills_mcp.files.durable import replacing
+from skills_mcp.text.rendering import plural
 
 if TYPE_CHECKING:
-    from skills_mcp.analytics.collector.event_store import EventStore
+    from skills_mcp.events.collector.event_store import EventStore
 
 _MOST_ROWS = 10  # of a table, so that all tables fit a screen
 _MOST_DAYS = 10  # more become weeks
@@ -161,7 +161,10 @@ def _load_database(
     wanted: ReportOptions, span: Span, current: CurrentSkills | None
 ) -> UsageReport:
     store = open_database(wanted)
-    from skills_mcp.usage.database_report import UnknownCommitError, load_report
+    from skills_mcp.features.report.database_report import (
+        UnknownCommitError,
+        load_report,
+    )
 
     try:
         return load_report(store, span, current, wanted.around or "")
@@ -188,7 +191,7 @@ def open_database(wanted: ReportOptions) -> "EventStore":
             f"--database needs {' and '.join(missing)}, which is not installed: "
             f"pip install '{DISTRIBUTION}[http]'"
         )
-    from skills_mcp.analytics.collector.event_store import find_event_store
+    from skills_mcp.events.collector.event_store import find_event_store
 
     return find_event_store(wanted.database)
 

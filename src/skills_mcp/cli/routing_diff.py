@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from skills_mcp.authoring.evaluation import Change, Outcome
+from skills_mcp.features.authoring.evaluation import Change, Outcome
 
 _MOST_ROWS = 50  # a comment has room for 65,536 characters
 _MOST_CHARACTERS = 200  # of a task; some are pages

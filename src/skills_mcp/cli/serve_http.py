@@ -34,10 +34,10 @@ def run_http(
     """
     with readable_errors():
         _require_extra(command)
+        from skills_mcp.features.telemetry import find_telemetry
+        from skills_mcp.features.web import open_web
+        from skills_mcp.http.serving import serve_http
         from skills_mcp.server.app import create_server
-        from skills_mcp.server.http.serving import serve_http
-        from skills_mcp.server.telemetry import find_telemetry
-        from skills_mcp.web import open_web
 
         library = application.library
         if on_open is None:

@@ -10,8 +10,6 @@ import click
 from rich.markup import escape
 from rich.table import Table
 
-from skills_mcp.analytics.privacy import Privacy
-from skills_mcp.authoring.evaluation import Outcome
 from skills_mcp.bootstrap import Options, build, find_home, load_rules
 from skills_mcp.cli.report import (
     ReportOptions,
@@ -23,11 +21,11 @@ from skills_mcp.cli.report import (
 from skills_mcp.cli.sync import load_snapshot
 from skills_mcp.cli.terminal import open_console, print_json, showing_progress
 from skills_mcp.config import Analytics
-from skills_mcp.skills.model import printable
-from skills_mcp.text.rendering import plural
-from skills_mcp.usage import EventFilesError, Span, derive_current_skills
-from skills_mcp.usage.report_text import HOW_TO_RECORD
-from skills_mcp.usage.suggestions.improvement import (
+from skills_mcp.events.privacy import Privacy
+from skills_mcp.features.authoring.evaluation import Outcome
+from skills_mcp.features.report import EventFilesError, Span, derive_current_skills
+from skills_mcp.features.report.report_text import HOW_TO_RECORD
+from skills_mcp.features.report.suggestions.improvement import (
     Addition,
     DroppedAddition,
     KeptAddition,
@@ -35,12 +33,18 @@ from skills_mcp.usage.suggestions.improvement import (
     TaskAddition,
     WordAddition,
 )
-from skills_mcp.usage.suggestions.missing_words import LEAST_TASKS
-from skills_mcp.usage.suggestions.patch import Patch
-from skills_mcp.usage.suggestions.picks import PICK_KINDS, PickTally, join_counts
-from skills_mcp.usage.suggestions.recorded_tasks import Origin
-from skills_mcp.usage.suggestions.review import SET_CONTEXT, Review, suggest
-from skills_mcp.usage.suggestions.review_json import render_review
+from skills_mcp.features.report.suggestions.missing_words import LEAST_TASKS
+from skills_mcp.features.report.suggestions.patch import Patch
+from skills_mcp.features.report.suggestions.picks import (
+    PICK_KINDS,
+    PickTally,
+    join_counts,
+)
+from skills_mcp.features.report.suggestions.recorded_tasks import Origin
+from skills_mcp.features.report.suggestions.review import SET_CONTEXT, Review, suggest
+from skills_mcp.features.report.suggestions.review_json import render_review
+from skills_mcp.skills.model import printable
+from skills_mcp.text.rendering import plural
 
 _MOST_SHOWN = 5  # tasks of one suggestion, and pairs of skills; --json has all
 _MOST_ROWS = 40  # of a table

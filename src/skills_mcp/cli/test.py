@@ -10,7 +10,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from skills_mcp.authoring.evaluation import (
+from skills_mcp.bootstrap import Options, build, is_folder, opened_baseline
+from skills_mcp.cli.failures import PROMPTS_INVALID, print_failure_object
+from skills_mcp.cli.routing_diff import render_markdown
+from skills_mcp.cli.sync import load_snapshot
+from skills_mcp.cli.terminal import open_console, print_json, showing_progress
+from skills_mcp.features.authoring.evaluation import (
     Change,
     Outcome,
     Prompt,
@@ -26,11 +31,6 @@ from skills_mcp.authoring.evaluation import (
     resolve_names,
     score_outcomes,
 )
-from skills_mcp.bootstrap import Options, build, is_folder, opened_baseline
-from skills_mcp.cli.failures import PROMPTS_INVALID, print_failure_object
-from skills_mcp.cli.routing_diff import render_markdown
-from skills_mcp.cli.sync import load_snapshot
-from skills_mcp.cli.terminal import open_console, print_json, showing_progress
 from skills_mcp.library import Snapshot
 from skills_mcp.routing.decision import list_answers, name_decision
 from skills_mcp.routing.remedies import describe_number

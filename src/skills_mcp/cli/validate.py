@@ -10,24 +10,6 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from skills_mcp.authoring.validation import (
-    Repair,
-    RuleChoice,
-    UnknownRuleError,
-    Validation,
-    choose_rules,
-    repair,
-    validate,
-)
-from skills_mcp.authoring.validation.baseline import (
-    BaselineError,
-    Comparison,
-    KnownFinding,
-    compare_with,
-    find_file,
-    load_baseline,
-    write_baseline,
-)
 from skills_mcp.cli.finding_formats import (
     render_github,
     render_junit,
@@ -36,6 +18,24 @@ from skills_mcp.cli.finding_formats import (
     shown_path,
 )
 from skills_mcp.cli.terminal import print_json, render_problem, showing_progress
+from skills_mcp.features.authoring.validation import (
+    Repair,
+    RuleChoice,
+    UnknownRuleError,
+    Validation,
+    choose_rules,
+    repair,
+    validate,
+)
+from skills_mcp.features.authoring.validation.baseline import (
+    BaselineError,
+    Comparison,
+    KnownFinding,
+    compare_with,
+    find_file,
+    load_baseline,
+    write_baseline,
+)
 from skills_mcp.skills.model import Problem, printable
 
 _STYLES = {"error": "bold red", "warning": "yellow"}

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import anyio
 import anyio.to_thread
 
-from skills_mcp.analytics.tracker import Tracker
 from skills_mcp.config import Scripts
 from skills_mcp.errors import SandboxUnavailableError, SkillsError
+from skills_mcp.events.tracker import Tracker
 from skills_mcp.library.answers import Provenance, RanScript, derive_place
 from skills_mcp.scripts.audit import AuditEntry, AuditFile, RunKind
 from skills_mcp.scripts.execution import ScriptResult

@@ -16,8 +16,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from skills_mcp.analytics.privacy import Text
-from skills_mcp.analytics.tracker import Observer, Tracker
 from skills_mcp.config import Config
 from skills_mcp.content.branch import RemoteBranch
 from skills_mcp.content.mounts import Mounts
@@ -31,8 +29,9 @@ from skills_mcp.errors import (
     SyncError,
     UndeclaredFileError,
 )
+from skills_mcp.events.privacy import Text
+from skills_mcp.events.tracker import Observer, Tracker
 from skills_mcp.files.paths import find_name, parse_relative
-from skills_mcp.identity.access import EVERYTHING, Access
 from skills_mcp.library.answers import (
     FoundFiles,
     LoadedSkill,
@@ -58,6 +57,7 @@ from skills_mcp.routing.decision import (
 from skills_mcp.routing.matcher import Candidate
 from skills_mcp.routing.search import SearchResult, search
 from skills_mcp.routing.tokens import tokenize
+from skills_mcp.skills.access import EVERYTHING, Access
 from skills_mcp.skills.assets import (
     FileContent,
     FilePart,

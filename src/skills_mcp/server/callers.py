@@ -6,7 +6,7 @@ from typing import Any
 
 from mcp.server.context import ServerRequestContext
 
-from skills_mcp.identity.principal import OPERATOR, PRINCIPAL_KEY, Principal
+from skills_mcp.skills.principal import OPERATOR, PRINCIPAL_KEY, Principal
 
 # A subscriber of the Internet has at least so much of IPv6 (RFC 6177), so one client
 # may use any address of it.

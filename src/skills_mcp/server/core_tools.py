@@ -6,7 +6,6 @@ from typing import assert_never
 import anyio.to_thread
 from mcp_types import ToolAnnotations
 
-from skills_mcp.identity.principal import FEEDBACK, REFRESH
 from skills_mcp.library import Match, ScriptRequest, SkillLibrary
 from skills_mcp.routing.decision import Ambiguous, NoMatch
 from skills_mcp.server import replies
@@ -26,6 +25,7 @@ from skills_mcp.server.toolspec import (
     RUNS_ANYTHING,
     ToolSpec,
 )
+from skills_mcp.skills.principal import FEEDBACK, REFRESH
 from skills_mcp.skills.scoping import Scoping
 
 # To route a sentence takes less time than to start a thread; a pasted ticket more.

@@ -17,8 +17,8 @@ from mcp_types.methods import SPEC_CLIENT_METHODS, SPEC_CLIENT_NOTIFICATION_METH
 from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from skills_mcp.analytics.publisher import Publisher
-from skills_mcp.analytics.tracker import EventType
+from skills_mcp.events.publisher import Publisher
+from skills_mcp.events.tracker import EventType
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.app import SkillsServer, tools_for
 

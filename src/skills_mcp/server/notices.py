@@ -31,8 +31,8 @@ from mcp_types import (
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from skills_mcp.identity.access import EVERYTHING, Access
 from skills_mcp.server.callers import caller_of
+from skills_mcp.skills.access import EVERYTHING, Access
 
 logger = logging.getLogger(__name__)
 

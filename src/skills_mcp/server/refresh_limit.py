@@ -12,8 +12,8 @@ from typing import Any
 from mcp.server.context import ServerRequestContext
 
 from skills_mcp.errors import RefreshLimitError
-from skills_mcp.identity.principal import OPERATOR
 from skills_mcp.server.callers import identify_client
+from skills_mcp.skills.principal import OPERATOR
 
 _MINUTE_SECONDS = 60.0
 

@@ -15,14 +15,14 @@ from typing import Any
 import anyio
 from mcp.server.lowlevel import Server
 
-from skills_mcp.analytics.publisher import Publisher
+from skills_mcp.events.publisher import Publisher
+from skills_mcp.features.hosts.prompt_socket import PromptSocket
+from skills_mcp.features.telemetry import Telemetry
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.app import SkillsServer
 from skills_mcp.server.ending import leave, run_or_end, watch_signals
 from skills_mcp.server.measurements import Measurements, read_condition
 from skills_mcp.server.message_streams import message_streams
-from skills_mcp.server.prompt_socket import PromptSocket
-from skills_mcp.server.telemetry import Telemetry
 from skills_mcp.server.wire import Wire
 
 logger = logging.getLogger(__name__)

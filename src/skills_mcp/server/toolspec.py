@@ -6,10 +6,10 @@ from typing import Any
 
 from mcp_types import Tool, ToolAnnotations
 
-from skills_mcp.identity.principal import READ
 from skills_mcp.library import SkillLibrary
 from skills_mcp.server.arguments import Arguments, input_schema
 from skills_mcp.server.replies import Reply
+from skills_mcp.skills.principal import READ
 
 LARGE_RESULT = {"anthropic/maxResultSizeChars": 500_000}
 

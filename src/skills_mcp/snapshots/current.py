@@ -24,7 +24,6 @@ from skills_mcp.content.source import (
     Part,
     SourceState,
 )
-from skills_mcp.embeddings.embedder import Embedder
 from skills_mcp.errors import (
     ContentUnavailableError,
     LimitExceededError,
@@ -32,8 +31,9 @@ from skills_mcp.errors import (
     SyncError,
     UnreadableContentError,
 )
-from skills_mcp.identity.access import EVERYTHING, Access
+from skills_mcp.features.embeddings.embedder import Embedder
 from skills_mcp.processes.memory import give_back_memory
+from skills_mcp.skills.access import EVERYTHING, Access
 from skills_mcp.skills.file_tree import FolderTree
 from skills_mcp.skills.walk import Survey, WalkLimits, count_not_served
 from skills_mcp.snapshots.changes import (

@@ -19,9 +19,9 @@ from skills_mcp.errors import (
     UnreadableContentError,
 )
 from skills_mcp.files.opening import open_inside
-from skills_mcp.identity.access import EVERYTHING, Access
 from skills_mcp.processes.memory import garbage_collector_paused
 from skills_mcp.routing.matcher import Mask, Matcher
+from skills_mcp.skills.access import EVERYTHING, Access
 from skills_mcp.skills.file_tree import FolderTree
 from skills_mcp.skills.homes import Home, find_layout
 from skills_mcp.skills.index import SkillIndex
@@ -33,7 +33,7 @@ from skills_mcp.snapshots.changes import OfferedSkills
 from skills_mcp.snapshots.views import MOST_GRANTED, MOST_NARROWED, Views
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
-    from skills_mcp.embeddings.skill_vectors import SkillVectors
+    from skills_mcp.features.embeddings.skill_vectors import SkillVectors
     from skills_mcp.routing.keywords import KeywordMatcher
     from skills_mcp.snapshots.collection import Collection
     from skills_mcp.snapshots.indexes import Indexes, IndexState

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Generic, TypeVar
 
-from skills_mcp.identity.access import Access
+from skills_mcp.skills.access import Access
 
 MOST_GRANTED = 64
 """Views of grants. More than an organisation has grants that differ, and few enough for

@@ -1,0 +1,1 @@
+"""The Python API: skills inside another program, without a server."""

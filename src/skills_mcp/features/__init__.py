@@ -1,0 +1,1 @@
+"""Features: each folder can be deleted, and the core does not notice."""

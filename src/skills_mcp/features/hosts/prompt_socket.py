@@ -1,0 +1,120 @@
+"""A socket at which hooks of this user ask which skill fits a prompt.
+
+Rule: only this user may open it, and what goes wrong here never ends the server.
+"""
+
+import json
+import logging
+import os
+import socket
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+from anyio.abc import SocketStream
+
+from skills_mcp.errors import SkillsError
+from skills_mcp.features.hosts.hint import find_hint
+from skills_mcp.features.hosts.prompt_hook import (
+    MAX_ADDRESS_BYTES,
+    MAX_PROMPT_BYTES,
+    find_number,
+)
+from skills_mcp.files.durable import PRIVATE_MODE
+from skills_mcp.library import SkillLibrary
+
+logger = logging.getLogger(__name__)
+
+_PRIVATE_FOLDER = 0o700
+_QUESTION_SECONDS = 5.0
+_LOADING_SECONDS = 60.0 * 60.0
+_MOST_AT_ONCE = 4  # a person sends one prompt at a time
+
+
+class PromptSocket:
+    """Answers hooks from the skills that a server has.
+
+    Args:
+        library: The skills.
+        address: The path of the socket.
+    """
+
+    def __init__(self, library: SkillLibrary, address: Path) -> None:
+        self._library = library
+        self._address = address
+        self._new = address.with_suffix(".new")
+        self._limiter = anyio.CapacityLimiter(_MOST_AT_ONCE)
+        self._is_open = False
+
+    async def serve(self) -> None:
+        """Answer until cancelled; it begins when there is content to answer from."""
+        with suppress(SkillsError):  # the next sync may succeed
+            await self._library.wait_until_ready(_LOADING_SECONDS)
+        try:
+            await anyio.to_thread.run_sync(self._prepare)
+            # It gets its name after its mode: other users cannot open it before.
+            listener = await anyio.create_unix_listener(self._new, mode=PRIVATE_MODE)
+            self._new.replace(self._address)
+        except (OSError, ValueError) as error:
+            logger.debug("Hooks cannot ask this server: %s", error)
+            return
+        self._is_open = True
+        async with listener:
+            await listener.serve(self._answer)
+
+    def close(self) -> None:
+        """Delete the socket, so that no hook asks a server that has ended."""
+        if self._is_open:
+            with suppress(OSError):
+                self._address.unlink()
+
+    def _prepare(self) -> None:
+        """Make the folder, and delete what servers have left that were killed."""
+        if not hasattr(socket, "AF_UNIX"):
+            raise ValueError("this system has no sockets with a path")
+        if len(os.fsencode(self._address)) > MAX_ADDRESS_BYTES:
+            raise ValueError(f"{self._address} is too long for a socket")
+        folder = self._address.parent
+        folder.mkdir(parents=True, exist_ok=True, mode=_PRIVATE_FOLDER)
+        folder.chmod(_PRIVATE_FOLDER)
+        for each in folder.iterdir():
+            number = find_number(each)
+            if number is None or not _is_running(number):
+                with suppress(OSError):
+                    each.unlink()
+
+    async def _answer(self, stream: SocketStream) -> None:
+        async with stream:
+            try:
+                with anyio.move_on_after(_QUESTION_SECONDS):
+                    prompt = await _receive(stream)
+                    work = partial(find_hint, self._library, prompt)
+                    hint = await anyio.to_thread.run_sync(work, limiter=self._limiter)
+                    await stream.send(json.dumps({"hint": hint}).encode())
+            except (anyio.BrokenResourceError, anyio.EndOfStream, ValueError, KeyError):
+                return  # it was no hook, or its host has ended it
+            except Exception:
+                logger.exception("A hook got no answer")
+
+
+async def _receive(stream: SocketStream) -> str:
+    """Return the prompt of a question, which is one line of JSON."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        line += await stream.receive()
+        if len(line) > 2 * MAX_PROMPT_BYTES:  # JSON escapes some characters
+            raise ValueError("the question is too long")
+    return str(json.loads(line)["prompt"])
+
+
+def _is_running(number: int) -> bool:
+    """Whether there is a process with this id, be it another one by now."""
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,317 @@
+"""A report as one HTML file without scripts, links to hosts, or anything to load.
+
+Charts are drawn by macros of the template, from positions that are computed here. A
+library for charts would bring scripts, fixed colours or a hundred modules for three
+kinds of rectangles.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from skills_mcp.features.report.report_text import (
+    describe_age,
+    describe_change,
+    describe_commit,
+    describe_day,
+    describe_part_change,
+    describe_ratings,
+    describe_share,
+    describe_unrecorded,
+    divide_feedback,
+    pick_gaps,
+    pick_scripts,
+)
+from skills_mcp.features.report.usage_report import (
+    Answers,
+    Period,
+    PeriodAnswers,
+    Release,
+    Span,
+    UsageReport,
+)
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+SHOWN_ROWS = 10
+"""Of a table; the others are folded."""
+
+MOST_ROWS = 200
+"""Of a table with what is folded; the JSON report has all rows."""
+
+_WIDTH = 880.0
+_HEIGHT = 240.0
+_LEFT = 44.0  # the numbers of the axis
+_TOP = 26.0  # the names of releases
+_BOTTOM = 26.0  # the days
+_MOST_STEP = 64.0  # a bar as wide as the page says no more than a narrow one
+_GAP = 0.22  # of a step stays free between two bars
+
+_MOST_LABELS = 8  # of days: more would touch each other
+_MOST_RELEASES = 6  # markers: more would hide the bars
+
+_NICE = (1, 2, 3, 4, 5, 6, 8, 10)  # first digits of round numbers
+
+
+def render_page(report: UsageReport, notes: tuple[str, ...]) -> str:
+    """Return the page; every text in it is escaped by the template library."""
+    return _load_template("page.html").render(_compose(report, notes))
+
+
+def render_figures(report: UsageReport, notes: tuple[str, ...]) -> str:
+    """Return what stands on the page, for another page; everything is escaped."""
+    return _load_template("body.html").render(_compose(report, notes))
+
+
+def render_style() -> str:
+    """Return the stylesheet of the figures."""
+    return _load_template("page.css").render()
+
+
+@cache
+def _load_template(name: str) -> "Template":
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # late: big
+
+    environment = Environment(
+        loader=PackageLoader("skills_mcp.features.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "thousands": "{:,}".format,
+        "share": describe_share,
+        "day": describe_day,
+        "short": describe_commit,
+        "age": describe_age,
+        "ratings": describe_ratings,
+        "change": describe_part_change,
+    }
+    return environment.get_template(name)
+
+
+def _compose(report: UsageReport, notes: tuple[str, ...]) -> dict[str, Any]:
+    starts = [each.start for each in report.periods]
+    doubtful, helpful = divide_feedback(report)
+    return {
+        "report": report,
+        "notes": notes,
+        "shown": SHOWN_ROWS,
+        "most": MOST_ROWS,
+        "cards": derive_cards(report),
+        "days": Span(report.since, report.until).days,
+        "chart": draw_answers(report.periods, report.releases),
+        "describe_period": lambda start: describe_period(start, report.period),
+        "gaps": pick_gaps(report),
+        "unrecorded": describe_unrecorded(report),
+        "doubtful": doubtful,
+        "helpful": helpful,
+        "helpful_skills": len({each.skill for each in helpful}),
+        "scripts": pick_scripts(report),
+        "spark": lambda days: sparkline(days, starts),
+        "judged": sum(each.useful + each.not_useful for each in report.feedback),
+        "failed": sum(each.failures + each.timeouts for each in report.scripts),
+        "runs": sum(each.runs for each in report.scripts),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A figure at the head of the page, with the section that says more of it."""
+
+    kind: str
+    figure: str
+    text: str
+    section: str
+    change: str
+    """How it changed against the span before; empty if that is not known."""
+
+
+def derive_cards(report: UsageReport) -> tuple[Card, ...]:
+    """Return the main figures, and how each changed."""
+    now, before = report.answers, report.before
+    old = before.answers if before else Answers(0, 0, 0)
+    was = f"{old.tasks:,} before" if before and before.is_complete else ""
+    shares = (
+        ("served", "served", "skills"),
+        ("ambiguous", "ambiguous", "rivalries"),
+        ("no_match", "no match", "gaps"),
+    )
+    return (
+        Card(
+            "",
+            f"{now.tasks:,}",
+            "task" if now.tasks == 1 else "tasks",
+            "over-time",
+            was,
+        ),
+        *(
+            _derive_card(kind, text, section, now, old)
+            for kind, text, section in shares
+        ),
+        _derive_rating(report),
+    )
+
+
+def _derive_card(
+    kind: str, text: str, section: str, now: Answers, old: Answers
+) -> Card:
+    part, before = getattr(now, kind), getattr(old, kind)
+    change = describe_change(part, now.tasks, before, old.tasks)
+    return Card(kind, describe_share(part, now.tasks), text, section, change)
+
+
+def _derive_rating(report: UsageReport) -> Card:
+    useful = sum(each.useful for each in report.feedback)
+    judged = useful + sum(each.not_useful for each in report.feedback)
+    before = report.before
+    old = (before.useful, before.useful + before.not_useful) if before else (0, 0)
+    text = f"useful, of {judged:,} {'rating' if judged == 1 else 'ratings'}"
+    change = describe_change(useful, judged, *old)
+    return Card("good", describe_share(useful, judged), text, "feedback", change)
+
+
+@dataclass(frozen=True, slots=True)
+class BarPiece:
+    """A coloured part of a bar; `kind` names the colour."""
+
+    kind: str
+    y: float
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChartBar:
+    """The bar of one period."""
+
+    x: float
+    width: float
+    pieces: tuple[BarPiece, ...]
+    period: PeriodAnswers
+
+
+@dataclass(frozen=True, slots=True)
+class ChartLabel:
+    """A text at a position of an axis, or beside a line."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """Bars, axes and lines, in the units of the drawing."""
+
+    width: float
+    height: float
+    left: float
+    top: float
+    base: float
+    """The y of the bottom of the bars."""
+    bars: tuple[ChartBar, ...]
+    levels: tuple[ChartLabel, ...]
+    days: tuple[ChartLabel, ...]
+    releases: tuple[ChartLabel, ...]
+
+
+def draw_answers(
+    periods: Sequence[PeriodAnswers], releases: Sequence[Release]
+) -> Chart | None:
+    """Return bars of answers over time; None if there is no answer."""
+    highest = max((each.answers.tasks for each in periods), default=0)
+    if not highest:
+        return None
+    ceiling = derive_ceiling(highest)
+    step = min((_WIDTH - _LEFT) / len(periods), _MOST_STEP)
+    base = _HEIGHT - _BOTTOM
+    scale = (base - _TOP) / ceiling
+    bars = tuple(
+        _stack(each, _LEFT + (place + _GAP / 2) * step, step * (1 - _GAP), base, scale)
+        for place, each in enumerate(periods)
+    )
+    every = -(-len(periods) // _MOST_LABELS)
+    return Chart(
+        width=_WIDTH,
+        height=_HEIGHT,
+        left=_LEFT,
+        top=_TOP,
+        base=base,
+        bars=bars,
+        levels=tuple(
+            ChartLabel(round(base - level * scale, 1), f"{level:,}")
+            for level in _levels(ceiling)
+        ),
+        days=tuple(
+            ChartLabel(
+                round(bar.x + bar.width / 2, 1),
+                f"{bar.period.start.day} {bar.period.start:%b}",
+            )
+            for bar in bars[::every]
+        ),
+        releases=_mark_releases(bars, releases),
+    )
+
+
+def derive_ceiling(highest: int) -> int:
+    """Return the top of an axis: the next round number.
+
+    >>> [derive_ceiling(number) for number in (1, 7, 34, 411)]
+    [1, 8, 40, 500]
+    """
+    power = int(10 ** (len(str(highest)) - 1))
+    return next(nice * power for nice in _NICE if nice * power >= highest)
+
+
+def sparkline(
+    days: Sequence[tuple[date, int]], periods: Sequence[date]
+) -> tuple[float, ...]:
+    """Return the height of a bar for each period, the highest being 1."""
+    counted = dict(days)
+    highest = max(counted.values(), default=1)
+    return tuple(round(counted.get(each, 0) / highest, 3) for each in periods)
+
+
+def _stack(
+    period: PeriodAnswers, x: float, width: float, base: float, scale: float
+) -> ChartBar:
+    answers = period.answers
+    pieces = []
+    for kind in ("served", "ambiguous", "no_match"):
+        height = getattr(answers, kind) * scale
+        base -= height
+        pieces.append(BarPiece(kind, round(base, 2), round(height, 2)))
+    return ChartBar(round(x, 2), round(width, 2), tuple(pieces), period)
+
+
+def _levels(ceiling: int) -> tuple[int, ...]:
+    return (0, ceiling // 2, ceiling) if ceiling % 2 == 0 else (0, ceiling)
+
+
+def _mark_releases(
+    bars: Sequence[ChartBar], releases: Sequence[Release]
+) -> tuple[ChartLabel, ...]:
+    """Return the positions of new commits; the first commit is not new."""
+    new = releases[1:]
+    if len(new) > _MOST_RELEASES:
+        return ()
+    marks = []
+    for release in new:
+        before = [bar for bar in bars if bar.period.start <= release.first_seen]
+        bar = before[-1] if before else bars[0]
+        marks.append(ChartLabel(bar.x, describe_commit(release.commit)))
+    return tuple(marks)
+
+
+def describe_period(start: date, period: Period) -> str:
+    """Return a day, a week or a month in words."""
+    match period:
+        case "day":
+            return f"{start:%a} {start.day} {start:%b %Y}"
+        case "week":
+            return f"the week of {start.day} {start:%b %Y}"
+        case "month":
+            return f"{start:%B %Y}"

@@ -1,0 +1,742 @@
+"""Tallies of tasks, skills, feedback and scripts, commit by commit.  Pure.
+
+Each can be packed into values for JSON, and take in what another one has packed: the
+figures of many days are made of those of each day.
+"""
+
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
+from hashlib import blake2b
+from heapq import nsmallest
+from itertools import combinations, groupby, takewhile
+from statistics import median
+from typing import Any, TypeVar
+
+from skills_mcp.features.report.usage_report import (
+    Feedback,
+    Gap,
+    KeywordCount,
+    Rivalry,
+    ScriptUse,
+    SkillUse,
+    Span,
+    Unrecorded,
+    Unserved,
+)
+from skills_mcp.features.report.usage_rows import (
+    MOST_TEXT,
+    AskedTask,
+    UsageRow,
+    parse_task,
+)
+from skills_mcp.routing.tokens import fold, tokenize
+
+OTHERS = "(others)"
+"""Stands for the names that are not counted by themselves."""
+
+MOST_NAMES = 50_000
+"""Different names in one tally, as many as the largest catalogue has skills.
+
+A sender chooses the names, and a tally of so many takes 100 MB.
+"""
+
+_MOST_COMMENTS = 5  # of a skill at a commit: more of them repeat each other
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TICK = timedelta(microseconds=1)
+_DAY_TICKS = timedelta(days=1) // _TICK
+_EARLIEST_TICK = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _TICK
+_LATEST_TICK = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _TICK
+
+_BROKEN = 0.5  # of the runs: a script may have a reason to fail less often
+
+Answer = Callable[[str], tuple[str, ...]]
+"""Returns the paths that answer a task now: one skill, several candidates or none."""
+
+Pair = tuple[str, str]
+
+Packed = Mapping[str, Any]
+"""The values of a tally, for JSON."""
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+_MOST_OF_ONE = 100  # names beside one pair or task; a report shows a few
+_MOST_PAIRED = 8  # candidates of an answer; an agent is offered fewer
+_MOST_KEYWORDS = 8  # of a pair: the first of them are those to change
+_MOST_TRIED = 200  # tasks that are routed again: lists are shown to 40 rows
+
+
+def derive_tick(moment: datetime) -> int:
+    """Return a moment as microseconds: numbers are packed and compared cheaply."""
+    return (moment - _EPOCH) // _TICK
+
+
+def derive_day(tick: int) -> date:
+    """Return the day of a tick, in UTC.
+
+    >>> derive_day(derive_tick(datetime(2026, 11, 3, 23, 59, tzinfo=UTC)))
+    datetime.date(2026, 11, 3)
+    """
+    return _find_day(tick // _DAY_TICKS)
+
+
+@lru_cache(maxsize=4096)
+def _find_day(number: int) -> date:
+    return date.fromordinal(_EPOCH.toordinal() + number)
+
+
+class BoundedTally(defaultdict[Key, Value]):
+    """Counts by name; once there are many, new names count as one other name.
+
+    Args:
+        make: Makes the counts of a name.
+        others: Stands for the other names.
+        most: How many names have counts of their own.
+    """
+
+    def __init__(
+        self, make: Callable[[], Value], others: Key, most: int = MOST_NAMES
+    ) -> None:
+        super().__init__(make)
+        self._make = make
+        self._others = others
+        self._most = most
+
+    def __missing__(self, key: Key) -> Value:
+        """Return new counts, or those of the others."""
+        key = key if len(self) < self._most else self._others
+        return self.setdefault(key, self._make())
+
+
+def add_bounded(
+    counts: Counter[Key], name: Key, count: int = 1, most: int = MOST_NAMES
+) -> None:
+    """Add to the count of a name, unless it is a new one and there are many."""
+    if name in counts or len(counts) < most:
+        counts[name] += count
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentSkill:
+    """The part of a served skill that a report uses."""
+
+    path: str
+    description: str
+    keywords: tuple[str, ...]
+    is_above_others: bool = False
+    """Whether it is an index, which reaches agents with the skills below it."""
+
+
+@dataclass(slots=True)
+class Seen:
+    """The first and the last tick of some events."""
+
+    first: int = _LATEST_TICK
+    last: int = _EARLIEST_TICK
+
+    def add(self, moment: datetime) -> None:
+        """Widen the range to a moment."""
+        tick = derive_tick(moment)
+        self.merge((tick, tick))
+
+    def pack(self) -> tuple[int, int]:
+        """Return it as values for JSON."""
+        return self.first, self.last
+
+    def merge(self, packed: tuple[int, int]) -> None:
+        """Widen the range by a packed one."""
+        first, last = packed
+        self.first = min(self.first, first)
+        self.last = max(self.last, last)
+
+
+@dataclass(slots=True)
+class _SkillCounts:
+    """How often a skill was served."""
+
+    served: int = 0
+    unchanged: int = 0
+    picked: int = 0
+    files: int = 0
+    seen: Seen = field(default_factory=Seen)
+
+
+class SkillTally:
+    """How often each skill was served, or was a candidate."""
+
+    def __init__(self) -> None:
+        self._used = BoundedTally(_SkillCounts, OTHERS)
+        self._candidates: Counter[str] = Counter()
+
+    def add_served(self, row: UsageRow) -> None:
+        """Count a served skill."""
+        used = self._use(row)
+        used.served += 1
+        used.unchanged += row.is_set("unchanged")
+        used.picked += row.is_set("was_ambiguous")
+
+    def add_file(self, row: UsageRow) -> None:
+        """Count a served file of a skill."""
+        self._use(row).files += 1
+
+    def add_ambiguous(self, row: UsageRow) -> None:
+        """Count the candidates of an ambiguous answer."""
+        self._add_candidates(dict.fromkeys(row.texts("candidates"), 1))
+
+    def _add_candidates(self, counts: Mapping[str, int]) -> None:
+        for path, count in counts.items():
+            add_bounded(self._candidates, path, count)
+
+    def _use(self, row: UsageRow) -> _SkillCounts:
+        used = self._used[row.text("skill_path")]
+        used.seen.add(row.moment)
+        return used
+
+    def pack(self) -> Packed:
+        """Return it as values for JSON."""
+        used = [
+            [
+                path,
+                each.served,
+                each.unchanged,
+                each.picked,
+                each.files,
+                each.seen.pack(),
+            ]
+            for path, each in self._used.items()
+        ]
+        return {"used": used, "candidates": self._candidates}
+
+    def merge(self, packed: Packed) -> None:
+        """Add what another one has packed."""
+        self._add_candidates(packed["candidates"])
+        for path, served, unchanged, picked, files, seen in packed["used"]:
+            used = self._used[path]
+            used.served += served
+            used.unchanged += unchanged
+            used.picked += picked
+            used.files += files
+            used.seen.merge(seen)
+
+    def derive(
+        self, offered: Mapping[str, CurrentSkill] | None
+    ) -> tuple[SkillUse, ...]:
+        """Return the served skills, the most frequent first."""
+        order = sorted(self._used.items(), key=lambda item: (-item[1].served, item[0]))
+        return tuple(
+            SkillUse(
+                skill=path,
+                served=used.served,
+                unchanged=used.unchanged,
+                picked=used.picked,
+                files=used.files,
+                last_seen=derive_day(used.seen.last),
+                is_offered=None if offered is None else path in offered,
+            )
+            for path, used in order
+        )
+
+    def derive_unserved(
+        self, offered: Mapping[str, CurrentSkill] | None
+    ) -> tuple[Unserved, ...] | None:
+        """Return the skills that were never served, by path; None if none is known."""
+        if offered is None:
+            return None
+        served = {path for path, used in self._used.items() if used.served}
+        return tuple(
+            Unserved(
+                skill=skill.path,
+                description=skill.description,
+                keywords=skill.keywords,
+                candidate=self._candidates[skill.path],
+            )
+            for _, skill in sorted(offered.items())
+            if skill.path not in served and not skill.is_above_others
+        )
+
+
+@dataclass(slots=True)
+class _FeedbackCounts:
+    """The feedback on a skill at one commit."""
+
+    served: int = 0
+    useful: int = 0
+    not_useful: int = 0
+    comments: dict[tuple[bool, str], int] = field(default_factory=dict)
+    """From a comment, and whether it is a complaint, to when it was written last."""
+    seen: Seen = field(default_factory=Seen)
+
+    def comment(self, written: Iterable[tuple[bool, str, int]]) -> None:
+        """Add comments, and drop the least important ones if there are too many."""
+        comments = self.comments
+        for is_complaint, text, tick in written:
+            key = is_complaint, text
+            comments[key] = max(tick, comments.get(key, tick))
+        if len(comments) > _MOST_COMMENTS:
+            kept = self.order()[:_MOST_COMMENTS]
+            self.comments = {key: comments[key] for key in kept}
+
+    def order(self) -> list[tuple[bool, str]]:
+        """Return the comments: complaints first, the newest first."""
+        return sorted(self.comments, key=self._rank, reverse=True)
+
+    def _rank(self, key: tuple[bool, str]) -> tuple[bool, int, str]:
+        return key[0], self.comments[key], key[1]
+
+
+class FeedbackTally:
+    """The feedback on skills, commit by commit."""
+
+    def __init__(self) -> None:
+        self._judged = BoundedTally(_FeedbackCounts, (OTHERS, ""))
+
+    def add_served(self, row: UsageRow) -> None:
+        """Count a served skill, to which an agent could have given feedback."""
+        self._judge(row).served += 1
+
+    def add(self, row: UsageRow) -> None:
+        """Count a feedback."""
+        judged = self._judge(row)
+        is_useful = row.is_set("useful")
+        judged.useful += is_useful
+        judged.not_useful += not is_useful
+        if text := row.text("comment", MOST_TEXT):
+            judged.comment([(not is_useful, text, derive_tick(row.moment))])
+
+    def _judge(self, row: UsageRow) -> _FeedbackCounts:
+        judged = self._judged[row.text("skill_path"), row.commit]
+        judged.seen.add(row.moment)
+        return judged
+
+    def pack(self) -> Packed:
+        """Return it as values for JSON."""
+        judged = [
+            [
+                *(path, commit, each.served, each.useful, each.not_useful),
+                [
+                    [is_complaint, text, tick]
+                    for (is_complaint, text), tick in each.comments.items()
+                ],
+                each.seen.pack(),
+            ]
+            for (path, commit), each in self._judged.items()
+        ]
+        return {"judged": judged}
+
+    def merge(self, packed: Packed) -> None:
+        """Add what another one has packed."""
+        for path, commit, served, useful, bad, comments, seen in packed["judged"]:
+            judged = self._judged[path, commit]
+            judged.served += served
+            judged.useful += useful
+            judged.not_useful += bad
+            judged.seen.merge(seen)
+            judged.comment(comments)
+
+    def derive(self) -> tuple[Feedback, ...]:
+        """Return the feedback: most complaints first, and per skill by time."""
+        complaints: Counter[str] = Counter()
+        for (path, _), judged in self._judged.items():
+            complaints[path] += judged.not_useful
+        rows = [
+            Feedback(
+                skill=path,
+                commit=commit,
+                served=judged.served,
+                useful=judged.useful,
+                not_useful=judged.not_useful,
+                comments=tuple(text for _, text in judged.order()),
+                first_seen=derive_day(judged.seen.first),
+                last_seen=derive_day(judged.seen.last),
+            )
+            for (path, commit), judged in sorted(
+                self._judged.items(), key=lambda item: (item[1].seen.first, item[0])
+            )
+            if judged.useful + judged.not_useful
+        ]
+        return tuple(sorted(rows, key=lambda row: (-complaints[row.skill], row.skill)))
+
+
+@dataclass(slots=True)
+class _RunCounts:
+    """The runs of a script at one commit."""
+
+    runs: int = 0
+    failures: int = 0
+    timeouts: int = 0
+    cancelled: int = 0
+    durations: "array[int]" = field(default_factory=lambda: array("q"))
+    seen: Seen = field(default_factory=Seen)
+
+
+class ScriptTally:
+    """The runs of scripts and commands, commit by commit."""
+
+    def __init__(self) -> None:
+        self._ran = BoundedTally(_RunCounts, (OTHERS, "", ""))
+
+    def add(self, row: UsageRow) -> None:
+        """Count a run."""
+        ran = self._ran[row.text("skill_path"), row.text("file"), row.commit]
+        ran.seen.add(row.moment)
+        ran.runs += 1
+        if row.is_set("timed_out"):
+            ran.timeouts += 1
+        elif not row.is_set("success"):
+            is_cancelled = "exit_code" in row.data and row.data["exit_code"] is None
+            ran.cancelled += is_cancelled
+            ran.failures += not is_cancelled
+        if (duration := row.number("duration_ms")) is not None:
+            ran.durations.append(duration)
+
+    def pack(self) -> Packed:
+        """Return it as values for JSON."""
+        ran = [
+            [
+                *key,
+                *(each.runs, each.failures, each.timeouts, each.cancelled),
+                list(each.durations),
+                each.seen.pack(),
+            ]
+            for key, each in self._ran.items()
+        ]
+        return {"ran": ran}
+
+    def merge(self, packed: Packed) -> None:
+        """Add what another one has packed."""
+        for skill, file, commit, *counts, durations, seen in packed["ran"]:
+            ran = self._ran[skill, file, commit]
+            runs, failures, timeouts, cancelled = counts
+            ran.runs += runs
+            ran.failures += failures
+            ran.timeouts += timeouts
+            ran.cancelled += cancelled
+            ran.durations.extend(durations)
+            ran.seen.merge(seen)
+
+    def derive(self) -> tuple[ScriptUse, ...]:
+        """Return the runs: most failures first, and per script in order of time."""
+        order = sorted(
+            self._ran.items(), key=lambda item: (item[0][:2], item[1].seen.first)
+        )
+        uses = [_derive_use(*key, ran) for key, ran in order]
+        scripts = [
+            _mark_break(list(each))
+            for _, each in groupby(uses, key=lambda use: (use.skill, use.file))
+        ]
+        scripts.sort(key=lambda each: -sum(use.failures + use.timeouts for use in each))
+        return tuple(use for each in scripts for use in each)
+
+
+def _derive_use(skill: str, file: str, commit: str, ran: _RunCounts) -> ScriptUse:
+    return ScriptUse(
+        skill=skill,
+        file=file,
+        commit=commit,
+        runs=ran.runs,
+        failures=ran.failures,
+        timeouts=ran.timeouts,
+        cancelled=ran.cancelled,
+        median_ms=round(median(ran.durations)) if ran.durations else None,
+        first_seen=derive_day(ran.seen.first),
+        is_broken_since=False,
+    )
+
+
+def _mark_break(uses: list[ScriptUse]) -> list[ScriptUse]:
+    """Mark the commit since which all newer commits fail."""
+    broken = len(list(takewhile(_is_broken, reversed(uses))))
+    if broken:
+        uses[-broken] = replace(uses[-broken], is_broken_since=True)
+    return uses
+
+
+def _is_broken(use: ScriptUse) -> bool:
+    failed = use.failures + use.timeouts
+    return 0 < failed >= _BROKEN * (use.runs - use.cancelled)
+
+
+@dataclass(slots=True)
+class Newest:
+    """The newest of some texts, which may come in any order."""
+
+    tick: int = _EARLIEST_TICK
+    text: str = ""
+
+    def add(self, tick: int, text: str) -> None:
+        """Keep a text if it is newer."""
+        self.tick, self.text = max((self.tick, self.text), (tick, text))
+
+
+@dataclass(slots=True)
+class _TaskCounts:
+    """How often a task matched no skill; flat, since there are very many."""
+
+    count: int
+    people: Collection[str]
+    tick: int
+    """When it was asked last, and how it was worded then."""
+    text: str
+    near_tick: int
+    near: Sequence[str]
+    """When skills came near last, and which: the same for the same words."""
+
+    def merge(self, other: "_TaskCounts") -> None:
+        """Add the counts of the same task."""
+        self.count += other.count
+        self.people = {*self.people, *other.people}
+        newest = max((self.tick, self.text), (other.tick, other.text))
+        self.tick, self.text = newest
+        near = max((self.near_tick, self.near), (other.near_tick, other.near))
+        self.near_tick, self.near = near
+
+
+class GapTally:
+    """Tasks that matched no skill; tasks of the same words count as one."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, _TaskCounts] = {}
+
+    def add(self, row: UsageRow) -> None:
+        """Count an unmatched task."""
+        task = parse_task(row)
+        if not task.mark:
+            return
+        people, tick = {row.person} - {""}, derive_tick(row.moment)
+        near = list(row.texts("near"))
+        counts = _TaskCounts(1, people, tick, task.text, tick, near)
+        self._add(derive_mark(task), counts)
+
+    def _add(self, mark: str, counts: _TaskCounts) -> None:
+        """Add counts; beyond the bound, a new task counts as one without a text."""
+        if known := self._found.get(mark):
+            known.merge(counts)
+        elif len(self._found) < MOST_NAMES:
+            self._found[mark] = counts
+
+    def pack(self) -> Packed:
+        """Return it as values for JSON."""
+        found = [
+            [
+                *(mark, each.count, sorted(each.people), each.tick, each.text),
+                *(each.near_tick, each.near),
+            ]
+            for mark, each in self._found.items()
+        ]
+        return {"found": found}
+
+    def merge(self, packed: Packed) -> None:
+        """Add what another one has packed."""
+        for mark, *counts in packed["found"]:
+            self._add(mark, _TaskCounts(*counts))
+
+    def derive_unrecorded(self, no_match: int) -> Unrecorded:
+        """Return how many of all unmatched tasks have no text."""
+        hashed = [each.count for each in self._found.values() if not each.text]
+        told = sum(each.count for each in self._found.values()) - sum(hashed)
+        return Unrecorded(
+            count=no_match - told, different=len(hashed), most=max(hashed, default=0)
+        )
+
+    def derive(self, answer: Answer | None, most: int | None = None) -> tuple[Gap, ...]:
+        """Return the unmatched tasks, the most frequent first, and at most so many."""
+        every = self._found.values()
+        order = nsmallest(len(every) if most is None else most, every, _rank)
+        return tuple(
+            Gap(
+                task=found.text,
+                count=found.count,
+                people=len(found.people),
+                last_seen=derive_day(found.tick),
+                near=tuple(found.near),
+                today=_ask(answer, found.text, place) if answer else None,
+            )
+            for place, found in enumerate(order)
+        )
+
+
+def _rank(found: _TaskCounts) -> tuple[int, str, int]:
+    return -found.count, found.text, found.tick
+
+
+@dataclass(slots=True)
+class _AmbiguousTask:
+    """The ambiguous answers to a task of a person on a day, and the skills picked."""
+
+    candidates: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    picks: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class _PairCounts:
+    """How often two skills were candidates of the same ambiguous answer."""
+
+    days: Counter[date] = field(default_factory=Counter)
+    keywords: Counter[str] = field(default_factory=Counter)
+    newest: Newest = field(default_factory=Newest)
+
+    def add_keywords(self, counts: Mapping[str, int]) -> None:
+        """Add how often keywords matched both."""
+        for word, count in counts.items():
+            add_bounded(self.keywords, word, count, _MOST_OF_ONE)
+
+
+class RivalryTally:
+    """Pairs of skills that were candidates of the same ambiguous answers."""
+
+    def __init__(self) -> None:
+        self._met = BoundedTally(_PairCounts, (OTHERS, OTHERS))
+        self._asked = BoundedTally(_AmbiguousTask, OTHERS)
+        self._picks = BoundedTally(Counter[str], (OTHERS, OTHERS))
+        """Those that were packed."""
+
+    def add_ambiguous(self, row: UsageRow) -> None:
+        """Count an ambiguous answer."""
+        candidates = row.texts("candidates")[:_MOST_PAIRED]
+        task = parse_task(row)
+        if task.mark:
+            asked = self._asked[_key(row, task)]
+            add_bounded(asked.candidates, tuple(sorted(candidates)), most=_MOST_OF_ONE)
+        matched = row.lists("matched_keywords")[:_MOST_PAIRED]
+        for pair, shared in _pairs(candidates, matched):
+            met = self._met[pair]
+            met.days[row.moment.date()] += 1
+            met.add_keywords(dict.fromkeys(shared, 1))
+            met.newest.add(derive_tick(row.moment), task.text)
+
+    def add_pick(self, row: UsageRow) -> None:
+        """Count a skill that an agent picked from several candidates."""
+        task = parse_task(row)
+        if task.mark:
+            picks = self._asked[_key(row, task)].picks
+            add_bounded(picks, row.text("skill_path"), most=_MOST_OF_ONE)
+
+    def pack(self) -> Packed:
+        """Return it as values for JSON."""
+        picks = self._count_picks()
+        met = [
+            [
+                *(pair, {day.isoformat(): n for day, n in each.days.items()}),
+                *(each.keywords, each.newest.tick, each.newest.text, picks.get(pair)),
+            ]
+            for pair, each in self._met.items()
+        ]
+        return {"met": met}
+
+    def merge(self, packed: Packed) -> None:
+        """Add what another one has packed."""
+        for (first, second), days, keywords, tick, text, picks in packed["met"]:
+            pair = first, second
+            met = self._met[pair]
+            for day, count in days.items():
+                met.days[date.fromisoformat(day)] += count
+            met.add_keywords(keywords)
+            met.newest.add(tick, text)
+            for path, count in (picks or {}).items():
+                add_bounded(self._picks[pair], path, count, _MOST_OF_ONE)
+
+    def pack_unfinished(self) -> Packed:
+        """Return the tasks of which picks may come, as values for JSON."""
+        asked = [
+            [key, [[each, n] for each, n in task.candidates.items()], task.picks]
+            for key, task in self._asked.items()
+        ]
+        return {"asked": asked}
+
+    def reopen(self, packed: Packed) -> None:
+        """Take what another one has packed twice, so that more picks can be added."""
+        self._picks.clear()
+        for key, found, picks in packed["asked"]:
+            asked = self._asked[key]
+            asked.candidates.update({tuple(each): n for each, n in found})
+            asked.picks.update(picks)
+
+    def derive(self, span: Span, answer: Answer | None) -> tuple[Rivalry, ...]:
+        """Return the pairs, the most frequent first."""
+        picks = self._count_picks()
+        order = sorted(
+            self._met.items(), key=lambda item: (-item[1].days.total(), item[0])
+        )
+        return tuple(
+            _rivalry(pair, met, picks.get(pair), span, _ask(answer, text, place))
+            for place, (pair, met) in enumerate(order)
+            for text in [met.newest.text]
+        )
+
+    def _count_picks(self) -> dict[Pair, Counter[str]]:
+        """Return how often each skill of a pair was picked afterwards."""
+        counted: defaultdict[Pair, Counter[str]] = defaultdict(Counter)
+        for pair, packed in self._picks.items():
+            counted[pair].update(packed)
+        for asked in self._asked.values():
+            pairs: Counter[Pair] = Counter()
+            for candidates, count in asked.candidates.items():
+                for pair in combinations(dict.fromkeys(candidates), 2):
+                    pairs[pair] += count
+            for pair, count in pairs.items():
+                counted[pair].update(
+                    {path: min(asked.picks[path], count) for path in pair}
+                )
+        return counted
+
+
+def _rivalry(
+    pair: Pair,
+    met: _PairCounts,
+    picks: Counter[str] | None,
+    span: Span,
+    today: tuple[str, ...] | None,
+) -> Rivalry:
+    periods: Counter[date] = Counter()
+    for day, count in met.days.items():
+        periods[span.start_of(day)] += count
+    keywords = sorted(met.keywords.items(), key=lambda item: (-item[1], item[0]))
+    return Rivalry(
+        skills=pair,
+        count=met.days.total(),
+        picks=None if picks is None else (picks[pair[0]], picks[pair[1]]),
+        keywords=tuple(KeywordCount(*each) for each in keywords[:_MOST_KEYWORDS]),
+        days=tuple(sorted(periods.items())),
+        last_seen=derive_day(met.newest.tick),
+        task=met.newest.text,
+        is_still=None if today is None else set(pair) <= set(today),
+    )
+
+
+def _pairs(
+    candidates: tuple[str, ...], matched: tuple[tuple[str, ...], ...]
+) -> Iterator[tuple[Pair, set[str]]]:
+    """Yield each pair of candidates, and the keywords by which both matched."""
+    is_told = len(matched) == len(candidates)
+    words = dict(zip(candidates, map(set, matched), strict=True)) if is_told else {}
+    for first, second in combinations(sorted(set(candidates)), 2):
+        yield (first, second), words.get(first, set()) & words.get(second, set())
+
+
+def _key(row: UsageRow, task: AskedTask) -> str:
+    """Return a hash for a task of a person; the text would take much memory.
+
+    A pick follows its answer within minutes, so that the figures of a day depend on the
+    events of that day alone.
+    """
+    named = f"{row.moment.date()}\0{row.person}\0{task.mark}"
+    return blake2b(named.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
+
+
+def _ask(answer: Answer | None, text: str, place: int) -> tuple[str, ...] | None:
+    return answer(text) if answer and text and place < _MOST_TRIED else None
+
+
+def derive_mark(task: AskedTask) -> str:
+    """Return the same mark for tasks of the same words, in any order and form."""
+    return _words(task.text) if task.text else task.mark
+
+
+@lru_cache(maxsize=4096)
+def _words(text: str) -> str:
+    return " ".join(sorted(tokenize(text))) or fold(text)

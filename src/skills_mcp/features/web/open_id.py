@@ -1,0 +1,311 @@
+"""How people sign in with a browser: OpenID Connect, authorization code with PKCE.
+
+Rule: what a provider says of a person is believed only if it comes from the provider
+itself, answers a question that this server has asked, and is signed by its keys.
+"""
+
+import hmac
+import secrets
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, ClassVar
+from urllib.parse import urlencode
+
+from skills_mcp.config import Auth, Web
+from skills_mcp.http.access_tokens import (
+    Claims,
+    InvalidTokenError,
+    TokenValidator,
+    parse_scopes,
+)
+from skills_mcp.http.provider_metadata import (
+    ProviderUnavailableError,
+    asking,
+    parse_url,
+)
+from skills_mcp.http.signing_keys import (
+    FRESH_SECONDS,
+    PAUSE_SECONDS,
+    KeysUnavailableError,
+    SigningKeys,
+)
+
+_FORM = {
+    "Accept": "application/json",
+    "Content-Type": "application/x-www-form-urlencoded;charset=UTF-8",
+}
+
+
+class SignInRefusedError(Exception):
+    """A person does not come in; the message says why, and holds no secret."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignInAttempt:
+    """What this server asked a provider, to be compared with what comes back."""
+
+    state: str
+    nonce: str
+    verifier: str
+
+    @classmethod
+    def draw(cls) -> "SignInAttempt":
+        """Return an attempt that no page can guess."""
+        return cls(
+            state=secrets.token_urlsafe(32),
+            nonce=secrets.token_urlsafe(32),
+            verifier=secrets.token_urlsafe(48),
+        )
+
+
+class _IdTokenValidator(TokenValidator):
+    name: ClassVar[str] = "ID token"
+    kinds: ClassVar[frozenset[str]] = frozenset({"id", "jwt"})
+
+
+@dataclass(frozen=True, slots=True)
+class SignedInPerson:
+    """What a provider says of a person who has signed in."""
+
+    claims: Claims
+    scopes: frozenset[str]
+    """Those of this server that the provider has granted."""
+
+
+class OpenIdClient:
+    """Sends people to their provider and learns who comes back.  Blocking.
+
+    Args:
+        auth: The provider.
+        web: How this server is registered there, and what it asks for.
+        client_secret: Its password there; empty for a public client.
+    """
+
+    def __init__(self, auth: Auth, web: Web, client_secret: str = "") -> None:
+        self._issuer = auth.issuer
+        self._scope_prefix = auth.scope_prefix
+        self._client_id = web.client_id
+        self._client_secret = client_secret
+        self._scopes = web.scopes
+        self._metadata = _KnownMetadata(auth.issuer)
+        self._validating = Lock()
+        self._validator = _IdTokenValidator(
+            SigningKeys(auth.issuer),
+            issuer=auth.issuer,
+            audience=web.client_id,
+            clock_skew_seconds=auth.clock_skew_seconds,
+            accept_id_tokens=True,
+        )
+
+    def begin(self, attempt: SignInAttempt, redirect_uri: str) -> str:
+        """Return the URL of the provider where a person signs in.
+
+        Raises:
+            ProviderUnavailableError: The provider does not say where that is.
+        """
+        from authlib.oauth2.rfc6749.parameters import prepare_grant_uri
+        from authlib.oauth2.rfc7636 import create_s256_code_challenge
+
+        url: str = prepare_grant_uri(
+            self._metadata.load().url("authorization_endpoint"),
+            client_id=self._client_id,
+            response_type="code",
+            redirect_uri=redirect_uri,
+            scope=self._scopes,
+            state=attempt.state,
+            nonce=attempt.nonce,
+            code_challenge=create_s256_code_challenge(attempt.verifier),
+            code_challenge_method="S256",
+        )
+        return url
+
+    def finish(
+        self,
+        attempt: SignInAttempt,
+        redirect_uri: str,
+        returned: Mapping[str, str],
+        needed: Collection[str] = (),
+    ) -> SignedInPerson:
+        """Return who has come back from the provider.
+
+        Args:
+            attempt: The one that this browser was sent away with.
+            redirect_uri: The same as at the beginning.
+            returned: The parameters that the browser brings.
+            needed: Names of claims that decide what the person may see.
+
+        Raises:
+            SignInRefusedError: The person does not come in.
+            ProviderUnavailableError: That cannot be told at the moment.
+        """
+        code = self._check_return(attempt, returned)
+        tokens = self._exchange(code, attempt.verifier, redirect_uri)
+        claims = self._validate(tokens.get("id_token"), attempt.nonce)
+        missing = [name for name in needed if name.partition(".")[0] not in claims]
+        if missing:
+            claims = {**self._ask_about(claims["sub"], tokens), **claims}
+        granted = parse_scopes(tokens, ("scope",), prefix=self._scope_prefix)
+        asked = {"scope": " ".join(self._scopes)}  # RFC 6749, section 5.1
+        if granted is None:
+            granted = parse_scopes(asked, ("scope",), prefix=self._scope_prefix)
+        return SignedInPerson(claims, granted or frozenset())
+
+    def sign_out_url(self, return_to: str) -> str:
+        """Return where the person's session at the provider ends; empty if nowhere.
+
+        OpenID Connect RP-Initiated Logout 1.0.
+        """
+        try:
+            ends_at = self._metadata.load().url("end_session_endpoint")
+        except ProviderUnavailableError:
+            return ""
+        asked = {"client_id": self._client_id, "post_logout_redirect_uri": return_to}
+        return f"{ends_at}{'&' if '?' in ends_at else '?'}{urlencode(asked)}"
+
+    def _check_return(self, attempt: SignInAttempt, returned: Mapping[str, str]) -> str:
+        """Return the code that stands for the person."""
+        if not hmac.compare_digest(
+            returned.get("state", "").encode(), attempt.state.encode()
+        ):
+            raise SignInRefusedError(
+                "This sign-in was not begun in this browser, or too long ago."
+            )
+        if returned.get("iss", self._issuer) != self._issuer:  # RFC 9207
+            raise SignInRefusedError("The answer is of another identity provider.")
+        if error := returned.get("error"):
+            raise SignInRefusedError(
+                f"The identity provider says {error[:200]}: "
+                f"{returned.get('error_description') or 'no reason is given'}"[:500]
+            )
+        if not returned.get("code"):
+            raise SignInRefusedError("The identity provider has sent no code.")
+        return returned["code"]
+
+    def _exchange(
+        self, code: str, verifier: str, redirect_uri: str
+    ) -> Mapping[str, Any]:
+        """Return the tokens that the provider gives for a code."""
+        from authlib.oauth2.auth import ClientAuth
+        from authlib.oauth2.rfc6749.parameters import prepare_token_request
+
+        metadata = self._metadata.load()
+        form = prepare_token_request(
+            "authorization_code",
+            redirect_uri=redirect_uri,
+            code=code,
+            code_verifier=verifier,
+        )
+        method = self._choose_method(metadata.values)
+        auth = ClientAuth(self._client_id, self._client_secret, method)
+        address, headers, form = auth.prepare(
+            "POST", metadata.url("token_endpoint"), dict(_FORM), form
+        )
+        with asking(self._issuer) as documents:
+            answer = documents.post(address, headers, form)
+        if not isinstance(answer, Mapping) or "id_token" not in answer:
+            error = answer.get("error") if isinstance(answer, Mapping) else None
+            raise SignInRefusedError(
+                f"The identity provider gives no ID token ({error or 'no reason'}). "
+                "Operators: compare web.client_id, web.client_secret_file and the "
+                "redirect URI with the registration there."
+            )
+        return answer
+
+    def _choose_method(self, metadata: Mapping[str, Any]) -> str:
+        """Return how the client proves who it is."""
+        if not self._client_secret:
+            return "none"
+        known = metadata.get("token_endpoint_auth_methods_supported")
+        basic, post = "client_secret_basic", "client_secret_post"
+        is_post = isinstance(known, list) and basic not in known and post in known
+        return post if is_post else basic
+
+    def _validate(self, token: object, nonce: str) -> Claims:
+        """Return what an ID token says (OpenID Connect Core 1.0, section 3.1.3.7)."""
+        if not isinstance(token, str):
+            raise SignInRefusedError("The ID token cannot be read.")
+        try:
+            with self._validating:
+                if self._validator.needs_keys(token):
+                    self._validator.load_keys(token)
+                claims = self._validator.validate(token)
+        except InvalidTokenError as error:
+            raise SignInRefusedError(f"{error}.") from None
+        except KeysUnavailableError as error:
+            raise ProviderUnavailableError(str(error)) from None
+        if not hmac.compare_digest(
+            str(claims.get("nonce", "")).encode("utf-8", "replace"), nonce.encode()
+        ):
+            raise SignInRefusedError("The ID token answers another sign-in (nonce).")
+        if claims.get("azp", self._client_id) != self._client_id:
+            raise SignInRefusedError("The ID token is for another client (azp).")
+        return claims
+
+    def _ask_about(self, subject: str, tokens: Mapping[str, Any]) -> Claims:
+        """Return what the provider tells besides the ID token.
+
+        Raises:
+            ProviderUnavailableError: It does not answer.
+            SignInRefusedError: It tells of another person.
+        """
+        metadata, token = self._metadata.load(), tokens.get("access_token")
+        if "userinfo_endpoint" not in metadata.values or not isinstance(token, str):
+            return {}
+        with asking(self._issuer) as documents:
+            address = metadata.url("userinfo_endpoint")
+            told = documents.read(address, token=token)
+        if not isinstance(told, Mapping) or told.get("sub") != subject:
+            raise SignInRefusedError("The identity provider tells of another person.")
+        return told
+
+
+@dataclass(frozen=True, slots=True)
+class _Metadata:
+    values: Mapping[str, Any]
+    issuer: str
+    address: str
+
+    def url(self, name: str) -> str:
+        """Return one of its URLs.
+
+        Raises:
+            ProviderUnavailableError: There is none, or not a safe one.
+        """
+        return parse_url(self.values, name, self.issuer, self.address)
+
+
+class _KnownMetadata:
+    """What the provider says about itself, asked for now and then."""
+
+    def __init__(self, issuer: str) -> None:
+        self._issuer = issuer
+        self._known: _Metadata | None = None
+        self._due_at = float("-inf")
+        self._failure = ""
+        self._guard = Lock()
+
+    def load(self) -> _Metadata:
+        """Return it; if the provider is away, what it has said before.
+
+        Raises:
+            ProviderUnavailableError: It has said nothing yet.
+        """
+        with self._guard:
+            if time.monotonic() >= self._due_at:
+                self._ask()
+            if self._known is None:
+                raise ProviderUnavailableError(self._failure)
+            return self._known
+
+    def _ask(self) -> None:
+        try:
+            with asking(self._issuer) as documents:
+                values, address = documents.read_metadata()
+        except ProviderUnavailableError as error:
+            self._failure = str(error)
+            self._due_at = time.monotonic() + PAUSE_SECONDS
+        else:
+            self._known = _Metadata(values, self._issuer, address)
+            self._due_at = time.monotonic() + FRESH_SECONDS

@@ -1,0 +1,135 @@
+"""Where the skills come from, how new they are, and what other servers serve."""
+
+import logging
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import PurePath
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from skills_mcp.errors import EventStoreError
+from skills_mcp.features.report.usage_report import Fleet
+from skills_mcp.features.web.page import library_of, render_page, state_of
+from skills_mcp.library import SourceState
+from skills_mcp.library.answers import render_error
+from skills_mcp.text.rendering import describe_age
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSource:
+    """A source as the page shows it."""
+
+    place: str
+    name: str
+    kind: str
+    condition: str
+    """`good`, `warn` or `bad`."""
+    says: str
+    facts: tuple[tuple[str, str], ...]
+    error: str
+
+
+def show_sources(request: Request) -> Response:
+    """Return the sources of which the caller sees a skill."""
+    library = library_of(request)
+    now = datetime.now(UTC)
+    states = library.states()
+    # Other servers may serve sources that the caller does not know of.
+    is_asked = library.sees_everything
+    fleet, is_unknown = _load_fleet(request, now) if is_asked else (None, False)
+    return render_page(
+        request,
+        "sources.html",
+        sources=[_compose(each, now) for each in states],
+        fleet=fleet,
+        is_fleet_unknown=is_unknown,
+        served_here={each.commit for each in states if each.commit},
+    )
+
+
+def _load_fleet(request: Request, now: datetime) -> tuple[Fleet | None, bool]:
+    """Return what the servers said last, and whether that cannot be read.
+
+    None if nothing is kept.
+    """
+    from skills_mcp.features.report.fleet import FLEET_DAYS, derive_fleet
+
+    store = state_of(request).events
+    if store is None:
+        return None, False
+    try:
+        return derive_fleet(store.fleet(now - timedelta(days=FLEET_DAYS))), False
+    except EventStoreError as error:
+        logger.error("No other servers can be shown: %s", error)  # noqa: TRY400 - no trace
+        return None, True
+
+
+def _compose(state: SourceState, now: datetime) -> ShownSource:
+    condition, says = _judge(state)
+    is_git = state.mode == "git"
+    return ShownSource(
+        place=f"at {state.mount}" if state.mount else "at the top of the tree",
+        # Where a folder is on the disk of the server is not shown.
+        name=state.name if is_git else PurePath(state.name).name or state.name,
+        kind="Repository" if is_git else "Folder",
+        condition=condition,
+        says=says,
+        facts=tuple(_list_facts(state, now)) if is_git else (),
+        error=render_error(state.error)["message"] if state.error else "",
+    )
+
+
+def _judge(state: SourceState) -> tuple[str, str]:
+    """Return how a source is doing, in one word for the eye and some to read."""
+    if state.mode == "local":
+        return ("bad", "Not available") if state.error else ("good", "Current")
+    if not state.commit:
+        return "bad", "Nothing is served yet"
+    if state.hold:
+        return "warn", "Held at an older commit"
+    if state.error:
+        return "warn", "The last sync failed; the previous commit is served"
+    if state.is_stale:
+        return "warn", "Not synced for a while"
+    return "good", "Current"
+
+
+def _list_facts(state: SourceState, now: datetime) -> list[tuple[str, str]]:
+    facts = [
+        ("Commit", state.commit or "none yet"),
+        ("Synced", describe_age(state.age_seconds)),
+    ]
+    if state.default_branch:
+        facts.append(
+            ("Branch", f"{state.default_branch}, the default, as there is no main")
+        )
+    if state.hold:
+        since = now.timestamp() - state.hold.since
+        facts.append(("Held", describe_age(since)))
+        facts.append(("Instead of", state.hold.instead_of))
+    if state.verified_by:
+        facts.append(("Signed by", state.verified_by))
+    if state.not_served:
+        facts.append(("Not served", f"{state.not_served:,} packages: see Problems"))
+    if state.failed_at:
+        age = (now - state.failed_at).total_seconds()
+        facts.append(("Failed", describe_age(age)))
+    if state.next_attempt_at:
+        wait = (state.next_attempt_at - now).total_seconds()
+        facts.append(("Next attempt", _describe_wait(wait)))
+    return facts
+
+
+def _describe_wait(seconds: float) -> str:
+    """Return when something comes.
+
+    >>> _describe_wait(130), _describe_wait(20)
+    ('in 2 minutes', 'within a minute')
+    """
+    minutes = int(seconds // 60)
+    if minutes < 1:
+        return "within a minute"
+    return f"in {minutes} minute{'' if minutes == 1 else 's'}"

@@ -1,0 +1,61 @@
+"""The port for operators: health for load balancers, and metrics for Prometheus.
+
+It needs no sign-in, so it says nothing about a skill or a caller, and it has an address
+of its own, which a network policy can close.
+"""
+
+from dataclasses import asdict
+
+import anyio.to_thread
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from skills_mcp.config import Http
+from skills_mcp.http.addresses import AddressCheck, Addresses
+from skills_mcp.http.health import Health
+from skills_mcp.http.metrics import Metrics
+
+_NEVER_STORED = {"Cache-Control": "no-store"}
+
+
+def create_operations(http: Http, health: Health, metrics: Metrics) -> ASGIApp:
+    """Return the application of the operations port.
+
+    Args:
+        http: The settings.
+        health: Whether the server can be sent requests.
+        metrics: What Prometheus reads.
+
+    Raises:
+        ConfigError: The settings have a host that is none.
+    """
+
+    async def show_life(_: Request) -> Response:
+        return PlainTextResponse("ok\n", headers=_NEVER_STORED)
+
+    async def show_readiness(_: Request) -> Response:
+        obstacle = await anyio.to_thread.run_sync(health.read_obstacle)
+        if obstacle is None:
+            return JSONResponse({"ready": True}, headers=_NEVER_STORED)
+        said = {name: value for name, value in asdict(obstacle).items() if value}
+        return JSONResponse(
+            {"ready": False, **said}, status_code=503, headers=_NEVER_STORED
+        )
+
+    async def show_metrics(request: Request) -> Response:
+        accepted = request.headers.get("accept", "")
+        read = metrics.render
+        text, content_type = await anyio.to_thread.run_sync(read, accepted)
+        return Response(text, headers={**_NEVER_STORED, "Content-Type": content_type})
+
+    app = Starlette(
+        routes=[
+            Route("/healthz", show_life),
+            Route("/readyz", show_readiness),
+            Route("/metrics", show_metrics),
+        ]
+    )
+    return AddressCheck(app, addresses=Addresses.of_operations(http))

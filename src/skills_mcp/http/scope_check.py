@@ -1,0 +1,107 @@
+"""Which scopes a request over HTTP needs, of every caller alike."""
+
+import json
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from starlette.types import Message, Receive, Scope
+
+from skills_mcp.server.core_tools import CORE_TOOLS
+from skills_mcp.skills.principal import EVENTS, READ, REPORT, UPLOAD, Principal
+
+_TOOL_SCOPES = {tool.name: tool.scope for tool in CORE_TOOLS if tool.scope != READ}
+"""The tools that need another scope than the one that every request needs."""
+
+_MCP_SCOPES = {READ, *_TOOL_SCOPES.values()}
+
+
+class MissingScopeError(Exception):
+    """The caller lacks a scope that the request needs."""
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(f"The request needs the scope {scope}")
+        self.scope = scope
+
+
+async def check_scopes(
+    scope: Scope, receive: Receive, principal: Principal, max_body_bytes: int
+) -> Receive:
+    """Check that a caller may make a request; return how to receive the rest of it.
+
+    The body tells which tool is called: what a header says of it is not checked before
+    the SDK compares the two.
+
+    Raises:
+        MissingScopeError: The caller lacks a scope.
+    """
+    needed_first = needed_scopes(scope)
+    for each in needed_first:
+        if not principal.may(each):
+            raise MissingScopeError(each)
+    if needed_first != (READ,):
+        return receive
+    if scope["method"] != "POST" or principal.scopes.issuperset(_MCP_SCOPES):
+        return receive
+    body, again = await _read_body(receive, max_body_bytes)
+    needed = _TOOL_SCOPES.get(_parse_tool(body), READ)
+    if not principal.may(needed):
+        raise MissingScopeError(needed)
+    return again
+
+
+def needed_scopes(scope: Scope) -> tuple[str, ...]:
+    """Scopes that a request needs before its body is looked at."""
+    match scope["path"]:
+        case "/events":
+            return (EVENTS,)
+        case "/api/skills/upload-install":
+            return (UPLOAD,)
+        case "/report" | "/api/report":
+            return READ, REPORT
+        # The form itself says what a person lacks.
+        case "/add" if scope["method"] == "POST":
+            return READ, UPLOAD
+        case path if path.startswith("/add/"):
+            return READ, UPLOAD
+        case _:
+            return (READ,)
+
+
+async def _read_body(
+    receive: Receive, max_bytes: int
+) -> tuple[bytes, Callable[[], Awaitable[Message]]]:
+    """Read the body of a request, and return it with a way to receive it again.
+
+    One that is too long is only read up to there; what is behind refuses it.
+    """
+    messages: deque[Message] = deque()
+    body = bytearray()
+    while True:
+        messages.append(message := await receive())
+        body += message.get("body", b"")
+        is_last = message["type"] != "http.request" or not message.get("more_body")
+        if is_last or len(body) > max_bytes:
+            break
+
+    async def again() -> Message:
+        return messages.popleft() if messages else await receive()
+
+    return bytes(body), again
+
+
+def _parse_tool(body: bytes) -> str:
+    """Return the name of the tool that a message calls; empty if it calls none.
+
+    The server looks once more when it calls one, so a message that is read otherwise
+    there runs nothing.
+    """
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(message, Mapping) or message.get("method") != "tools/call":
+        return ""
+    parameters: Any = message.get("params")
+    name = parameters.get("name") if isinstance(parameters, Mapping) else ""
+    return name if isinstance(name, str) else ""

@@ -1,0 +1,192 @@
+"""Sessions of the older protocol: a bounded number, in fair shares.
+
+The SDK keeps the sessions. It refuses new ones when there are too many, and ends an
+unused session only after half an hour, so one client could keep out all others.
+"""
+
+import logging
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
+from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from skills_mcp.http.fair_shares import FairShares
+from skills_mcp.http.protected_resource import PATH
+from skills_mcp.http.refusals import refuse
+from skills_mcp.server.callers import identify_client
+
+logger = logging.getLogger(__name__)
+
+MAX_SESSIONS = 4_096
+"""As many as streams by default: clients of the older protocol open one for a session.
+
+With the 10,000 of the SDK, a full garbage collection stops the server for a second. A
+client that is displaced only has to initialise again.
+"""
+
+_RETRY_AFTER_SECONDS = 5
+
+_VERSION_HEADER = MCP_PROTOCOL_VERSION_HEADER.lower().encode()
+_ID_HEADER = MCP_SESSION_ID_HEADER.lower().encode()
+_FIRST_FAULT = 400
+
+
+@dataclass(slots=True, eq=False)
+class _Session:
+    """A session, and what its owner needs to end it."""
+
+    owner: dict[str, Any]
+    """The entries of the scope by which the SDK recognises the owner."""
+    session_id: str = ""
+    """Empty until the session is open."""
+    requests: int = 1
+    """Requests in flight, streams included; the first one opens the session."""
+
+
+class Sessions:
+    """Middleware that makes room for a new session.
+
+    Args:
+        app: The endpoint of the SDK, which allows at least as many sessions.
+        capacity: The maximum number of sessions.
+        trust_proxy_headers: Whether the last address of `X-Forwarded-For` counts.
+    """
+
+    def __init__(
+        self, app: ASGIApp, capacity: int, *, trust_proxy_headers: bool
+    ) -> None:
+        self._app = app
+        self._trust_proxy_headers = trust_proxy_headers
+        self._shares: FairShares[_Session] = FairShares(
+            capacity, lambda session: not session.requests
+        )
+        self._known: dict[str, _Session] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request; one of no session passes as it is."""
+        if scope["type"] != "http" or scope["path"] != PATH:
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        session_id = headers.get(MCP_SESSION_ID_HEADER)
+        if session_id is not None:
+            await self._answer_in(session_id, scope, receive, send)
+        elif scope["method"] == "POST" and _is_handshake_era(headers):
+            await self._open(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _answer_in(
+        self, session_id: str, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        session = self._known.get(session_id)
+        if session is None:
+            await self._app(scope, receive, send)
+            return
+        answer = _Answer(send)
+        session.requests += 1
+        try:
+            await self._app(scope, receive, answer.send)
+        finally:
+            session.requests -= 1
+        if not answer.is_success:  # the SDK refuses another caller
+            return
+        if scope["method"] == "DELETE":
+            self._forget(session)
+        else:
+            self._shares.use(session, self._identify(scope))
+
+    async def _open(self, scope: Scope, receive: Receive, send: Send) -> None:
+        client = self._identify(scope)
+        displaced = self._shares.displace(client) if self._shares.is_full else None
+        if self._shares.is_full:
+            await _refuse_session()(scope, receive, send)
+            return
+        session = _Session({"user": scope["user"]} if "user" in scope else {})
+        self._shares.add(session, client)  # before another client takes the room
+        answer = _Answer(send)
+        try:
+            if displaced:
+                await self._end(displaced)
+            await self._app(scope, receive, answer.send)
+        finally:
+            session.requests -= 1
+            if answer.is_success and answer.session_id:
+                session.session_id = answer.session_id
+                self._known[session.session_id] = session
+            else:
+                self._forget(session)
+
+    async def _end(self, session: _Session) -> None:
+        """Send the request that ends a session, as its owner would."""
+        self._forget(session)
+        logger.info("Ended an idle session, because other clients open sessions")
+        scope: Scope = {
+            "type": "http",
+            "method": "DELETE",
+            "path": PATH,
+            "root_path": "",
+            "query_string": b"",
+            "headers": [
+                (_ID_HEADER, session.session_id.encode()),
+                (_VERSION_HEADER, LATEST_HANDSHAKE_VERSION.encode()),
+            ],
+            **session.owner,
+        }
+        await self._app(scope, _receive_nothing, _discard)
+
+    def _forget(self, session: _Session) -> None:
+        self._shares.remove(session)
+        self._known.pop(session.session_id, None)
+
+    def _identify(self, scope: Scope) -> Hashable:
+        return identify_client(scope, trust_proxy_headers=self._trust_proxy_headers)
+
+
+class _Answer:
+    """The start of a response on its way to the client."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._status = 0
+        self.session_id = ""
+
+    @property
+    def is_success(self) -> bool:
+        return 0 < self._status < _FIRST_FAULT
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self._status = message["status"]
+            self.session_id = Headers(raw=message["headers"]).get(
+                MCP_SESSION_ID_HEADER, ""
+            )
+        await self._send(message)
+
+
+def _is_handshake_era(headers: Headers) -> bool:
+    version = headers.get(MCP_PROTOCOL_VERSION_HEADER)
+    return version is None or version in HANDSHAKE_PROTOCOL_VERSIONS
+
+
+def _refuse_session() -> ASGIApp:
+    return refuse(
+        503,
+        "TOO_MANY_SESSIONS",
+        f"As many sessions are in use as this server has. Try again in "
+        f"{_RETRY_AFTER_SECONDS} s.",
+        {"Retry-After": str(_RETRY_AFTER_SECONDS)},
+    )
+
+
+async def _receive_nothing() -> Message:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+async def _discard(message: Message) -> None:
+    del message

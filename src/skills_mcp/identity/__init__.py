@@ -1,1 +1,0 @@
-"""Who asks, and which skills that caller may see."""

@@ -1,0 +1,33 @@
+"""A hint is short, whatever the skills are called."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skills_mcp.features.hosts.hint import MAX_HINT_CHARACTERS, compose_hint
+
+skills = st.lists(
+    st.tuples(st.text(min_size=1, max_size=400), st.text(max_size=2000)), max_size=6
+)
+
+
+@given(skills=skills, has_core=st.booleans())
+def test_a_hint_keeps_its_limit_and_names_the_best(
+    skills: list[tuple[str, str]],
+    has_core: bool,  # noqa: FBT001
+) -> None:
+    hint = compose_hint(skills, has_core=has_core)
+
+    assert len(hint) <= MAX_HINT_CHARACTERS
+    assert not hint or skills[0][0] in hint
+
+
+def test_an_organisation_with_usual_names_always_gets_a_hint() -> None:
+    skills = [(f"teams/payments/{n}/refunds", "Description " * 20) for n in range(3)]
+
+    hint = compose_hint(skills, has_core=True)
+
+    assert all(path in hint for path, _ in skills)
+
+
+def test_without_a_skill_there_is_no_hint() -> None:
+    assert compose_hint([], has_core=True) == ""

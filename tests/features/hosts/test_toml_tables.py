@@ -1,0 +1,58 @@
+"""A table is added, changed and taken out; everything else stays as it was written."""
+
+import tomllib
+
+import pytest
+
+from skills_mcp.features.hosts.json_comments import UnfitTextError
+from skills_mcp.features.hosts.toml_tables import insert, parse, remove
+
+ENTRY = {"command": "skills-mcp", "args": ["--repo", "x"], "env_vars": ["A"]}
+
+SHAPES = {
+    "other servers": """# mine
+model = "x" # the best
+
+[mcp_servers.other]
+command = "a" # why
+args = []
+
+[mcp_servers.other.env]
+A = "1"
+
+[profiles.x]
+a = 1
+""",
+    "no servers": 'model = "x" # the best\n',
+    "nothing": "",
+    "one table": '[mcp_servers]\nother = {command = "a"} # inline\n',
+    "inline": 'mcp_servers = {other = {command = "a"}}\n',
+    "in two places": "[mcp_servers.a]\nb = 1\n\n[x]\ny = 1\n\n[mcp_servers.c]\nd = 1\n",
+}
+
+
+@pytest.mark.parametrize("text", SHAPES.values(), ids=SHAPES)
+def test_what_was_inserted_can_be_taken_out_without_a_trace(text: str) -> None:
+    inserted = insert(text, "mcp_servers", "skills", ENTRY)
+
+    assert tomllib.loads(inserted)["mcp_servers"]["skills"] == ENTRY
+    assert remove(inserted, "mcp_servers", "skills") == text
+
+
+def test_an_entry_is_changed_where_it_stands() -> None:
+    text = '[mcp_servers.skills] # ours\ncommand = "old" # a\nargs = []\nurl = "b"\n'
+
+    changed = insert(text, "mcp_servers", "skills", ENTRY)
+
+    assert parse(changed)["mcp_servers"]["skills"] == ENTRY
+    assert "[mcp_servers.skills] # ours\ncommand = " in changed
+
+
+@pytest.mark.parametrize("text", ["a = ", "mcp_servers = 1", "[a]\n[a]\n"])
+def test_a_text_that_cannot_be_edited_is_refused(text: str) -> None:
+    with pytest.raises(UnfitTextError):
+        insert(text, "mcp_servers", "skills", ENTRY)
+
+
+def test_a_table_that_is_not_there_needs_no_change() -> None:
+    assert remove("a = 1", "mcp_servers", "skills") == "a = 1"

@@ -1,0 +1,149 @@
+"""A person looks into an archive, takes it, and goes back; with and without scripts."""
+
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, FilePayload, Page, expect
+
+from tests.features.authoring.intake.archives import special, write_tar, write_zip
+from tests.features.web.conftest import (
+    Scheme,
+    Site,
+    find_barriers,
+    measure_overflow,
+    opened_site,
+)
+from tests.packages import package_text
+from tests.support import write_skill
+
+
+@pytest.fixture(scope="module")
+def content(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that takes skills."""
+    folder = tmp_path_factory.mktemp("content")
+    write_skill(folder, "one.md")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def site(browser: Browser, content: Path) -> Iterator[Site]:
+    with opened_site(browser, content, upload={"mode": "folder"}) as opened:
+        yield opened
+
+
+def look_into(page: Page, archive: Path) -> None:
+    """Choose an archive, and send it."""
+    page.get_by_label("An archive of one skill").set_input_files(archive)
+    page.get_by_role("button", name="Look into it").click()
+
+
+def package(tmp_path: Path, name: str, body: str = "Do it.") -> Path:
+    """Write an archive of a skill."""
+    files = {
+        "SKILL.md": package_text(name=name, body=body, colour="red"),
+        "scripts/fill.py": "print(1)\n",
+    }
+    return write_zip(tmp_path / f"{name}.zip", files)
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_skill_is_shown_then_taken_then_served(
+    site: Site, content: Path, tmp_path: Path, *, scripts: bool
+) -> None:
+    name = f"new-{scripts}".lower()
+    page = site.open("add", scripts=scripts)
+
+    look_into(page, package(tmp_path, name))
+    expect(page.get_by_text("Fill in PDF forms.")).to_be_visible()
+    expect(page.get_by_role("cell", name="scripts/fill.py")).to_be_visible()
+    expect(page.get_by_text("Has the key 'colour'")).to_be_visible()
+    assert not (content / name).exists()
+    page.get_by_role("button", name=f"Add {name}").click()
+    page.get_by_role("link", name=f"Look at {name}").click()
+
+    expect(page.get_by_text("Do it.")).to_be_visible()
+    site.require_own_requests()
+
+
+def test_what_is_replaced_is_kept_and_can_be_restored(
+    site: Site, content: Path, tmp_path: Path
+) -> None:
+    page = site.open("add")
+    for body, verb in (("Older.", "Add"), ("Newer.", "Replace")):
+        page.goto(f"{site.url}add")
+        look_into(page, package(tmp_path, "twice", body))
+        page.get_by_role("button", name=f"{verb} twice").click()
+        expect(page.get_by_role("heading", name="twice was added")).to_be_visible()
+    assert "Newer." in (content / "twice/SKILL.md").read_text()
+    assert find_barriers(page) == []
+
+    page.get_by_role("button", name="Go back to it").first.click()
+
+    expect(page.get_by_role("link", name="Look at twice")).to_be_visible()
+    assert "Older." in (content / "twice/SKILL.md").read_text()
+
+
+def test_a_hostile_archive_is_refused_with_the_reason(
+    site: Site, content: Path, tmp_path: Path
+) -> None:
+    bad = write_tar(tmp_path / "a.tar.gz", {}, special(tarfile.LNKTYPE, "l", "x"))
+    page = site.open("add")
+    before = sorted(content.rglob("*"))
+
+    look_into(page, bad)
+
+    expect(page.get_by_role("alert")).to_contain_text("holds a hard link")
+    assert sorted(content.rglob("*")) == before
+    assert find_barriers(page) == []
+
+
+def test_a_form_of_another_page_adds_nothing(site: Site, content: Path) -> None:
+    page = site.open("add")
+    sent = FilePayload(name="x.zip", mimeType="application/zip", buffer=b"x")
+    before = sorted(content.rglob("*"))
+
+    without = page.request.post(f"{site.url}add", multipart={"file": sent})
+    take = page.request.post(f"{site.url}add/take", form={"archive": "x"})
+    odd = page.request.post(
+        f"{site.url}add",
+        data=b"--",
+        headers={"Content-Type": "multipart/form-data; boundary=x"},
+    )
+    foreign = page.request.post(
+        f"{site.url}api/skills/upload-install",
+        multipart={"file": sent},
+        headers={"Origin": "https://evil.example"},
+    )
+
+    for each in (without, take, odd, foreign):
+        assert each.status == 403
+    assert sorted(content.rglob("*")) == before
+
+
+def test_a_second_click_adds_nothing_twice(site: Site, tmp_path: Path) -> None:
+    page = site.open("add", scripts=False)
+    look_into(page, package(tmp_path, "once"))
+    page.get_by_role("button", name="Add once").click()
+    expect(page.get_by_role("heading", name="once was added")).to_be_visible()
+
+    page.reload()
+
+    expect(page.get_by_role("alert")).to_contain_text("not kept any more")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1_280])
+def test_the_page_has_no_barrier_and_fits(
+    site: Site, tmp_path: Path, width: int, scheme: Scheme
+) -> None:
+    page = site.open("add", width=width, scheme=scheme)
+    assert find_barriers(page) == []
+    assert measure_overflow(page) == 0
+
+    look_into(page, package(tmp_path, "a-rather-long-name-of-a-skill-for-narrow-pages"))
+
+    expect(page.get_by_role("button", name="Add a-rather")).to_be_visible()
+    assert find_barriers(page) == []
+    assert measure_overflow(page) == 0

@@ -1,0 +1,123 @@
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.features.web.conftest import (
+    WIDTHS,
+    Scheme,
+    Site,
+    find_barriers,
+    measure_overflow,
+    opened_site,
+)
+from tests.support import write_skill
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_catalogue_has_no_barrier_and_fits(
+    site: Site, width: int, scheme: Scheme
+) -> None:
+    page = site.open(width=width, scheme=scheme)
+
+    assert find_barriers(page) == []
+    assert measure_overflow(page) == 0
+    site.require_own_requests()
+
+
+def test_what_is_typed_is_searched_and_stands_in_the_address(site: Site) -> None:
+    page = site.open()
+    everything = page.locator(".skills li").count()
+
+    page.get_by_role("searchbox").press_sequentially("auth")
+
+    expect(page).to_have_url(re.compile(r"\?q=auth$"))
+    expect(page.locator(".skills li").first).to_contain_text("auth")
+    assert page.locator(".skills li").count() < everything
+    expect(page.get_by_role("searchbox")).to_be_focused()
+    site.require_own_requests()
+
+
+def test_the_count_is_told_to_a_screen_reader(site: Site) -> None:
+    page = site.open()
+
+    page.get_by_role("searchbox").press_sequentially("qqqq")
+
+    expect(page.get_by_role("status")).to_have_text("0 skills")
+    expect(page.get_by_role("heading", name="No skill fits")).to_be_visible()
+
+
+def test_without_javascript_the_form_searches(site: Site) -> None:
+    page = site.open(scripts=False)
+
+    page.get_by_role("searchbox").fill("auth")
+    page.get_by_role("button", name="Search").click()
+
+    expect(page).to_have_url(re.compile(r"\?q=auth$"))
+    expect(page.locator(".skills li").first).to_be_visible()
+
+
+def test_a_facet_narrows_and_is_taken_away_again(site: Site) -> None:
+    page = site.open()
+    everything = page.locator(".skills li").count()
+
+    page.locator(".facets").get_by_role("link", name="ui").first.click()
+    expect(page).to_have_url(re.compile(r"\?area=ui$"))
+    narrowed = page.locator(".skills .path").all_inner_texts()
+    page.locator(".facets a.chosen").click()
+
+    assert narrowed
+    assert all(path.startswith("ui/") for path in narrowed)
+    expect(page.locator(".skills li")).to_have_count(everything)
+
+
+def test_a_search_keeps_the_facet(site: Site) -> None:
+    page = site.open("?area=ui")
+
+    page.get_by_role("searchbox").press_sequentially("react")
+
+    expect(page).to_have_url(re.compile(r"\?q=react&area=ui$"))
+
+
+def test_the_keyboard_reaches_the_content_first(site: Site) -> None:
+    page = site.open()
+
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+
+    expect(page.locator("main")).to_be_focused()
+
+
+def test_a_page_that_does_not_exist_says_so_without_a_barrier(site: Site) -> None:
+    page = site.open("no/such/page")
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("There is no such page")
+    assert find_barriers(page) == []
+
+
+def test_many_skills_have_pages(browser: Browser, tmp_path: Path) -> None:
+    for number in range(120):
+        write_skill(tmp_path, f"area/skill-{number:03}.md")
+
+    with opened_site(browser, tmp_path) as site:
+        page = site.open()
+        shown = page.locator(".skills .path:first-child").all_inner_texts()
+        while (following := page.get_by_role("link", name="Next page")).count():
+            following.click()
+            shown += page.locator(".skills .path:first-child").all_inner_texts()
+
+    assert shown == [f"area/skill-{number:03}" for number in range(120)]
+
+
+def test_content_cannot_write_html(browser: Browser, tmp_path: Path) -> None:
+    hostile = "<script>document.title = 'taken'</script><img src=x onerror=alert(1)>"
+    write_skill(tmp_path, "hostile.md", description=hostile)
+
+    with opened_site(browser, tmp_path) as site:
+        page = site.open()
+
+        expect(page.locator(".skills li")).to_contain_text(hostile)
+        assert "taken" not in page.title()
+        site.require_own_requests()

@@ -1,0 +1,81 @@
+"""*Try a task*, problems and sources in a real browser."""
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.features.web.conftest import (
+    WIDTHS,
+    Scheme,
+    Site,
+    find_barriers,
+    measure_overflow,
+    opened_site,
+)
+from tests.support import skill_text, write
+
+ASKED = "try?task=add+a+login+page+with+react+auth&skill=api/auth"
+BROKEN = "---\nkeywords: [\n---\nx"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_an_answer_has_no_barrier_and_fits(
+    site: Site, width: int, scheme: Scheme
+) -> None:
+    page = site.open(ASKED, width=width, scheme=scheme)
+
+    assert find_barriers(page) == []
+    assert measure_overflow(page) == 0
+    site.require_own_requests()
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+def test_a_task_gets_its_answer_and_the_address_keeps_it(
+    site: Site,
+    scripts: bool,  # noqa: FBT001
+) -> None:
+    page = site.open("try", scripts=scripts)
+
+    page.get_by_label("A task").fill("add a login page with react auth")
+    page.get_by_role("button", name="Try it").click()
+
+    expect(page.get_by_role("heading", name="The agent gets")).to_contain_text(
+        "ui/react/auth"
+    )
+    expect(page).to_have_url(re.compile(r"/try\?task=add\+a\+login|/try\?task=add%20a"))
+    link = page.get_by_role("link", name="ui/react/auth").first
+    assert (link.get_attribute("href") or "").endswith("/skills/ui/react/auth")
+
+
+def test_the_filters_work_in_a_browser_at_every_width(
+    browser: Browser, tmp_path: Path
+) -> None:
+    write(tmp_path / "ui" / "broken.md", BROKEN)
+    content = write(
+        tmp_path / "ui" / "odd.md", skill_text(priority="high")
+    ).parent.parent
+
+    with opened_site(browser, content) as site:
+        for width in WIDTHS:
+            page = site.open("problems", width=width, scheme="dark")
+            assert find_barriers(page) == []
+            assert measure_overflow(page) == 0
+
+        page.get_by_role("link", name="Warnings").click()
+        expect(page.get_by_role("status")).to_have_text("1 problem")
+        expect(page.locator(".list")).to_contain_text("ui/odd.md")
+        page.get_by_role("link", name="Warnings").click()
+        expect(page.get_by_role("status")).to_have_text("2 problems")
+        site.require_own_requests()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_sources_have_no_barrier_and_fit(site: Site, width: int) -> None:
+    page = site.open("sources", width=width)
+
+    assert find_barriers(page) == []
+    assert measure_overflow(page) == 0
+    site.require_own_requests()

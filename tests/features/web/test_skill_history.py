@@ -1,0 +1,198 @@
+"""The page of a skill shows what the last commits have changed in it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from skills_mcp.config import Grant
+from skills_mcp.content.branch import RemoteBranch
+from skills_mcp.content.git.remote import Remote
+from skills_mcp.content.source import Freshness, accept_all
+from skills_mcp.library import SkillLibrary
+from skills_mcp.library.skill_history import SkillHistory
+from skills_mcp.skills.access import derive_access
+from tests.features.web.conftest import (
+    Scheme,
+    Site,
+    find_barriers,
+    measure_overflow,
+    opened_site,
+)
+from tests.features.web.test_rest import ask_site
+from tests.packages import package_text
+from tests.support import (
+    SKILLS_CONTENT,
+    Upstream,
+    git,
+    open_library,
+    skill_text,
+    sync,
+)
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def upstream(tmp_path: Path) -> Upstream:
+    return make_history(tmp_path)
+
+
+def make_history(folder: Path) -> Upstream:
+    made = Upstream.create(folder)
+    made.commit({"README.md": "# Skills", "skills/_root.md": skill_text(body="Old.")})
+    made.commit({"skills/pdf/SKILL.md": package_text(name="pdf", body="First.")})
+    made.commit({"skills/other.md": skill_text(body="Nothing of pdf.")})
+    made.commit({"skills/_root.md": skill_text(body="New rule.")})
+    made.commit(
+        {
+            "skills/pdf/SKILL.md": package_text(name="pdf", body="Second."),
+            "skills/pdf/note.md": HOSTILE,
+        }
+    )
+    return made
+
+
+def follow(upstream: Upstream, folder: Path) -> RemoteBranch:
+    branch = RemoteBranch(Remote(upstream.url, "main"), folder / "cache")
+    sync(branch)
+    return branch
+
+
+@pytest.fixture
+def library(upstream: Upstream, tmp_path: Path) -> SkillLibrary:
+    return open_library(follow(upstream, tmp_path))
+
+
+def changes(history: SkillHistory) -> list[set[str]]:
+    """Return the lines that each commit has added."""
+    return [
+        {
+            line[1:]
+            for line in each.past.lines
+            if line.startswith("+") and not line.startswith("+++")
+        }
+        for each in history.changes
+    ]
+
+
+def test_commits_of_its_files_and_of_the_rules_above_are_shown(
+    library: SkillLibrary,
+) -> None:
+    history = library.read_history("pdf")
+
+    assert history.reason == ""
+    newest, rule, first, made = changes(history)
+    assert {"Second.", HOSTILE} <= newest
+    assert "New rule." in rule
+    assert "First." in first
+    assert "Old." in made
+    assert not any("Nothing of pdf." in each for each in changes(history))
+
+
+def test_it_goes_as_far_back_as_the_setting_says(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    library = open_library(follow(upstream, tmp_path), settings={"web": {"history": 2}})
+
+    newest, rule = changes(library.read_history("pdf"))
+
+    assert "Second." in newest
+    assert "New rule." in rule
+
+
+def test_a_merge_is_in_it(upstream: Upstream, tmp_path: Path) -> None:
+    branch = follow(upstream, tmp_path)
+    library = open_library(branch)
+    library.read_history("pdf")
+    upstream.commit({"skills/pdf/SKILL.md": package_text(name="pdf", body="Third.")})
+    branch.sync(Freshness(float("inf")), accept_all)
+    library = open_library(branch)
+
+    assert "Third." in changes(library.read_history("pdf"))[0]
+
+
+def test_a_long_change_is_cut_and_says_so(upstream: Upstream, tmp_path: Path) -> None:
+    body = "\n".join(f"Line {number}" for number in range(2_000))
+    upstream.commit({"skills/pdf/SKILL.md": package_text(name="pdf", body=body)})
+
+    [newest, *_] = open_library(follow(upstream, tmp_path)).read_history("pdf").changes
+
+    assert len(newest.past.lines) == 400
+    assert newest.past.left_out > 1_500
+
+
+def test_without_a_history_it_says_why(upstream: Upstream, tmp_path: Path) -> None:
+    branch = follow(upstream, tmp_path)
+    off = open_library(branch, settings={"web": {"history": 0}})
+    folder = open_library(SKILLS_CONTENT)
+    away = open_library(branch)
+    upstream.bare.rename(tmp_path / "elsewhere")
+
+    assert "web.history" in off.read_history("pdf").reason
+    assert "a folder has none" in folder.read_history("ui/react/auth").reason
+    assert "not found" in away.read_history("pdf").reason
+    assert "in a minute" in away.read_history("pdf").reason
+    assert "Second." in away.load_skill("pdf").instructions
+
+
+def test_nothing_of_a_commit_is_html(library: SkillLibrary) -> None:
+    page = ask_site(library, "/skills/pdf?view=history").text
+
+    assert HOSTILE not in page
+    assert "&lt;img src=x onerror=alert(1)&gt;" in page
+
+
+def test_who_does_not_see_every_skill_gets_no_history(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    secret = package_text(name="secret-plan", body="Hidden.")
+    upstream.commit({"skills/plan/SKILL.md": secret})
+    upstream.commit({"skills/plan/SKILL.md": package_text(name="open-plan")})
+    branch = follow(upstream, tmp_path)
+    access = derive_access([Grant(allow=("*",), deny=("secret-*",))], {})
+    hiding = {"visibility": {"deny": ["secret-*"]}}
+
+    limited = open_library(branch).seen_by(access).read_history("plan")
+    hidden = open_library(branch, settings=hiding).read_history("plan")
+
+    assert "Hidden." in changes(open_library(branch).read_history("plan"))[1]
+    assert (limited.changes, hidden.changes) == ((), ())
+    assert "no skill is hidden" in limited.reason == hidden.reason
+
+
+def test_no_file_can_forge_a_commit(upstream: Upstream, tmp_path: Path) -> None:
+    forged = "\0" + "f" * 40 + " 1 Eve\x1fForged subject\n"
+    text = package_text(name="pdf", body="x" * 9_000 + f"\n{forged}\0y")
+    upstream.commit({"skills/pdf/SKILL.md": text})
+
+    history = open_library(follow(upstream, tmp_path)).read_history("other")
+
+    assert [each.past.subject for each in history.changes] == ["Change"] * 3
+    source = follow(upstream, tmp_path)
+    found = source.read_history(
+        git("rev-parse", "main", cwd=upstream.bare), ["skills/pdf/SKILL.md"], 20
+    )
+    assert {each.subject for each in found} == {"Change"}
+
+
+@pytest.fixture(scope="module")
+def site(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    upstream = make_history(tmp_path_factory.mktemp("history"))
+    options = ("--repo", upstream.url, "--branch", "main")
+    with opened_site(browser, options=options) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1_280])
+def test_the_history_has_no_barrier_and_fits(
+    site: Site, width: int, scheme: Scheme
+) -> None:
+    page = site.open("skills/pdf?view=history", width=width, scheme=scheme)
+
+    expect(page.get_by_text("+Second.")).to_be_visible()
+    assert find_barriers(page) == []
+    assert measure_overflow(page) == 0
+    site.require_own_requests()

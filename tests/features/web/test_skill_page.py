@@ -1,0 +1,132 @@
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.features.web.conftest import (
+    WIDTHS,
+    Scheme,
+    Site,
+    find_barriers,
+    measure_overflow,
+    opened_site,
+)
+from tests.support import SKILLS_CONTENT, write, write_skill
+
+AUTH = "skills/ui/react/auth"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(
+    "query", ["", "?view=origin", "?view=raw", "?file=scripts/scaffold-auth.sh"]
+)
+def test_a_skill_has_no_barrier_and_fits(
+    site: Site, query: str, width: int, scheme: Scheme
+) -> None:
+    page = site.open(f"{AUTH}{query}", width=width, scheme=scheme)
+
+    assert find_barriers(page) == []
+    assert measure_overflow(page) == 0
+    site.require_own_requests()
+
+
+def test_each_part_says_where_it_was_inherited_from(site: Site) -> None:
+    page = site.open(AUTH)
+
+    origins = page.locator(".origin .path").all_inner_texts()
+
+    assert origins == [
+        "skills/_root.md",
+        "skills/ui/_index.md",
+        "skills/ui/react/_index.md",
+        "skills/ui/react/auth.md",
+    ]
+    expect(page.locator(".part.own")).to_contain_text("Its own text")
+
+
+def test_the_lines_are_those_of_the_file(site: Site) -> None:
+    page = site.open(f"{AUTH}?view=origin")
+
+    shown = page.locator(".part.own td").all_inner_texts()
+
+    file = (SKILLS_CONTENT / "skills/ui/react/auth.md").read_text()
+    body = file.partition("\n---\n")[2].strip().splitlines()
+    assert [line.strip() for line in shown] == [line.strip() for line in body]
+
+
+def test_the_raw_file_is_that_of_its_author(site: Site) -> None:
+    page = site.open(f"{AUTH}?view=raw")
+
+    shown = page.locator("pre.code").first.inner_text()
+
+    assert shown.strip() == (SKILLS_CONTENT / f"{AUTH}.md").read_text().strip()
+
+
+def test_the_catalogue_leads_to_a_skill_and_its_files(site: Site) -> None:
+    page = site.open("?q=login+in+the+react+app", scripts=False)
+
+    page.locator(".skills a[href$='ui/react/auth']").click()
+    page.get_by_role("link", name="scripts/scaffold-auth.sh").click()
+
+    expect(page.locator("#file pre")).to_contain_text("#!")
+
+
+def test_a_file_that_is_not_there_says_so(site: Site) -> None:
+    page = site.open(f"{AUTH}?file=no/such.md")
+
+    expect(page.locator("#file")).to_contain_text("has no file")
+
+
+def test_a_skill_that_is_not_there_is_a_page(site: Site) -> None:
+    page = site.open("skills/no/such")
+
+    expect(page.locator("main")).to_contain_text("There is no skill 'no/such'")
+    assert find_barriers(page) == []
+
+
+HOSTILE = """
+# Title
+
+<script>document.title = "taken"</script>
+<img src="https://evil.example/a.png" onerror="document.title = 'taken'">
+
+[script](javascript:document.title='taken') [data](data:text/html,x)
+[away](https://acme.com) [beside](other.md) [root](//evil.example/x) [top](/sign-out)
+
+![picture](https://evil.example/b.png)
+"""
+
+
+def test_nothing_of_a_skill_runs_or_is_loaded(browser: Browser, tmp_path: Path) -> None:
+    write(tmp_path / "x/SKILL.md", f"---\nname: x\ndescription: A test\n---\n{HOSTILE}")
+    write(tmp_path / "x/other.md", "Other")
+
+    with opened_site(browser, tmp_path) as site:
+        page = site.open("skills/x")
+        links = page.locator(".prose a[href]")
+        found = {link.inner_text(): link.get_attribute("href") for link in links.all()}
+        loaded = page.locator(".prose img, .prose script").count()
+        page.get_by_role("link", name="beside").click()
+        expect(page.locator("#file pre")).to_have_text("Other")
+        title = page.title()
+        site.require_own_requests()
+
+    assert found == {
+        "away": "https://acme.com",
+        "beside": "/skills/x?file=other.md#file",
+        "Image: picture": "https://evil.example/b.png",
+    }
+    assert loaded == 0
+    assert "taken" not in title
+
+
+def test_who_may_see_a_skill_is_said(browser: Browser, tmp_path: Path) -> None:
+    write_skill(tmp_path, "web/login.md")
+    grants = [{"allow": ["web/*"]}, {"when": {"groups": ["ops"]}, "allow": ["*"]}]
+
+    with opened_site(browser, tmp_path, access=grants) as site:
+        page = site.open("skills/web/login")
+
+        expect(page.locator(".facts")).to_contain_text("All callers")
+        expect(page.locator(".facts")).to_contain_text("groups: ops")

@@ -1,0 +1,173 @@
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+from playwright.sync_api import Browser
+from starlette.testclient import TestClient
+
+from skills_mcp.events.collector.event_store import open_event_store
+from skills_mcp.events.received_event import parse_received
+from skills_mcp.features.web import create_site
+from skills_mcp.library import SkillLibrary
+from skills_mcp.skills.access import EVERYTHING
+from skills_mcp.skills.principal import OPERATOR, READ, REPORT
+from tests.features.report.happenings import event, judged, missed, served, torn
+from tests.features.web.conftest import (
+    WIDTHS,
+    Scheme,
+    Site,
+    find_barriers,
+    measure_overflow,
+    opened_site,
+)
+from tests.features.web.test_rest import let_in
+from tests.support import SKILLS_CONTENT, open_library, wait_for, write
+
+COMMIT = "c" * 40
+
+
+@pytest.fixture
+def library() -> SkillLibrary:
+    return open_library(SKILLS_CONTENT)
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The events of three weeks that end today."""
+    folder = tmp_path_factory.mktemp("events")
+    url = f"sqlite:///{folder / 'events.db'}"
+    now = datetime.now(UTC)
+    happened = [
+        each
+        for day in range(20)
+        for each in (
+            served("ui/react/auth", commit=COMMIT if day < 9 else "b" * 40),
+            served("api/errors"),
+            missed("write a haiku about parcels", near=["security/secrets"]),
+            torn("auth", "ui/react/auth", "api/auth", matched_keywords=[["auth"]] * 2),
+            judged("ui/react/auth", useful=False, comment="the hidden plan"),
+            event("refresh", success=True),
+        )
+        for each in [each | {"timestamp": (now - timedelta(days=day)).isoformat()}]
+    ]
+    store = open_event_store(url, Path(folder))
+    store.store([parse_received(each) for each in happened])
+    store.close()
+    with closing(sqlite3.connect(folder / "events.db")) as opened:
+        assert opened.execute("SELECT count(*) FROM events").fetchone() == (120,)
+    return url
+
+
+@pytest.fixture(scope="module")
+def site(browser: Browser, database: str) -> Iterator[Site]:
+    """The pages of the fixtures, and those events."""
+    with opened_site(browser, events={"database": database}) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_report_has_no_barrier_and_fits(site: Site, scheme: Scheme) -> None:
+    for width in WIDTHS:
+        page = site.open("report", width=width, scheme=scheme)
+
+        assert find_barriers(page) == []
+        assert measure_overflow(page) == 0
+    site.require_own_requests()
+
+
+def test_days_area_and_commit_are_chosen_without_scripts(site: Site) -> None:
+    page = site.open("report", scripts=False)
+    assert "write a haiku about parcels" in page.content()
+
+    page.get_by_role("link", name="7 days").click()
+    page.get_by_role("link", name="ui", exact=True).click()
+    page.get_by_label("Before and after the commit").fill("cccc")
+    page.get_by_role("button", name="Compare").click()
+
+    assert "days=7" in page.url
+    assert "Before and after" in page.locator("#effect").inner_text()
+    page.goto(f"{page.url.partition('?')[0]}?around=beef")
+    assert "begins with beef" in page.get_by_role("alert").inner_text()
+
+
+def test_of_hidden_skills_no_name_and_no_task_is_shown(
+    browser: Browser, database: str
+) -> None:
+    grants = [{"allow": ["api/**"]}]
+    with opened_site(browser, events={"database": database}, access=grants) as site:
+        text = site.open("report").content()
+
+    assert "api/<wbr>errors" in text
+    for hidden in ("react", "secrets", "haiku", "hidden plan", COMMIT):
+        assert hidden not in text
+
+
+def test_a_report_without_events_says_how_to_get_some(
+    browser: Browser, tmp_path: Path
+) -> None:
+    tokens = write(tmp_path / "tokens", f"{'a' * 40}\n")
+    empty = {
+        "database": f"sqlite:///{tmp_path / 'none.db'}",
+        "ingest_token_file": str(tokens),
+    }
+    with opened_site(browser, events=empty) as site:
+        page = site.open("report", width=390, scheme="dark")
+        lines = page.locator("pre").inner_text()
+
+        assert yaml.safe_load(lines)["analytics"]["endpoint"] == f"{site.url}events"
+        assert "token_file" in lines
+        assert find_barriers(page) == []
+        assert measure_overflow(page) == 0
+
+
+def test_a_report_of_other_days_leads_to_those_with_events(
+    library: SkillLibrary, tmp_path: Path
+) -> None:
+    store = open_event_store(f"sqlite:///{tmp_path / 'events.db'}", tmp_path)
+    old = (datetime.now(UTC) - timedelta(days=40)).isoformat()
+    store.store([parse_received({**missed("x"), "timestamp": old})])
+    with TestClient(let_in(create_site(library, store), EVERYTHING)) as client:
+        page = client.get("/report?days=7").text
+    store.close()
+
+    assert "/report?days=90" in page
+    assert "config.yaml" not in page
+
+
+def test_a_skill_says_how_often_agents_got_it_and_what_they_said(site: Site) -> None:
+    page = site.open("skills/ui/react/auth")
+    use = page.locator("section", has=page.get_by_text("Use in 13 weeks"))
+    while use.get_by_text("Being counted").count():
+        page.reload()
+
+    chart = use.get_by_role("img")
+    assert "Given to agents per week" in (chart.get_attribute("aria-label") or "")
+    assert chart.locator("rect").count() == 13
+    text = use.inner_text()
+    assert "40, 20 of them chosen" in text or "Given\n20" in text
+    assert "Did not help\n20" in text
+    assert use.get_by_text("the hidden plan").count() == 10
+    assert find_barriers(page) == []
+    unused = site.open("skills/security/secrets").locator("aside").inner_text()
+    assert "No agent has got it" in unused
+
+
+def test_comments_are_for_callers_with_the_scope_of_the_report(
+    library: SkillLibrary, database: str, tmp_path: Path
+) -> None:
+    store = open_event_store(database, tmp_path)
+    shown = {}
+    for scopes in (frozenset({READ}), frozenset({READ, REPORT})):
+        principal = replace(OPERATOR, scopes=scopes)
+        with TestClient(let_in(create_site(library, store), principal)) as client:
+            wait_for(lambda: "Did not help" in client.get("/skills/ui/react/auth").text)
+            text = client.get("/skills/ui/react/auth").text
+            shown[REPORT in scopes] = "the hidden plan" in text
+    store.close()
+
+    assert shown == {False: False, True: True}

@@ -21,7 +21,7 @@ from tests.support import PROJECT
 
 SOURCE = PROJECT / "src" / "skills_mcp"
 
-HALL = {"__init__.py", "__main__.py", "about.py", "errors.py"}
+HALL = {"__init__.py", "__main__.py", "about.py", "errors.py", "hooks.py"}
 DOORS = {"langchain.py", "deepagents.py", "adk.py", "agent_framework.py", "haystack.py"}
 """What a program of another framework imports; leads to `features.frameworks`."""
 
@@ -269,10 +269,17 @@ import sys
 from skills_mcp.bootstrap import Options, build
 from skills_mcp.server.app import create_server
 from skills_mcp.server.stdio import serve_stdio
-from skills_mcp.features.telemetry import find_telemetry
+from skills_mcp.server.parts import Serving, open_parts
 
-assert find_telemetry({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"})
-create_server(build(Options(skills_dir=sys.argv[1]), {}).library)
+application = build(Options(skills_dir=sys.argv[1]), {})
+serving = Serving(
+    server=create_server(application.library),
+    library=application.library,
+    publisher=application.publisher,
+    transport="pipe",
+    environment={"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"},
+)
+assert len(open_parts(serving)) == 2  # hosts and telemetry
 print([name for name in sys.argv[2:] if name in sys.modules])
 """
 

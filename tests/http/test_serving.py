@@ -59,7 +59,8 @@ def test_it_does_not_start_without_knowing_its_name() -> None:
 
 _FAILING = """
 import anyio
-from skills_mcp.http import serving
+from skills_mcp.http.serving import serve_http
+from skills_mcp.server.parts import Serving, open_parts
 from skills_mcp.server.app import create_server
 from tests.support import SKILLS_CONTENT, open_library
 
@@ -106,9 +107,9 @@ import sys
 from pathlib import Path
 import anyio
 from skills_mcp.library import SkillLibrary
-from skills_mcp.http import serving
+from skills_mcp.http.serving import serve_http
+from skills_mcp.server.parts import Serving, open_parts
 from skills_mcp.server.app import create_server
-from skills_mcp.features.web import open_web
 from tests.support import SKILLS_CONTENT, open_library
 
 class Publisher:
@@ -120,6 +121,8 @@ class Publisher:
             pass
 
 released = Path(sys.argv[1])
+home = released.with_suffix(".home")
+home.mkdir(exist_ok=True)
 browse = SkillLibrary.browse
 
 def spin(*its, **named):
@@ -132,9 +135,12 @@ SkillLibrary.browse = SkillLibrary.list_skills = spin
 free = {"port": 0, "operations_port": 0, "shutdown_seconds": int(sys.argv[2])}
 library = open_library(SKILLS_CONTENT, settings={"http": free})
 server = create_server(library, is_shared=True)
-web = open_web(library, None, released)
+serving = Serving(
+    server=server, library=library, publisher=Publisher(), transport="tcp", home=home
+)
+parts = open_parts(serving)
 logging.basicConfig(level="INFO")
-anyio.run(lambda: serving.serve_http(server, library, Publisher(), web=web))
+anyio.run(lambda: serve_http(serving, parts))
 """
 
 

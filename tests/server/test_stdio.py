@@ -16,6 +16,7 @@ import os, signal, sys
 import anyio
 from mcp.server.lowlevel import Server
 from mcp_types import CallToolResult
+from skills_mcp.server.parts import Serving
 from skills_mcp.server.stdio import serve_stdio
 from skills_mcp.server.wire import claimed_wire
 
@@ -44,7 +45,10 @@ async def call_tool(context, params):
 
 server = Server("test", on_call_tool=call_tool)
 with claimed_wire() as wire:
-    anyio.run(serve_stdio, server, Library(), Publisher(), wire)
+    serving = Serving(
+        server=server, library=Library(), publisher=Publisher(), transport="pipe"
+    )
+    anyio.run(serve_stdio, serving, wire)
 """
 
 _CALL = {

@@ -34,10 +34,11 @@ from skills_mcp.events.outbox import Outbox, Record
 from skills_mcp.events.privacy import Privacy
 from skills_mcp.events.publisher import Publisher
 from skills_mcp.events.tracker import Tracker
-from skills_mcp.features.embeddings import open_embedding
 from skills_mcp.files.durable import read_regular
+from skills_mcp.hooks import load_hooks
 from skills_mcp.library import SkillLibrary
 from skills_mcp.snapshots.current import CurrentSnapshot
+from skills_mcp.snapshots.embedding import Embedder
 from skills_mcp.text.redaction import remember_secret
 
 if TYPE_CHECKING:
@@ -52,7 +53,6 @@ __all__ = [
     "Options",
     "build",
     "collect_events",
-    "find_cookie_key_file",
     "find_home",
     "find_secret",
     "is_folder",
@@ -119,7 +119,7 @@ def build(options: Options, environment: Mapping[str, str]) -> Application:
             mounts,
             settings,
             cache / "index" if options.keeps_index else None,
-            open_embedding(_embedding(config), environment, cache),
+            _open_embedder(config, environment, cache),
         ),
         tracker=tracker,
         open_runs=partial(_open_runs, tracker, home, dict(environment)),
@@ -280,11 +280,6 @@ def _read_token(rules: Analytics, environment: Mapping[str, str], endpoint: str)
     return token
 
 
-def find_cookie_key_file(environment: Mapping[str, str]) -> Path:
-    """Return where the key of the pages' cookies is kept if no setting says so."""
-    return find_home(environment) / "web.key"
-
-
 def _open_settings(
     file: Path | None, options: Options, environment: Mapping[str, str]
 ) -> Settings:
@@ -329,6 +324,9 @@ def _command_line(options: Options) -> Layer:
     return Layer("command line", typed)
 
 
-def _embedding(config: Config) -> Embedding:
-    """Return the settings of embeddings; offline, those that are off."""
-    return Embedding() if config.sync.offline else config.embedding
+def _open_embedder(
+    config: Config, environment: Mapping[str, str], cache: Path
+) -> Embedder | None:
+    rules = Embedding() if config.sync.offline else config.embedding
+    opened = (hook(rules, environment, cache) for hook in load_hooks("open_embedder"))
+    return next(filter(None, opened), None)

@@ -9,9 +9,7 @@ syncs fail, 130 Ctrl-C.
 import logging
 import os
 import sys
-from contextlib import suppress
 from dataclasses import fields
-from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -116,45 +114,29 @@ def serve(context: click.Context, /, *, transport: str, **given: Any) -> None:
     from skills_mcp.server.wire import claimed_wire
 
     is_typed_at = sys.stdin.isatty()
-    address = _derive_address()  # before a secret is taken out of the environment
+    variables = dict(os.environ)  # before a secret is taken out of the environment
     with claimed_wire() as wire:
         with objects_frozen():
             application = _build_for(wire, is_typed_at=is_typed_at, **given)
             import anyio
 
-            from skills_mcp.features.hosts.prompt_socket import PromptSocket
-            from skills_mcp.features.telemetry import find_telemetry
             from skills_mcp.server.app import create_server
+            from skills_mcp.server.parts import Serving, open_parts
             from skills_mcp.server.stdio import serve_stdio
 
-            server, library = create_server(application.library), application.library
-            prompts = PromptSocket(library, address)
+            serving = Serving(
+                server=create_server(application.library),
+                library=application.library,
+                publisher=application.publisher,
+                transport="pipe",
+                arguments=sys.argv[1:],
+                environment=variables,
+            )
+            parts = open_parts(serving)
         share_one_heap()
-        _warn_of_exports()
         if is_typed_at:
             click.echo(_HELLO, err=True)
-        telemetry = find_telemetry(os.environ)
-        publisher = application.publisher
-        run = partial(serve_stdio, prompts=prompts)
-        anyio.run(run, server, library, publisher, wire, telemetry)
-
-
-def _warn_of_exports() -> None:
-    """Say in the log that an agent may see each skill twice."""
-    from skills_mcp.features.hosts.native_folders import describe_exports
-
-    with suppress(OSError):  # the working directory may be gone
-        for warning in describe_exports(Path.home(), Path.cwd()):
-            logger.warning("%s", warning)
-
-
-def _derive_address() -> Path:
-    """Return where hooks with the same options find this server."""
-    from skills_mcp.features.hosts.prompt_hook import derive_address
-
-    words = sys.argv[1:]
-    options = words[1:] if words[:1] == ["serve"] else words
-    return derive_address(options, os.environ, os.getpid())
+        anyio.run(serve_stdio, serving, wire, parts)
 
 
 def _build_for(wire: "Wire", *, is_typed_at: bool, **given: Any) -> Application:

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import anyio
 
 from skills_mcp.about import DISTRIBUTION
-from skills_mcp.bootstrap import Application, collect_events, find_cookie_key_file
+from skills_mcp.bootstrap import Application, collect_events, find_home
 from skills_mcp.cli.options import readable_errors
 from skills_mcp.config import Config
 from skills_mcp.errors import ConfigError
@@ -34,30 +34,26 @@ def run_http(
     """
     with readable_errors():
         _require_extra(command)
-        from skills_mcp.features.telemetry import find_telemetry
-        from skills_mcp.features.web import open_web
         from skills_mcp.http.serving import serve_http
         from skills_mcp.server.app import create_server
+        from skills_mcp.server.parts import Serving, open_parts
 
         library = application.library
         if on_open is None:
             _refuse_discovery(library.config)
         with objects_frozen():
-            server = create_server(library, is_shared=True)
             collection = collect_events(application, os.environ)
-            web = open_web(library, collection.store, find_cookie_key_file(os.environ))
-        anyio.run(
-            partial(
-                serve_http,
-                server,
-                library,
-                collection.publisher,
-                telemetry=find_telemetry(os.environ),
-                web=web,
+            serving = Serving(
+                server=create_server(library, is_shared=True),
+                library=library,
+                publisher=collection.publisher,
+                transport="tcp",
+                home=find_home(os.environ),
+                environment=dict(os.environ),
                 store=collection.store,
-                on_open=on_open,
             )
-        )
+            parts = open_parts(serving)
+        anyio.run(partial(serve_http, serving, parts, on_open=on_open))
 
 
 def _refuse_discovery(config: Config) -> None:

@@ -1,7 +1,6 @@
 """What answers at the port of MCP: the endpoint of the SDK, and its guards."""
 
 from collections.abc import Callable
-from typing import Protocol
 
 import anyio
 from mcp.server.transport_security import TransportSecuritySettings
@@ -18,28 +17,28 @@ from skills_mcp.http.sessions import MAX_SESSIONS, Sessions
 from skills_mcp.http.sign_in import check_sign_in, signed_in
 from skills_mcp.http.webhook import Webhook
 from skills_mcp.server.app import SkillsServer
+from skills_mcp.server.parts import ServerPart
 
 # `addresses` checks them, on every route.
 _CHECKED_BEFORE = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 
 
-class WebPart(Protocol):
-    """What answers people, beside MCP."""
+class WebPart(ServerPart):
+    """Pages that answer people beside MCP.
 
-    @property
-    def site(self) -> ASGIApp:
-        """The pages; they find the caller in the scope of a request, as MCP does."""
-        ...
+    Args:
+        site: Answers every path that is not one of MCP; it finds the caller in the
+            scope of a request, as MCP does.
+        visitors: Middleware for browsers in front of the authentication of programs.
+            It takes the pages and the application behind that authentication. Without
+            it, a browser needs a token as a program does.
+    """
 
-    @property
-    def visitors(self) -> Callable[[ASGIApp, ASGIApp], ASGIApp] | None:
-        """What lets people in who use a browser, in front of the sign-in of programs.
-
-        It takes the pages, and the application behind the sign-in of programs.
-
-        Without it a browser needs a token, as a program does.
-        """
-        ...
+    def __init__(
+        self, site: ASGIApp, visitors: Callable[[ASGIApp, ASGIApp], ASGIApp] | None
+    ) -> None:
+        self.site = site
+        self.visitors = visitors
 
 
 def create_application(  # noqa: PLR0913 - each of them is a part of the port

@@ -7,7 +7,7 @@ after them the process has ended, with whichever threads go on.
 
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from threading import Timer
@@ -19,11 +19,7 @@ from starlette.types import ASGIApp
 
 from skills_mcp.config import Http
 from skills_mcp.errors import ConfigError, SkillsError
-from skills_mcp.events.collector.event_store import EventStore
-from skills_mcp.events.collector.upkeep import Upkeep
-from skills_mcp.events.publisher import Publisher
-from skills_mcp.features.report.database_report import keep_days
-from skills_mcp.features.telemetry import Telemetry
+from skills_mcp.events.collector.upkeep import prune_events, repeat_hourly
 from skills_mcp.http.application import WebPart, create_application
 from skills_mcp.http.closing import Closing
 from skills_mcp.http.connections import Connection, bounded, open_files_for
@@ -34,9 +30,8 @@ from skills_mcp.http.operations import create_operations
 from skills_mcp.http.protected_resource import PATH
 from skills_mcp.http.webhook import Webhook, open_webhook
 from skills_mcp.library import SkillLibrary
-from skills_mcp.server.app import SkillsServer
 from skills_mcp.server.ending import leave, run_or_end, watch_signals
-from skills_mcp.server.measurements import Measurements, read_condition
+from skills_mcp.server.parts import ServerPart, Serving
 
 logger = logging.getLogger(__name__)
 
@@ -89,14 +84,10 @@ class _Port(uvicorn.Server):
         yield
 
 
-async def serve_http(  # noqa: PLR0913 - each of them is something that bootstrap wires
-    server: SkillsServer,
-    library: SkillLibrary,
-    publisher: Publisher,
+async def serve_http(
+    serving: Serving,
+    parts: Sequence[ServerPart] = (),
     *,
-    telemetry: Telemetry | None = None,
-    web: WebPart | None = None,
-    store: EventStore | None = None,
     on_open: Callable[[str], None] | None = None,
 ) -> None:
     """Serve until a signal comes, then end everything that was started.
@@ -109,13 +100,18 @@ async def serve_http(  # noqa: PLR0913 - each of them is something that bootstra
     Raises:
         ConfigError: A port cannot be opened, or the webhook has no secret.
     """
+    library, store = serving.library, serving.store
     http, webhook = library.config.http, open_webhook(library, library.config.http)
+    web = next((part for part in parts if isinstance(part, WebPart)), None)
     ending, draining, failed = anyio.Event(), anyio.Event(), anyio.Event()
     connections = bounded(http.request_timeout_seconds, open_files_for(http))
     (listening, operating), health = _listen(http), Health(library)
-    metrics = await _measure(server, library, publisher, telemetry)
+    metrics = Metrics(serving.read_condition)
+    serving.measurements.add(metrics)
+    for part in parts:
+        await part.open()
     application = create_application(
-        server,
+        serving.server,
         library.config,
         ending=draining,
         webhook=webhook,
@@ -129,20 +125,20 @@ async def serve_http(  # noqa: PLR0913 - each of them is something that bootstra
 
     def close() -> None:
         draining.set()
-        server.end_streams()
+        serving.server.end_streams()
         port.should_exit = True
 
     library.wake()
     async with anyio.create_task_group() as tasks:
         await tasks.start(watch_signals, ending)
         operate = partial(_Port(answers).serve, [operating])
-        for work in _works(library, publisher, webhook, store, operate):
+        for work in _works(serving, parts, webhook, operate):
             tasks.start_soon(run_or_end, work, ending, failed)
         _announce(operating, listening, has_pages=web is not None)
         tasks.start_soon(_tell, on_open, _derive_url(listening, ""), library)
         tasks.start_soon(_drain, (ending, failed), health, http, close)
         await run_or_end(partial(port.serve, [listening]), ending, failed)
-        await _end(library, publisher, telemetry, ending)
+        await _end(serving, parts, ending)
         leave(exit_code=int(failed.is_set()))
 
 
@@ -166,48 +162,34 @@ async def _tell(
 
 
 def _works(
-    library: SkillLibrary,
-    publisher: Publisher,
+    serving: Serving,
+    parts: Sequence[ServerPart],
     webhook: Webhook | None,
-    store: EventStore | None,
     serve_operations: _Work,
 ) -> Iterator[_Work]:
-    """Yield what runs beside the port of MCP; some of it if the settings ask for it."""
-    yield from (library.run, publisher.run, serve_operations)
+    """Background tasks, some of them only if the settings ask for them."""
+    library, store = serving.library, serving.store
+    yield from (library.run, serving.publisher.run, serve_operations)
+    yield from (part.run for part in parts)
     if webhook:
         yield webhook.run
     if store:
         logger.info("Events are kept in %s", store.address)
-        yield Upkeep(store, lambda: library.config.events.retention_days, keep_days).run
-
-
-async def _measure(
-    server: SkillsServer,
-    library: SkillLibrary,
-    publisher: Publisher,
-    telemetry: Telemetry | None,
-) -> Metrics:
-    """Begin to measure, for Prometheus and for what else is wanted."""
-    condition = partial(read_condition, library, publisher)
-    metrics, measurements = Metrics(condition), Measurements(server, library)
-    measurements.add(metrics)
-    if telemetry:
-        await telemetry.open(server, measurements, condition, "tcp")
-    return metrics
+        prune = partial(
+            prune_events, store, lambda: library.config.events.retention_days
+        )
+        yield partial(repeat_hourly, prune)
 
 
 async def _end(
-    library: SkillLibrary,
-    publisher: Publisher,
-    telemetry: Telemetry | None,
-    ending: anyio.Event,
+    serving: Serving, parts: Sequence[ServerPart], ending: anyio.Event
 ) -> None:
-    """End everything that was started, and send what is left."""
-    library.close()
+    """End everything that was started, and send the last events."""
+    serving.library.close()
+    for part in parts:
+        await part.close()
     with anyio.move_on_after(_LAST_PUBLISH_SECONDS):
-        await run_or_end(publisher.publish, ending)
-    if telemetry:
-        await telemetry.close()
+        await run_or_end(serving.publisher.publish, ending)
 
 
 async def _drain(

@@ -7,7 +7,7 @@ ended; events are on the disk already, and sending them gets one second.
 
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -15,14 +15,9 @@ from typing import Any
 import anyio
 from mcp.server.lowlevel import Server
 
-from skills_mcp.events.publisher import Publisher
-from skills_mcp.features.hosts.prompt_socket import PromptSocket
-from skills_mcp.features.telemetry import Telemetry
-from skills_mcp.library import SkillLibrary
-from skills_mcp.server.app import SkillsServer
 from skills_mcp.server.ending import leave, run_or_end, watch_signals
-from skills_mcp.server.measurements import Measurements, read_condition
 from skills_mcp.server.message_streams import message_streams
+from skills_mcp.server.parts import ServerPart, Serving
 from skills_mcp.server.wire import Wire
 
 logger = logging.getLogger(__name__)
@@ -34,30 +29,20 @@ _LAST_PUBLISH_SECONDS = 1.0
 _PARENT_CHECK_SECONDS = 1.0
 
 
-async def serve_stdio(  # noqa: PLR0913 - each of them is something that runs
-    server: SkillsServer,
-    library: SkillLibrary,
-    publisher: Publisher,
-    wire: Wire,
-    telemetry: Telemetry | None = None,
-    *,
-    prompts: PromptSocket | None = None,
+async def serve_stdio(
+    serving: Serving, wire: Wire, parts: Sequence[ServerPart] = ()
 ) -> None:
     """Serve until there is a reason to end, then end everything that was started."""
-    works = (
-        library.run,
-        publisher.run,
-        *([prompts.serve] if prompts else []),
-        *_measured(server, library, publisher, telemetry),
-    )
-    async with _served(server, wire, works) as ending:
+    library, publisher = serving.library, serving.publisher
+    for part in parts:
+        await part.open()
+    works = (library.run, publisher.run, *(part.run for part in parts))
+    async with _served(serving.server, wire, works) as ending:
         library.close()
-        if prompts:
-            prompts.close()
+        for part in parts:
+            await part.close()
         with anyio.move_on_after(_LAST_PUBLISH_SECONDS):
             await run_or_end(publisher.publish, ending)
-        if telemetry:
-            await telemetry.close()
         leave()
 
 
@@ -93,21 +78,6 @@ async def _served(
         with anyio.move_on_after(_LAST_CALLS_SECONDS):
             await answered.wait()
         yield ending
-
-
-def _measured(
-    server: SkillsServer,
-    library: SkillLibrary,
-    publisher: Publisher,
-    telemetry: Telemetry | None,
-) -> Iterator[_Work]:
-    """Yield what opens telemetry, if there is any: nothing is measured without it."""
-    if telemetry:
-        measurements = Measurements(server, library)
-        condition = partial(read_condition, library, publisher)
-        yield partial(
-            telemetry.open_after_the_first_answer, server, measurements, condition
-        )
 
 
 async def _serve(

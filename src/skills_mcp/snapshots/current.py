@@ -31,7 +31,6 @@ from skills_mcp.errors import (
     SyncError,
     UnreadableContentError,
 )
-from skills_mcp.features.embeddings.embedder import Embedder
 from skills_mcp.processes.memory import give_back_memory
 from skills_mcp.skills.access import EVERYTHING, Access
 from skills_mcp.skills.file_tree import FolderTree
@@ -43,6 +42,7 @@ from skills_mcp.snapshots.changes import (
     derive_refreshed,
     is_listing_changed,
 )
+from skills_mcp.snapshots.embedding import Embedder
 from skills_mcp.snapshots.snapshot import (
     Snapshot,
     find_broken,

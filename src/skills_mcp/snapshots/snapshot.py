@@ -33,9 +33,9 @@ from skills_mcp.snapshots.changes import OfferedSkills
 from skills_mcp.snapshots.views import MOST_GRANTED, MOST_NARROWED, Views
 
 if TYPE_CHECKING:  # NumPy, which the first answer may not wait for
-    from skills_mcp.features.embeddings.skill_vectors import SkillVectors
     from skills_mcp.routing.keywords import KeywordMatcher
     from skills_mcp.snapshots.collection import Collection
+    from skills_mcp.snapshots.embedding import SkillVectors
     from skills_mcp.snapshots.indexes import Indexes, IndexState
     from skills_mcp.snapshots.skill_table import SkillTable
 

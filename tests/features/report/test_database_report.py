@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from skills_mcp.events.collector import event_tables as database
 from skills_mcp.events.collector.day_archive import DayArchive
 from skills_mcp.events.collector.event_store import EventStore, open_event_store
-from skills_mcp.events.collector.upkeep import Upkeep
+from skills_mcp.events.collector.upkeep import run_steps
 from skills_mcp.events.heartbeat import Heartbeat, ServedSource
 from skills_mcp.events.received_event import parse_received
 from skills_mcp.features.report import Span
@@ -241,7 +242,7 @@ def test_a_report_that_nobody_waits_for_stops_between_days(store: EventStore) ->
 async def test_the_upkeep_counts_what_a_page_would_have_to(store: EventStore) -> None:
     keep(store, [missed("a", 3), missed("b", 4)])
 
-    await Upkeep(store, lambda: 99_999, keep_days, pause_seconds=0).keep_days()
+    await run_steps(partial(keep_days, store), pause_seconds=0)
 
     assert len(list(DayArchive(store, LAYOUT).load(SPAN.first, SPAN.last))) == 2
 

@@ -3,7 +3,6 @@
 import logging
 import random
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import anyio
 import anyio.to_thread
@@ -25,66 +24,51 @@ _PAUSE_SECONDS = 0.05
 _FIRST_RETRY_SECONDS = 30.0
 
 
-class Upkeep:
-    """Makes the tables, deletes old events, and counts new ones for the report.
+async def repeat_hourly(
+    open_steps: Callable[[], Iterator[object]], pause_seconds: float = _PAUSE_SECONDS
+) -> None:
+    """Run maintenance of the database each hour until cancelled.
 
     Args:
-        store: The database.
-        retention_days: Read before each round.
-        keep_days: Counts the events of one day with each step.  Blocking.
-        pause_seconds: Between two deletions, and between two days, of one round.
+        open_steps: Opens the steps of a round; each is short, and blocks.
+        pause_seconds: Between two steps.
     """
+    while True:
+        seconds = _INTERVAL_SECONDS
+        try:
+            await run_steps(open_steps, pause_seconds)
+        except EventStoreError as error:
+            logger.error("Events cannot be stored now: %s", error)  # noqa: TRY400
+            seconds = _FIRST_RETRY_SECONDS
+        except Exception:
+            logger.exception("The upkeep of the database of events has failed")
+        await anyio.sleep(seconds * (1 + random.random() * _JITTER))  # noqa: S311
 
-    def __init__(
-        self,
-        store: EventStore,
-        retention_days: Callable[[], int],
-        keep_days: Callable[[EventStore], Iterator[object]],
-        *,
-        pause_seconds: float = _PAUSE_SECONDS,
-    ) -> None:
-        self._store = store
-        self._retention_days = retention_days
-        self._keep_days = keep_days
-        self._pause_seconds = pause_seconds
 
-    async def run(self) -> None:
-        """Keep the database in order until cancelled."""
-        while True:
-            seconds = _INTERVAL_SECONDS
-            try:
-                await self.prune()
-                await self.keep_days()
-            except EventStoreError as error:
-                logger.error("Events cannot be stored now: %s", error)  # noqa: TRY400
-                seconds = _FIRST_RETRY_SECONDS
-            except Exception:
-                logger.exception("The upkeep of the database of events has failed")
-            await anyio.sleep(seconds * (1 + random.random() * _JITTER))  # noqa: S311
+async def run_steps(
+    open_steps: Callable[[], Iterator[object]], pause_seconds: float = _PAUSE_SECONDS
+) -> None:
+    """Run one round on worker threads, with a pause after each step.
 
-    async def prune(self) -> int:
-        """Delete what is too old; return how many events that were.
+    Raises:
+        EventStoreError: The database cannot be used.
+    """
+    steps = await anyio.to_thread.run_sync(open_steps)
+    while True:
+        if await anyio.to_thread.run_sync(next, steps, None) is None:
+            return
+        await anyio.sleep(pause_seconds)
 
-        Raises:
-            EventStoreError: The database cannot be used.
-        """
-        total = 0
-        prune = partial(self._store.prune, self._retention_days())
-        while count := await anyio.to_thread.run_sync(prune):
-            total += count
-            await anyio.sleep(self._pause_seconds)
-        if total:
-            logger.info("Events older than the retention were deleted: %d", total)
-        return total
 
-    async def keep_days(self) -> None:
-        """Keep the figures of days with new events, so that a page need not count.
+def prune_events(store: EventStore, retention_days: Callable[[], int]) -> Iterator[int]:
+    """Delete what is older than the retention, some rows with each step.
 
-        Raises:
-            EventStoreError: The database cannot be used.
-        """
-        days = self._keep_days(self._store)
-        while True:
-            if await anyio.to_thread.run_sync(next, days, None) is None:
-                return
-            await anyio.sleep(self._pause_seconds)
+    Raises:
+        EventStoreError: The database cannot be used.
+    """
+    total, days = 0, retention_days()
+    while count := store.prune(days):
+        total += count
+        yield count
+    if total:
+        logger.info("Events older than the retention were deleted: %d", total)

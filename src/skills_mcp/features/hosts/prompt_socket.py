@@ -24,6 +24,7 @@ from skills_mcp.features.hosts.prompt_hook import (
 )
 from skills_mcp.files.durable import PRIVATE_MODE
 from skills_mcp.library import SkillLibrary
+from skills_mcp.server.parts import ServerPart
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ _LOADING_SECONDS = 60.0 * 60.0
 _MOST_AT_ONCE = 4  # a person sends one prompt at a time
 
 
-class PromptSocket:
+class PromptSocket(ServerPart):
     """Answers hooks from the skills that a server has.
 
     Args:
@@ -48,7 +49,7 @@ class PromptSocket:
         self._limiter = anyio.CapacityLimiter(_MOST_AT_ONCE)
         self._is_open = False
 
-    async def serve(self) -> None:
+    async def run(self) -> None:
         """Answer until cancelled; it begins when there is content to answer from."""
         with suppress(SkillsError):  # the next sync may succeed
             await self._library.wait_until_ready(_LOADING_SECONDS)
@@ -64,7 +65,7 @@ class PromptSocket:
         async with listener:
             await listener.serve(self._answer)
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Delete the socket, so that no hook asks a server that has ended."""
         if self._is_open:
             with suppress(OSError):

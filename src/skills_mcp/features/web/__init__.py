@@ -13,7 +13,7 @@ Rule: a page has no script and no style of its own: everything stands in `static
 works without JavaScript, and htmx only spares the browser a new page.
 """
 
-from skills_mcp.features.web.entrance import Entrance, open_web
+from skills_mcp.features.web.entrance import open_web
 from skills_mcp.features.web.site import create_site
 
-__all__ = ["Entrance", "create_site", "open_web"]
+__all__ = ["create_site", "open_web"]

@@ -1,11 +1,7 @@
 """The pages and REST, and what lets people in to them."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-
-from starlette.types import ASGIApp
 
 from skills_mcp.events.collector.event_store import EventStore
 from skills_mcp.features.authoring.intake.uploads import open_uploads
@@ -14,21 +10,13 @@ from skills_mcp.features.web.sign_in_choice import choose_sign_in
 from skills_mcp.features.web.sign_in_routes import OpenIdSignIn
 from skills_mcp.features.web.site import create_site
 from skills_mcp.features.web.visitors import Visitors
+from skills_mcp.http.application import WebPart
 from skills_mcp.library import SkillLibrary
-
-
-@dataclass(frozen=True, slots=True)
-class Entrance:
-    """The pages, and the guard of those who use a browser."""
-
-    site: ASGIApp
-    visitors: Callable[[ASGIApp, ASGIApp], ASGIApp] | None
-    """Stands in front of pages and of the guard of programs; None without people."""
 
 
 def open_web(
     library: SkillLibrary, events: EventStore | None, key_file: Path
-) -> Entrance | None:
+) -> WebPart | None:
     """Return the pages as the settings have them; None if they are switched off.
 
     Args:
@@ -45,6 +33,6 @@ def open_web(
     routes = sign_in.routes if isinstance(sign_in, OpenIdSignIn) else []
     site = create_site(library, events, routes, open_uploads(library))
     if sign_in is None:
-        return Entrance(site, None)
+        return WebPart(site, None)
     takes_tokens = bool(library.config.http.auth.issuer)
-    return Entrance(site, partial(Visitors, sign_in=sign_in, takes_tokens=takes_tokens))
+    return WebPart(site, partial(Visitors, sign_in=sign_in, takes_tokens=takes_tokens))

@@ -1,0 +1,21 @@
+"""The hook of the pages: they answer beside MCP over HTTP."""
+
+from typing import TYPE_CHECKING
+
+from skills_mcp.server.parts import Serving
+
+if TYPE_CHECKING:  # Starlette: stdio starts without it
+    from skills_mcp.http.application import WebPart
+
+
+def open_part(serving: Serving) -> "WebPart | None":
+    """Open the pages of a server over HTTP.
+
+    Raises:
+        ConfigError: The settings of the pages, or of uploads, cannot be used.
+    """
+    if serving.transport == "pipe":
+        return None
+    from skills_mcp.features.web import open_web
+
+    return open_web(serving.library, serving.store, serving.home / "web.key")

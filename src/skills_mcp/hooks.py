@@ -1,0 +1,38 @@
+"""Hooks by which features add themselves; the core knows no feature by name.
+
+A feature is a folder of `skills_mcp.features`, and each of these is optional:
+
+- `commands/NAME.py` is a command of the command line, see `skills_mcp.cli.commands`.
+- `hooks.py` has `open_part`, which takes a `Serving` and gives a part of a server, or
+  `open_embedder`, which gives the embedder, or both.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+_FEATURES = "skills_mcp.features"
+
+
+@cache
+def find_features() -> Sequence[Path]:
+    """The folders of all features, sorted by name; empty without the package."""
+    try:
+        spec = find_spec(_FEATURES)
+    except ImportError:
+        return ()
+    folders = (spec.submodule_search_locations if spec else None) or ()
+    entries = (entry for folder in folders for entry in Path(folder).iterdir())
+    return sorted(entry for entry in entries if (entry / "__init__.py").is_file())
+
+
+def load_hooks(name: str) -> Iterator[Callable[..., Any]]:
+    """Import the hook of this name from each feature that has it."""
+    for folder in find_features():
+        if (folder / "hooks.py").is_file():
+            module = import_module(f"{_FEATURES}.{folder.name}.hooks")
+            if hook := getattr(module, name, None):
+                yield hook
